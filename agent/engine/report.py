@@ -1,0 +1,100 @@
+"""What the engine tells: outcomes of runs, passes, and everything else worth a line in the log.
+
+The engine knows no log and no terminal: it hands these values to one `emit` function.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Cause = Literal["start", "states changed", "drift", "poll", "retry", "refresh", "recheck", "command", "recovery"]
+"""Why a pass began, or why one resource ran in it."""
+
+Reason = Literal["", "requisite_failed", "onfail", "onchanges", "prereq", "onlyif", "unless", "creates", "disabled", "action"]
+"""Why a resource did not run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How one run of one resource ended, or why it was not run."""
+
+    identity: str
+    position: int
+    """Place in the order of execution."""
+    result: bool | None
+    """True: right, or put right. False: failed. None: a change would be made (noop)."""
+    changes: dict[str, Any] = field(default_factory=dict)
+    comment: str = ""
+    diff: str = ""
+    duration: float = 0.0
+    """Seconds."""
+    ran: bool = True
+    reason: Reason = ""
+    because: tuple[str, ...] = ()
+    """Identities of the resources that kept it from running."""
+    cause: Cause = "start"
+    attempts: int = 1
+    refreshed: bool = False
+    """The changes are those of its refresh action."""
+    started: float = 0.0
+    """Unix time."""
+
+    @property
+    def changed(self) -> bool:
+        """It changed something, or would have."""
+        return bool(self.changes)
+
+
+@dataclass(frozen=True, slots=True)
+class PassRecord:
+    """One pass: from the first dirty resource until nothing is dirty or running."""
+
+    number: int
+    cause: Cause
+    started: float
+    """Unix time."""
+    duration: float = 0.0
+    """Seconds; 0 while it runs."""
+    outcomes: tuple[Outcome, ...] = ()
+    """In the order in which they ended."""
+    converged: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PassStarted:
+    """A pass begins."""
+
+    number: int
+    cause: Cause
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A resource has run, or was found not to have to."""
+
+    number: int
+    """Of the pass."""
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class PassEnded:
+    """A pass is over."""
+
+    record: PassRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something else an operator should know of a resource (or, with an empty identity, of the engine)."""
+
+    level: Literal["debug", "info", "warning", "error"]
+    code: str
+    """`watch-failed`, `flapping`, `attempt-failed`, `graph-swapped`, `paused`, ..."""
+    identity: str
+    text: str
+    error: BaseException | None = None
+
+
+Event = PassStarted | Ran | PassEnded | Notice

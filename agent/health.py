@@ -1,0 +1,52 @@
+"""What is wrong with the agent itself, as a registry of coded conditions.
+
+`holdfast status`, the service manager's STATUS line and the tests read the same registry; nobody greps logs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+Severity = Literal["warning", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One thing that is wrong now."""
+
+    code: str
+    """Stable name: `states-broken`, `watch-polling`, `task-died`, ..."""
+    severity: Severity
+    text: str
+    since: float
+    """Unix time at which it began."""
+
+
+class Health:
+    """The conditions that hold now; `listen` is called after each change."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._conditions: dict[str, Condition] = {}
+        self.listen: Callable[[], None] = lambda: None
+
+    def set(self, code: str, text: str, severity: Severity = "warning") -> None:
+        """Say that a condition holds; the time it began is kept while its text changes."""
+        known = self._conditions.get(code)
+        condition = Condition(code, severity, text, known.since if known else self._clock())
+        if condition != known:
+            self._conditions[code] = condition
+            self.listen()
+
+    def clear(self, code: str) -> None:
+        """Say that a condition holds no more; harmless when it did not."""
+        if self._conditions.pop(code, None) is not None:
+            self.listen()
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """All that hold now, oldest first."""
+        return tuple(sorted(self._conditions.values(), key=lambda c: (c.since, c.code)))

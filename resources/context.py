@@ -1,0 +1,145 @@
+"""All that a resource sees of the world: the `Context` handed to each of its methods.
+
+Resources never import subprocess, inotify or D-Bus. The agent implements this protocol for real
+(`agent/host/context.py`); `resources/testing.py` has the fake for tests. One context belongs to one resource
+and lives as long as it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+Watch = AsyncIterator[None]
+"""What `Resource.watch` returns: the first item says "armed", each later one "may have changed".
+
+It runs for the life of the resource and is cancelled to stop it. Ending by itself is an error.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """A command that has ended: its exit status and what it wrote, cut to the limit that `run` was given."""
+
+    argv: tuple[str, ...]
+    pid: int
+    retcode: int
+    stdout: str
+    stderr: str
+    truncated: bool = False
+
+
+@dataclass(slots=True)
+class Report:
+    """What one run tells about itself: filled by the resource, read by the engine when the run has ended."""
+
+    changes: dict[str, Any] = field(default_factory=dict)
+    """What was changed, or would be: Salt's `changes`."""
+    comment: str = ""
+    """One sentence for a person: what was done, or why nothing had to be."""
+    diff: str = ""
+    """Unified diff of text content, already masked where it must be."""
+
+
+class Logger(Protocol):
+    """The part of a structlog logger that resources use; `resource=` is bound already."""
+
+    def debug(self, event: str, **fields: object) -> object:
+        """Log detail for the author of a kind."""
+        ...
+
+    def info(self, event: str, **fields: object) -> object:
+        """Log something an operator wants to see."""
+        ...
+
+    def warning(self, event: str, **fields: object) -> object:
+        """Log something an operator should look at."""
+        ...
+
+
+class Context(Protocol):
+    """The host as one resource may use it."""
+
+    identity: str
+    """`kind[id]` of the resource."""
+    facts: Mapping[str, Any]
+    """The host's grains."""
+    pillar: Mapping[str, Any]
+    """The host's pillar."""
+    report: Report
+    """Where the current run tells what it did; fresh for each run."""
+    log: Logger
+    """Bound to this resource."""
+    var_dir: Path
+    """A private directory that survives restarts; made, mode 0700, on first use."""
+
+    async def run(
+        self,
+        *argv: str,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: str | None = None,
+        user: str | None = None,
+        group: str | None = None,
+        umask: int | None = None,
+        timeout: float | None = None,
+        check: bool = True,
+        limit: int = 1 << 20,
+        on_start: Callable[[int], None] | None = None,
+    ) -> Completed:
+        """Run a command by its argument list and wait for its end.
+
+        `env` is added to a minimal environment (PATH, HOME, LANG=C.UTF-8). `user` runs it with that user's uid, groups
+        and HOME. `timeout` is in seconds; on expiry and on cancellation the whole process group is killed.
+        `limit` is the number of bytes kept of each of stdout and stderr; more is read and dropped and
+        `truncated` set. `on_start` is called with the process id.
+
+        Raises `Permanent` when the command cannot be started, and (with `check`) when it ends with a status other than 0;
+        `Temporary` on timeout.
+        """
+        ...
+
+    async def blocking(self, call: Callable[..., Any], /, *args: Any) -> Any:
+        """Run a call that may block (a large file, fsync, a name service) in a short-lived thread."""
+        ...
+
+    async def read_text(self, path: str) -> str:
+        """The text of a file, UTF-8. Raises `OSError` as `open` does."""
+        ...
+
+    async def write_file(
+        self, path: str, data: bytes, *, mode: int, uid: int = -1, gid: int = -1, check: Callable[[str], Awaitable[None]] | None = None
+    ) -> None:
+        """Put a file in place atomically: temporary in the same directory (0600 from its first byte), owner, mode, `check` called with its path, fsync (unless the agent was told not to), rename.
+
+        -1 leaves uid or gid as the agent's own. On any error, cancellation included, the temporary is removed. Raises `OSError`.
+        """
+        ...
+
+    async def source(self, url: str) -> bytes:
+        """The content behind `salt://`, `tree://`, `file://`, an absolute path, or `http(s)://`.
+
+        Raises `Permanent` when it is not there or may not be read.
+        """
+        ...
+
+    def render(self, text: str, *, name: str, variables: Mapping[str, Any]) -> str:
+        """Render a Jinja template in the sandbox with grains, pillar and `variables`. Raises `Permanent` with the line."""
+        ...
+
+    def interface(self, name: str) -> Any:
+        """The provider bound to a virtual module (`pkg`, `service`, `user`, `group`) on this host.
+
+        Raises `Permanent` when no provider fits, saying which were tried and why each was refused.
+        """
+        ...
+
+    def watch_path(self, *paths: str, recursive: bool = False) -> Watch:
+        """Events of these paths: content, metadata, appearing, vanishing, being moved, their parents likewise."""
+        ...
+
+    def send(self, **values: Any) -> None:
+        """Publish values for receivers (Sendable kinds). Published as one snapshot when the run ends."""
+        ...

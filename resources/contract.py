@@ -1,0 +1,149 @@
+"""The resource contract: one class says what a kind of thing is, how to look at it, put it right and watch it.
+
+A kind is declared once, by a class statement; that is also its registration:
+
+    class Hostname(Resource, kind="hostname.present"):
+        name: str = field(pattern=r"[a-z0-9-]{1,63}")
+        async def probe(self, ctx): ...
+        async def apply(self, ctx, delta): ...
+        def watch(self, ctx): ...
+
+MUST override: `probe` and `apply`, or `check_apply` as a whole. SHOULD override: `watch`, `uids`. MAY override: the rest.
+Optional powers (a refresh action, ...) are the mix-ins of `traits.py`. The engine is not known here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+from pydantic import BaseModel, ConfigDict
+
+from holdfast.resources import registry
+from holdfast.resources.context import Context, Watch
+from holdfast.resources.delta import Delta, State, compare
+from holdfast.resources.errors import DeclarationError, Permanent
+from holdfast.resources.fields import MASK, secret_fields
+
+Uid = tuple[str, str]
+"""What a resource is, for others to refer to: `("path", "/etc/motd")`, `("unit", "nginx.service")`."""
+
+
+class Resource(BaseModel):
+    """One typed, validated, immutable declaration of one thing on the machine.
+
+    Fields are the arguments a state file may give; unknown ones are refused. Validators are pure: they never look at
+    the outside world.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, hide_input_in_errors=True)
+
+    kind: ClassVar[str] = ""
+    """`family.function`, as written in state files."""
+    ignored: ClassVar[Mapping[str, str]] = {}
+    """Arguments that Salt has and this kind accepts without effect -> why."""
+    exclusive: ClassVar[bool] = True
+    """Two different declarations with an equal uid contradict each other: an error when states are compiled."""
+
+    name: str
+    """What the resource manages; the ID of the state where it gives no name."""
+
+    def __init_subclass__(cls, *, kind: str = "", **options: Any) -> None:
+        """Take the kind's name; pydantic takes the other options."""
+        super().__init_subclass__(**options)
+        cls.kind = kind
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, *, kind: str = "", **_: Any) -> None:
+        """Register the kind. Raises `DeclarationError` for a bad name or one that is taken."""
+        if not kind:
+            return
+        if cls.check_apply is Resource.check_apply and (cls.probe is Resource.probe or cls.apply is Resource.apply):
+            raise DeclarationError(f"cannot declare {kind}: it overrides neither probe and apply nor check_apply")
+        registry.register(kind, cls)
+
+    # -- what a kind says about itself -------------------------------------------------------------------------
+
+    def desired(self) -> State:
+        """What should be: by default every declared argument that is not None, but for the name. None: absent."""
+        values = {name: getattr(self, name) for name in type(self).model_fields if name != "name"}
+        return {name: value for name, value in values.items() if value is not None}
+
+    async def probe(self, ctx: Context) -> State:
+        """Look at the machine; None when the thing is absent. Changes nothing."""
+        raise NotImplementedError
+
+    async def apply(self, ctx: Context, delta: Delta) -> None:
+        """Put right exactly what `delta` names. Raises `Permanent`, `Temporary` or `OSError` when it cannot."""
+        raise NotImplementedError
+
+    def watch(self, ctx: Context) -> Watch:
+        """Say when the thing may have changed: the first item once the watch is armed, one more for each event.
+
+        The default never tells anything: for things that cannot drift or cannot be watched.
+        """
+        return idle()
+
+    def uids(self) -> tuple[Uid, ...]:
+        """What this resource is, as others may refer to it."""
+        return ()
+
+    def action(self) -> bool:
+        """Whether this call cannot tell if it is needed, and so runs only when it is told to (design/engine, Actions)."""
+        return False
+
+    def explain(self, ctx: Context) -> str:
+        """One sentence why nothing had to be done."""
+        return f"{self.name} is as declared"
+
+    def describe(self, delta: Delta, applied: bool) -> str:
+        """One sentence for what was changed, or would be."""
+        verb = "created" if delta.create else "removed" if delta.remove else "changed " + ", ".join(delta.fields) + " of"
+        return f"{verb} {self.name}" if applied else f"would have {verb} {self.name}"
+
+    def changes(self, delta: Delta) -> dict[str, Any]:
+        """Salt's `changes` for this delta, secrets masked."""
+        changes, hidden = delta.changes(), set(secret_fields(type(self)))
+        return {name: {"old": MASK, "new": MASK} if name in hidden else change for name, change in changes.items()}
+
+    # -- what the engine calls ---------------------------------------------------------------------------------
+
+    async def check_apply(self, ctx: Context, apply: bool) -> bool:
+        """Look, and with `apply` put right.
+
+        Returns True when all was right already, False when it was not; with `apply` it is right now. Without `apply` nothing
+        is ever changed. Converges in one call or raises. What was or would be changed is told through `ctx.report`.
+        """
+        delta = compare(await self.probe(ctx), self.desired())
+        if delta is None:
+            ctx.report.comment = ctx.report.comment or self.explain(ctx)
+            return True
+        ctx.report.changes = self.changes(delta)
+        if apply:
+            await self.apply(ctx, delta)
+            left = compare(await self.probe(ctx), self.desired())
+            if left is not None:
+                raise Permanent(f"still differs after it was put right: {', '.join(left.fields) or self.name}")
+        ctx.report.comment = ctx.report.comment or self.describe(delta, apply)
+        return False
+
+    def cmp(self, other: Resource) -> str | None:
+        """None when the other is interchangeable with this one, else the first reason why not."""
+        if type(self) is not type(other):
+            return f"kind {self.kind} is not {other.kind}"
+        for name in type(self).model_fields:
+            if getattr(self, name) != getattr(other, name):
+                return f"{name} differs"
+        return None
+
+    @classmethod
+    def declare(cls, name: str, **arguments: Any) -> Self:
+        """Make one from Python. Raises pydantic's `ValidationError` with all mistakes at once."""
+        return cls.model_validate({"name": name, **arguments})
+
+
+async def idle() -> Watch:
+    """A watch that is armed at once and never tells anything."""
+    yield None
+    await asyncio.Event().wait()

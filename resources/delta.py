@@ -1,0 +1,48 @@
+"""The difference between what is and what should be, computed once and used by everything else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+State = Mapping[str, Any] | None
+"""The observable state of one thing: field -> value; None when it is absent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """Why a resource is not right: what was seen, what is wanted, and the fields in which they differ."""
+
+    before: State
+    after: State
+    fields: tuple[str, ...]
+
+    @property
+    def create(self) -> bool:
+        """The thing is absent and should exist."""
+        return self.before is None
+
+    @property
+    def remove(self) -> bool:
+        """The thing exists and should be absent."""
+        return self.after is None
+
+    def changes(self) -> dict[str, Any]:
+        """Salt's `changes`: field -> {old, new}, for the fields that differ."""
+        old, new = self.before or {}, self.after or {}
+        return {name: {"old": old.get(name), "new": new.get(name)} for name in self.fields}
+
+
+def compare(before: State, after: State) -> Delta | None:
+    """What differs, or None when all is right.
+
+    Only the fields that `after` names are compared: what a state does not declare is left as it is.
+    """
+    if before is None and after is None:
+        return None
+    if before is None or after is None:
+        present = after if before is None else before
+        return Delta(before, after, tuple(present or ()))
+    wrong = tuple(name for name, value in after.items() if name not in before or before[name] != value)
+    return Delta(before, after, wrong) if wrong else None

@@ -1,0 +1,38 @@
+"""Unified diffs of text content, bounded in size and in time."""
+
+from __future__ import annotations
+
+import difflib
+
+LIMIT = 64 * 1024
+"""Characters of a diff that are kept."""
+LINES = 4000
+"""Lines above which two texts are not compared line by line: that would take quadratic time."""
+
+
+def unified(old: bytes, new: bytes, path: str) -> str:
+    """The unified diff from `old` to `new`, or one line that says why there is none to show.
+
+    Binary content (a NUL byte, or not UTF-8) and very long texts are summarised; the result is at most `LIMIT` characters.
+    """
+    if old == new:
+        return ""
+    try:
+        before, after = text_lines(old), text_lines(new)
+    except UnicodeDecodeError:
+        return f"binary content of {path} differs: {len(old)} bytes, now {len(new)}\n"
+    if len(before) + len(after) > LINES:
+        return f"content of {path} differs: {len(before)} lines, now {len(after)}\n"
+    marked = (
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+        for line in difflib.unified_diff(before, after, path, path)
+    )
+    diff = "".join(marked)
+    return diff if len(diff) <= LIMIT else f"{diff[:LIMIT]}\n[diff cut at {LIMIT} characters]\n"
+
+
+def text_lines(data: bytes) -> list[str]:
+    """Lines of UTF-8 text, ends kept. Raises `UnicodeDecodeError` for binary content."""
+    if b"\0" in data:
+        raise UnicodeDecodeError("utf-8", data, data.index(b"\0"), data.index(b"\0") + 1, "NUL byte")
+    return data.decode("utf-8").splitlines(keepends=True)

@@ -1,0 +1,28 @@
+"""The two words a resource has for failure, and the programming errors of its author.
+
+An attempt that cannot succeed raises `Permanent`; one that may succeed later raises `Temporary`. The engine turns
+either into an `Outcome`; nothing else about an exception steers it.
+"""
+
+
+class HoldfastError(Exception):
+    """Root of every error that Holdfast raises on purpose; its text is fit for a user's eyes."""
+
+
+class Permanent(HoldfastError):
+    """Trying again will not help until something else changes."""
+
+
+class Temporary(HoldfastError):
+    """Trying again may help.
+
+    `delay` is the number of seconds the author suggests to wait first; None leaves it to the engine.
+    """
+
+    def __init__(self, message: str, *, delay: float | None = None) -> None:
+        super().__init__(message)
+        self.delay = delay
+
+
+class DeclarationError(HoldfastError, TypeError):
+    """A kind is declared wrongly (no name, a name taken, a trait missing): its author's mistake, never the user's."""

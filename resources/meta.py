@@ -1,0 +1,113 @@
+"""Arguments that every state accepts, whatever its kind: guards, retries, limits.
+
+Salt's global state arguments and mgmt's meta parameters in one typed model. An argument that the kind itself declares
+(`timeout` of `cmd.run`) belongs to the kind.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from holdfast.resources.fields import parse_list
+
+
+class Retry(BaseModel):
+    """How often, and when, a run that did not come out as wished is tried again."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    attempts: int = Field(2, ge=-1)
+    """Attempts in all; -1: for ever."""
+    interval: float = Field(30.0, ge=0)
+    """Seconds between two attempts."""
+    splay: float = Field(0.0, ge=0)
+    """Up to so many random seconds more."""
+    until: bool = True
+    """The result that ends it."""
+    backoff: bool = False
+    """Double the interval each time, up to 60 s, with jitter."""
+
+
+def parse_retry(value: object) -> object:
+    """`retry: true` is Salt's default of 2 attempts 30 s apart; `retry: N` is N more attempts after an error, with backoff."""
+    if value is None or value is False or value == 0:
+        return None
+    if value is True:
+        return Retry()
+    if isinstance(value, int):
+        return Retry(attempts=-1 if value < 0 else value + 1, interval=1.0, backoff=True)
+    return value
+
+
+Conditions = Annotated[tuple[str | dict[str, Any], ...] | None, BeforeValidator(lambda v: v if v is None else parse_list(v))]
+"""Guards: shell commands, or calls of a read-only function (`{fun: ..., args: [...]}`)."""
+
+
+class Meta(BaseModel):
+    """The meta parameters of one state."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    noop: bool | None = None
+    """Check only; None: as the agent says."""
+    retry: Annotated[Retry | None, BeforeValidator(parse_retry)] = None
+    """What to do after an error; None: nothing."""
+    delay: float = Field(1.0, ge=0)
+    """Seconds before the first retry of a plain `retry: N`; doubles up to 60 s."""
+    timeout: float | None = Field(None, gt=0)
+    """Deadline of one run in seconds; expiry is an error."""
+    poll: float | None = None
+    """Seconds between looks, instead of watching; -1: look once."""
+    limit: float | None = Field(None, gt=0)
+    """Runs per second; None: as the agent says."""
+    burst: int | None = Field(None, ge=1)
+    """Runs that may follow each other without a wait."""
+    sema: tuple[str, ...] = ()
+    """Counting semaphores, `id` or `id:N`."""
+    rewatch: bool = True
+    """Start anew at the next graph when its retries ran out."""
+    reverse: bool = False
+    """Undo it when it leaves the graph (reversible kinds)."""
+    autoedge: bool = True
+    """Take part in automatic edges."""
+    autogroup: bool = True
+    """Take part in automatic grouping."""
+    rerun: Literal["start"] | float | None = None
+    """Actions only: run again at every start of the agent, or every so many seconds."""
+
+    onlyif: Conditions = None
+    """Run only when all of these hold."""
+    unless: Conditions = None
+    """Do not run when all of these hold."""
+    creates: Annotated[tuple[str, ...] | None, BeforeValidator(lambda v: v if v is None else parse_list(v))] = None
+    """Do not run when all of these paths exist."""
+    check_cmd: Annotated[tuple[str, ...] | None, BeforeValidator(lambda v: v if v is None else parse_list(v))] = None
+    """Commands that must succeed after the run."""
+    parallel: bool = False
+    """Others need not wait for it on the first pass."""
+    failhard: bool | None = None
+    """Stop the one-shot run when it fails; None: as the agent says."""
+    fire_event: bool | str = False
+    """Publish an event when it has run."""
+    runas: str | None = None
+    """User for its commands and guards."""
+    umask: str | int | None = None
+    """Umask around its run, octal digits."""
+    no_log: bool = False
+    """Mask name, comment and changes wherever they are shown."""
+    aggregate: bool | None = None
+    """Accepted for Salt's sake; see autogroup."""
+    reload_modules: bool = False
+    """Accepted for Salt's sake, no effect."""
+    reload_grains: bool = False
+    """Accepted for Salt's sake, no effect."""
+    reload_pillar: bool = False
+    """Accepted for Salt's sake, no effect."""
+    saltenv: str | None = None
+    """Accepted for Salt's sake; the environment of the file it is in holds."""
+
+
+META_FIELDS = frozenset(Meta.model_fields)
+"""Names of all meta parameters."""

@@ -1,0 +1,33 @@
+"""Holdfast keeps machines converged; this is its public API for authors of kinds.
+
+    from holdfast import Context, Delta, Resource, Watch, field
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from holdfast.resources.context import Context, Watch
+    from holdfast.resources.contract import Resource
+    from holdfast.resources.delta import Delta
+    from holdfast.resources.errors import Permanent, Temporary
+    from holdfast.resources.fields import AbsPath, Mode, Text, Texts, field
+    from holdfast.resources.traits import Refreshable
+
+__version__ = "0.1.0"
+__all__ = ["AbsPath", "Context", "Delta", "Mode", "Permanent", "Refreshable", "Resource", "Temporary", "Text", "Texts", "Watch", "field"]
+
+_HOME = {
+    "Context": "context", "Watch": "context", "Resource": "contract", "Delta": "delta", "Permanent": "errors", "Temporary": "errors",
+    "AbsPath": "fields", "Mode": "fields", "Text": "fields", "Texts": "fields", "field": "fields", "Refreshable": "traits",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used: the command line starts without pydantic."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
+    import importlib  # noqa: PLC0415 - the point of this function is to import late
+
+    return getattr(importlib.import_module(f"holdfast.resources.{_HOME[name]}"), name)

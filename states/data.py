@@ -1,0 +1,96 @@
+"""What the compiler hands on: calls in order of execution, each with its checked resource and its requisites."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from holdfast.resources.contract import Resource
+from holdfast.resources.meta import Meta
+from holdfast.states.errors import Place, Problem
+
+Low = dict[str, Any]
+"""One low-data chunk, with Salt's keys: state, fun, name, __id__, __sls__, __env__, order, arguments, requisites."""
+
+REQUISITES = (
+    "require",
+    "require_any",
+    "watch",
+    "watch_any",
+    "prereq",
+    "onfail",
+    "onfail_any",
+    "onfail_all",
+    "onchanges",
+    "onchanges_any",
+    "listen",
+)
+"""Every kind of requisite a compiled call can have; `_in` forms, `use` and `extend` are gone by then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One single state call: checked, with its place in the order of execution."""
+
+    position: int
+    """Index in `Compilation.calls`, which is the order of execution."""
+    identity: str
+    """`kind[id]`; `kind[id:name]` where `names` makes several calls of one ID. Unique in a compilation."""
+    low: Low
+    place: Place
+    """Where the state stands in its file."""
+    resource: Resource
+    meta: Meta
+    requisites: Mapping[str, tuple[int, ...]]
+    """Kind of requisite -> positions of its targets, as listed, each once. Every target but that of `prereq` and `listen`
+    stands earlier in the order; that of `prereq` stands later."""
+    reason: str = ""
+    """Why it stands here in the order: "order 10003", "pulled forward by service.running[apache] (watch)"."""
+
+    @property
+    def kind(self) -> str:
+        """`family.function`."""
+        return f"{self.low['state']}.{self.low['fun']}"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One file that a compilation read: enough to tell whether it is still the same."""
+
+    path: Path
+    digest: str
+    """SHA-256 of its content, hex."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """A whole tree, compiled for one host."""
+
+    calls: tuple[Call, ...]
+    high: Mapping[str, Any] = field(default_factory=dict)
+    """High data as Salt prints it."""
+    top: Mapping[str, list[str]] = field(default_factory=dict)
+    """Environment -> names of the SLS that apply."""
+    sources: tuple[Source, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to compile, and for which host."""
+
+    states: Path
+    """The states directory."""
+    sls: tuple[str, ...] = ()
+    """Names asked for by the caller; empty: the top file, or without one every file."""
+    grains: Mapping[str, Any] = field(default_factory=dict)
+    pillar: Mapping[str, Any] = field(default_factory=dict)
+    minion_id: str = ""
+    """The host's name, what top files match and `grains.id` says."""
+    env: str = "base"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Settings that the language knows (`state_auto_order`, ...), also what templates see as `opts`."""
+    trusted_uids: frozenset[int] = frozenset({0})
+    """Owners whose files are read; a file that anyone else could write is refused."""

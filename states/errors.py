@@ -1,0 +1,60 @@
+"""What can be wrong with a tree of states: places, problems, and the one exception that carries them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+
+from holdfast.resources.errors import HoldfastError
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """Where something stands: lines and columns count from 1; 0 is "the file as a whole"."""
+
+    file: str
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        """`file:line:column`, as editors and compilers write it."""
+        parts = [self.file, *(str(n) for n in (self.line, self.column) if n)]
+        return ":".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One mistake in the input, whole: where, what rule it breaks, and the likely fix."""
+
+    place: Place
+    code: str
+    """Stable, for machines: `yaml-syntax`, `unknown-argument`, `requisite-missing`, ..."""
+    message: str
+    """One sentence that says what is wrong, without the place."""
+    hint: str = ""
+    """The likely fix."""
+    text: str = ""
+    """The line of the file it stands in."""
+
+    def as_dict(self) -> dict[str, object]:
+        """The stable JSON form: file, line, column, code, message, hint."""
+        return {**asdict(self.place), "code": self.code, "message": self.message, "hint": self.hint}
+
+    def __str__(self) -> str:
+        """For a person: place, message, the line itself, the hint."""
+        lines = [f"{self.place}: {self.message} [{self.code}]"]
+        if self.text.strip():
+            lines.append(f"    {self.text.rstrip()}")
+            if self.place.column:
+                lines.append("    " + " " * (self.place.column - 1) + "^")
+        if self.hint:
+            lines.append(f"  {self.hint}")
+        return "\n".join(lines)
+
+
+class CompileError(HoldfastError):
+    """The tree does not compile; `problems` holds every mistake that could be found, in the order of their places."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(sorted(set(problems), key=lambda p: (p.place, p.code, p.message)))
+        super().__init__("\n".join(str(problem) for problem in self.problems))
