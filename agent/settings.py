@@ -1,0 +1,181 @@
+"""The agent's settings: `agent.yaml` as frozen models, each setting documented beside its default.
+
+Relative paths in the file start at the directory it is in. What is wrong with it is reported like a mistake in a state file:
+all at once, each with file, line and the nearest right name.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
+
+from holdfast.agent.engine.options import EngineOptions
+from holdfast.resources.registry import nearest
+from holdfast.states.errors import CompileError, Problem
+from holdfast.states.marks import Document, Map, descend, plain
+from holdfast.states.parse import parse_yaml
+from holdfast.states.source import Tree, refuse
+
+CONFIG = Path("/etc/holdfast/agent.yaml")
+"""Where the settings are unless the operator says otherwise."""
+STATE_DIR = Path("/var/lib/holdfast")
+"""Where an installed agent remembers; its control socket is then below /run."""
+RUN_DIR = Path("/run/holdfast")
+
+
+class SettingsError(CompileError):
+    """`agent.yaml` cannot be used; `problems` holds every mistake in it."""
+
+
+class _Strict(BaseModel):
+    """A group of settings: immutable, and no unknown name is swallowed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+
+class LogSettings(_Strict):
+    """What the agent tells, and how."""
+
+    format: Literal["auto", "console", "json", "journal"] = "auto"
+    """`auto`: journal fields under systemd, else lines for people, coloured on a terminal; `json`: one object a line."""
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    """What is less important than this is not logged. Resources that are unchanged are `debug` after the first pass."""
+    recent: int = Field(500, ge=0)
+    """Lines kept in memory for `holdfast log`."""
+
+
+class WatchSettings(_Strict):
+    """How changes of the configuration are noticed. Times are in seconds."""
+
+    settle: float = Field(0.05, ge=0)
+    """Quiet time after an event before the states are compiled anew: an editor or git writes many files."""
+    settle_limit: float = Field(1.0, gt=0)
+    """The longest wait for that quiet."""
+    rescan: float = Field(60.0, ge=1)
+    """Period of a look at all files that finds what no event told."""
+
+
+class Settings(_Strict):
+    """All settings of one agent."""
+
+    id: str | None = None
+    """Name of this host, which top files match. Default: the fully qualified host name."""
+    states: Path = Path("states")
+    """Directory of the state files."""
+    pillar: Path = Path("pillar")
+    """Directory of the pillar: data for this host, kept apart from the states."""
+    resources: Path = Path("resources")
+    """Directory of kinds of your own, one Python file each."""
+    grains_file: Path = Path("grains")
+    """A YAML mapping of grains of your own; it may be missing."""
+    grains: dict[str, Any] = Field(default_factory=dict)
+    """More grains of your own; they win over `grains_file` and over what is found out about the host."""
+    state_dir: Path = STATE_DIR
+    """What the agent must remember across restarts; private to it."""
+    control: Path | None = None
+    """Socket for `holdfast status` and the like. Default: /run/holdfast/control.sock, or control.sock in a state_dir of your own."""
+    providers: dict[str, str] = Field(default_factory=dict)
+    """Virtual module -> the provider to use instead of the one that fits by itself (`pkg: apt`)."""
+    durable: bool = True
+    """Flush each written file to the disk before it is put in place; without it a power cut may leave an old or empty file."""
+    state_auto_order: bool = True
+    """States are applied in the order in which they are written; without it, sorted by name."""
+    log: LogSettings = Field(default_factory=LogSettings)
+    """What the agent tells, and how."""
+    watch: WatchSettings = Field(default_factory=WatchSettings)
+    """How changes of the configuration are noticed."""
+    engine: EngineOptions = Field(default_factory=EngineOptions)
+    """When and how resources run."""
+
+    @property
+    def socket(self) -> Path:
+        """Where the control socket is."""
+        if self.control is not None:
+            return self.control
+        return (RUN_DIR if self.state_dir == STATE_DIR else self.state_dir) / "control.sock"
+
+
+def trusted_uids() -> frozenset[int]:
+    """Whose files the agent believes: root's and its own user's."""
+    return frozenset({0, os.geteuid()})
+
+
+def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -> Settings:
+    """Read the settings; `overrides` (from the command line) win over the file, None among them counts as not given.
+
+    Without a path, /etc/holdfast/agent.yaml, which may be missing. Raises `SettingsError`.
+    """
+    given = {name: value for name, value in (overrides or {}).items() if value is not None}
+    file = (path or CONFIG).absolute()
+    if path is None and not file.exists():
+        return _anchored(Settings(**given), file.parent)
+    document, values = _read(file)
+    try:
+        settings = Settings.model_validate({**plain(values), **given})
+    except ValidationError as error:
+        raise SettingsError(_problem(document, values, detail) for detail in error.errors()) from error
+    return _anchored(settings, file.parent)
+
+
+def read_mapping(path: Path) -> tuple[Document, Map]:
+    """A YAML file that holds one mapping, and nobody else may write. Raises `CompileError`."""
+    tree = Tree(path.parent, trusted_uids())
+    document = Document(str(path), tree.read(path).text)
+    values = parse_yaml(document, document.text)
+    if values is None:
+        values = Map()
+    if not isinstance(values, Map):
+        raise CompileError(
+            [document.problem(None, "settings-shape", "this file must hold a mapping: names, each with a value", "write 'name: value'")]
+        )
+    return document, values
+
+
+def _read(path: Path) -> tuple[Document, Map]:
+    try:
+        if not path.exists():
+            raise refuse(path, "source-missing", "it does not exist", "leave --config out to run with the defaults")
+        return read_mapping(path)
+    except CompileError as error:
+        raise SettingsError(error.problems) from error
+
+
+def _anchored(settings: Settings, base: Path) -> Settings:
+    """The same settings with every path absolute, those that were relative below `base`."""
+    paths = {name: value for name, value in settings if isinstance(value, Path)}
+    return settings.model_copy(update={name: base / value for name, value in paths.items()})
+
+
+def _problem(document: Document, values: Map, detail: ErrorDetails) -> Problem:
+    """One mistake that pydantic found, at its line."""
+    path, where = detail["loc"], ".".join(str(step) for step in detail["loc"])
+    mark = descend(values, path)
+    if detail["type"] == "extra_forbidden":
+        known = _names(Settings, path[:-1])
+        meant = nearest(str(path[-1]), known)
+        hint = f"did you mean {meant!r}?" if meant else f"known here: {', '.join(sorted(known))}"
+        return document.problem(mark, "unknown-setting", f"there is no setting {where!r}", hint)
+    return document.problem(mark, "wrong-setting", f"the setting {where!r} is wrong: {detail['msg']}, not {detail['input']!r}")
+
+
+def _names(model: type[BaseModel], path: Sequence[object]) -> list[str]:
+    """Names of the settings in the group that `path` leads to."""
+    for step in path:
+        kinds = [model.model_fields[str(step)].annotation, *get_args(model.model_fields[str(step)].annotation)]
+        model = next(kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel))
+    return list(model.model_fields)
+
+
+def describe(model: type[BaseModel] = Settings, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every setting by its dotted name, with its default: what a reference of the settings must list."""
+    for name, info in model.model_fields.items():
+        kind = info.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            yield from describe(kind, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", info.get_default(call_default_factory=True)

@@ -1,0 +1,118 @@
+"""Grains: Salt's names and values, found without asking anybody."""
+
+import json
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from holdfast.agent import facts
+from holdfast.agent.settings import Settings
+from holdfast.states.errors import CompileError
+
+RELEASES = {
+    "debian": (
+        'NAME="Debian GNU/Linux"\nID=debian\nVERSION_ID="12"\nVERSION_CODENAME=bookworm\n',
+        ("Debian", "Debian", "Debian GNU/Linux", "12", 12, "bookworm", "Debian-12"),
+    ),
+    "ubuntu": (
+        'NAME="Ubuntu"\nID=ubuntu\nID_LIKE=debian\nVERSION_ID="22.04"\nVERSION_CODENAME=jammy\n',
+        ("Ubuntu", "Debian", "Ubuntu", "22.04", 22, "jammy", "Ubuntu-22.04"),
+    ),
+    "rocky": (
+        'NAME="Rocky Linux"\nID="rocky"\nID_LIKE="rhel centos fedora"\nVERSION_ID="9.3"\nPRETTY_NAME="Rocky Linux 9.3 (Blue Onyx)"\n',
+        ("Rocky", "RedHat", "Rocky Linux", "9.3", 9, "Rocky Linux 9.3 (Blue Onyx)", "Rocky Linux-9"),
+    ),
+    "alpine": (
+        'NAME="Alpine Linux"\nID=alpine\nVERSION_ID=3.19.1\nPRETTY_NAME="Alpine Linux v3.19"\n',
+        ("Alpine", "Alpine", "Alpine Linux", "3.19.1", 3, "Alpine Linux v3.19", "Alpine Linux-3"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_distribution(tmp_path, name):
+    """Trees written for Salt branch on these."""
+    text, expected = RELEASES[name]
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/os-release").write_text(text)
+
+    found = facts.host(tmp_path)
+
+    names = ("os", "os_family", "osfullname", "osrelease", "osmajorrelease", "oscodename", "osfinger")
+    assert tuple(found[n] for n in names) == expected
+
+
+def test_names_come_from_the_hosts_file(tmp_path):
+    """The domain is looked up in /etc/hosts, never asked for on the network."""
+    (tmp_path / "etc").mkdir()
+    short = socket.gethostname().partition(".")[0]
+    (tmp_path / "etc/hosts").write_text(f"127.0.0.1 localhost\n10.0.0.9 {short}.example.org {short} # me\n")
+
+    found = facts.host(tmp_path)
+
+    assert (found["host"], found["fqdn"], found["domain"]) == (short, f"{short}.example.org", "example.org")
+
+
+def test_systemd_version_without_asking_it(tmp_path):
+    """The version stands in the name of a library."""
+    (tmp_path / "usr/lib/systemd").mkdir(parents=True)
+    (tmp_path / "usr/lib/systemd/libsystemd-shared-252.so").touch()
+
+    assert facts.host(tmp_path)["systemd"]["version"] == "252"
+
+
+def test_an_empty_machine_is_no_error(tmp_path):
+    """A root without any of the files still gives grains that are JSON."""
+    assert json.loads(json.dumps(facts.host(tmp_path)))["os"] == "Linux"
+
+
+def test_grains_are_cheap():
+    """Every one-shot run pays for them: under 20 ms, imports aside."""
+    facts.host(Path("/"))
+    began = time.process_time()
+    facts.host(Path("/"))
+
+    assert time.process_time() - began < 0.02
+
+
+def test_operators_grains_win(tmp_path):
+    """agent.yaml over the grains file over the host."""
+    tmp_path.chmod(0o755)
+    file = tmp_path / "grains"
+    file.write_text("roles: [web]\nos: Mine\nsite: a\n")
+    file.chmod(0o644)
+
+    found = facts.gather(Settings(grains_file=file, grains={"site": "b"}, id="web1"))
+
+    assert (found["roles"], found["os"], found["site"], found["id"]) == (["web"], "Mine", "b", "web1")
+
+
+def test_id_is_the_full_name_by_default(tmp_path):
+    """A host needs no configuration to have a name."""
+    found = facts.gather(Settings(grains_file=tmp_path / "none"))
+
+    assert found["id"] == found["fqdn"]
+
+
+def test_stand_in_replaces_all(tmp_path):
+    """A tree can be compiled for another host: nothing of this one shines through."""
+    tmp_path.chmod(0o755)
+    file = tmp_path / "grains.json"
+    file.write_text('{"os": "Plan9", "fqdn": "far.example.org"}')
+
+    assert facts.stand_in(file, Settings()) == {"os": "Plan9", "fqdn": "far.example.org", "id": "far.example.org"}
+    assert facts.stand_in(file, Settings(id="near"))["id"] == "near"
+
+
+def test_broken_grains_file_names_file_and_line(tmp_path):
+    """Like any mistake in the configuration."""
+    tmp_path.chmod(0o755)
+    file = tmp_path / "grains"
+    file.write_text("a: 1\na: 2\n")
+
+    with pytest.raises(CompileError) as caught:
+        facts.gather(Settings(grains_file=file))
+
+    assert (caught.value.problems[0].place.file, caught.value.problems[0].place.line) == (str(file), 2)

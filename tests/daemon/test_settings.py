@@ -1,0 +1,137 @@
+"""agent.yaml: defaults, documentation, and what a mistake in it says."""
+
+import ast
+import inspect
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+
+from holdfast.agent import settings
+from holdfast.agent.engine import options
+from holdfast.agent.settings import Settings, SettingsError, load
+
+SHIPPED = Path(inspect.getfile(settings)).parents[1] / "config/agent.yaml"
+
+
+@pytest.fixture
+def config(tmp_path):
+    """Write agent.yaml and return its path."""
+    tmp_path.chmod(0o755)
+
+    def write(text):
+        path = tmp_path / "agent.yaml"
+        path.write_text(text)
+        path.chmod(0o644)
+        return path
+
+    return write
+
+
+def test_shipped_file_says_the_defaults():
+    """The file that `holdfast install` writes sets exactly what an empty one would."""
+    values = yaml.safe_load(SHIPPED.read_text())
+    values["engine"]["workers"] = Settings().engine.workers
+
+    assert Settings.model_validate(values) == Settings()
+
+
+def test_shipped_file_documents_every_setting():
+    """Each setting stands in the shipped file, with a comment above it or above its group."""
+    lines = SHIPPED.read_text().splitlines()
+    written = {}
+    for number, line in enumerate(lines):
+        name = line.strip().removeprefix("# ").partition(":")[0]
+        written.setdefault(name, lines[number - 1])
+
+    for name, _ in settings.describe():
+        word = name.rpartition(".")[2]
+        assert word in written, f"{name} is not in {SHIPPED}"
+        assert written[word].lstrip().startswith("#") or word == "flap_window", f"{name} has no comment"
+
+
+@pytest.mark.parametrize("module", [settings, options])
+def test_every_setting_has_a_docstring(module):
+    """The reference of the settings writes itself, so nothing may be missing in it."""
+    for node in ast.walk(ast.parse(inspect.getsource(module))):
+        if not isinstance(node, ast.ClassDef):
+            continue
+        for field, following in zip(node.body, [*node.body[1:], None], strict=True):
+            if isinstance(field, ast.AnnAssign):
+                assert isinstance(following, ast.Expr), f"{node.name}.{field.target.id} has no docstring"
+
+
+def test_relative_paths_start_at_the_file(config):
+    """A private directory needs no absolute path in its agent.yaml."""
+    path = config("states: tree\nstate_dir: /srv/state\n")
+
+    loaded = load(path)
+
+    assert loaded.states == path.parent / "tree"
+    assert loaded.pillar == path.parent / "pillar"
+    assert loaded.socket == Path("/srv/state/control.sock")
+
+
+def test_the_command_line_wins(config):
+    """Options given override the file; options left out (None) do not."""
+    loaded = load(config("id: one\nstates: a\n"), {"id": "two", "states": None})
+
+    assert (loaded.id, loaded.states.name) == ("two", "a")
+
+
+def test_defaults_without_a_file(monkeypatch, tmp_path):
+    """An agent without agent.yaml runs with the defaults, below /etc/holdfast."""
+    monkeypatch.setattr(settings, "CONFIG", tmp_path / "absent.yaml")
+
+    assert load().states == tmp_path / "states"
+    assert load().socket == Path("/run/holdfast/control.sock")
+
+
+def test_a_named_file_that_is_missing_is_an_error(tmp_path):
+    """Whoever names a file means it."""
+    with pytest.raises(SettingsError, match="does not exist"):
+        load(tmp_path / "none.yaml")
+
+
+def test_all_mistakes_at_once_each_with_its_line(config):
+    """An unknown name comes with the nearest right one, in every group."""
+    path = config("id: a\nstats: x\nengine:\n  noop: 1.5\n  flap_limt: 3\nlog: {level: loud}\n")
+
+    with pytest.raises(SettingsError) as caught:
+        load(path)
+
+    found = {(p.place.line, p.code): p for p in caught.value.problems}
+    assert set(found) == {(2, "unknown-setting"), (4, "wrong-setting"), (5, "unknown-setting"), (6, "wrong-setting")}
+    assert "'states'" in found[2, "unknown-setting"].hint
+    assert "'flap_limit'" in found[5, "unknown-setting"].hint
+    assert "'debug', 'info'" in found[6, "wrong-setting"].message
+    assert found[2, "unknown-setting"].place.file == str(path)
+
+
+@pytest.mark.parametrize("text", ["a: [", "- 1\n", "a: 1\na: 2\n"], ids=["syntax", "not a mapping", "key twice"])
+def test_yaml_that_is_no_mapping(config, text):
+    """Broken YAML is an error of the settings, with its file."""
+    with pytest.raises(SettingsError) as caught:
+        load(config(text))
+
+    assert caught.value.problems[0].place.file.endswith("agent.yaml")
+
+
+def test_a_file_that_others_may_write_is_refused(config):
+    """Whoever writes agent.yaml commands the agent."""
+    path = config("id: a\n")
+    path.chmod(0o666)
+
+    with pytest.raises(SettingsError, match="anyone may write it"):
+        load(path)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_a_file_of_another_user_is_refused(config):
+    """Root's and the agent's own files are believed, nobody else's."""
+    path = config("id: a\n")
+    os.chown(path, 12345, 12345)
+
+    with pytest.raises(SettingsError, match="uid 12345"):
+        load(path)
