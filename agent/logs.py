@@ -1,0 +1,225 @@
+"""The log: structlog in front, and behind it a terminal, JSON lines or journald, as the settings and the surroundings say.
+
+What the engine tells comes in as events and is put into sentences by `narrate`; everything is also kept for a while, and
+handed to those who follow (`holdfast log --follow`). `outlet` sees to it that no reader can make the agent wait.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import time
+from collections import deque
+from collections.abc import Callable, MutableMapping
+from typing import Any
+
+import structlog
+
+from holdfast.agent.engine.report import Event
+from holdfast.agent.narrate import Narrator
+from holdfast.agent.outlet import JournalOutlet, Outlet, StreamOutlet, encode_journal
+from holdfast.agent.settings import LogSettings
+
+Entry = MutableMapping[str, Any]
+"""One line with its fields: time, level, event (the sentence), logger, and those of `narrate.Line`."""
+
+LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+PRIORITIES = {"debug": "7", "info": "6", "warning": "4", "error": "3", "critical": "2"}
+"""Level -> syslog priority."""
+_KNOWN = frozenset(
+    {
+        *("time", "level", "event", "logger", "resource", "pass", "result", "cause", "duration"),
+        *("changes", "diff", "details", "because", "code", "converged", "exception"),
+    }
+)
+"""Fields that the sentence already says, or that are shown in a form of their own."""
+_COLOURS = {
+    "ok": "32",
+    "converged": "1;32",
+    "recovered": "32",
+    "skipped": "2",
+    "failed": "1;31",
+    "still": "31",
+    "not": "1;31",
+    "repaired": "1;33",
+    "created": "33",
+    "changed": "33",
+    "removed": "33",
+    "installed": "33",
+    "started": "33",
+    "stopped": "33",
+    "enabled": "33",
+    "ran": "33",
+    "refreshed": "36",
+    "would": "35",
+}
+"""First word of a sentence -> its colour (SGR)."""
+_LEVEL_COLOURS = {"debug": "2", "warning": "33", "error": "31", "critical": "31"}
+_DIFF_COLOURS = {"+": "32", "-": "31", "@": "36"}
+_CONTROL = {code: f"\\x{code:02x}" for code in (*range(9), *range(11, 32), 127, *range(128, 160))}
+
+
+class Logs:
+    """The log of this process. Making a second one replaces the first."""
+
+    def __init__(self, settings: LogSettings, descriptor: int = 2) -> None:
+        self.recent: deque[Entry] = deque(maxlen=settings.recent)
+        """The last entries, oldest first."""
+        self.followers: set[Callable[[Entry], None]] = set()
+        """Called with each entry; must not block."""
+        self._descriptor = descriptor
+        self._narrator = Narrator()
+        self._log = structlog.get_logger("holdfast")
+        self._bridge = _Bridge(logging.WARNING)
+        self._outlet: Outlet | None = None
+        self.configure(settings)
+
+    def configure(self, settings: LogSettings) -> None:
+        """Take new settings; what was written before stays as it is."""
+        self.close()
+        form = choose(settings.format, self._descriptor)
+        self.recent = deque(self.recent, maxlen=settings.recent)
+        outlet = self._outlet = JournalOutlet() if form == "journal" else StreamOutlet(self._descriptor)
+        render: Callable[[Entry], bytes] = {"journal": to_journal, "json": to_json}.get(form) or Console(coloured(self._descriptor)).render
+        structlog.configure(
+            processors=[_complete, structlog.processors.format_exc_info, self._keep, lambda _, __, entry: render(entry)],
+            wrapper_class=structlog.make_filtering_bound_logger(LEVELS[settings.level]),
+            logger_factory=lambda *args: _Sink(outlet, *args),
+            cache_logger_on_first_use=False,
+        )
+        root = logging.getLogger()
+        root.handlers[:] = [self._bridge]
+        logging.captureWarnings(capture=True)
+
+    def emit(self, event: Event) -> None:
+        """Log one event of the engine."""
+        line = self._narrator.tell(event)
+        if line is not None:
+            self._log.log(LEVELS[line.level], line.text, **line.fields)
+
+    def close(self) -> None:
+        """Write what is left; for at most a second."""
+        if self._outlet is not None:
+            self._outlet.close()
+
+    def _keep(self, _: Any, __: str, entry: Entry) -> Entry:
+        self.recent.append(entry)
+        for follower in tuple(self.followers):
+            follower(entry)
+        return entry
+
+
+class _Sink:
+    """What structlog calls with a rendered line; the name of the logger rides along for `_complete`."""
+
+    def __init__(self, outlet: Outlet, name: str = "holdfast") -> None:
+        self.name = name
+        self.msg = self.debug = self.info = self.warning = self.error = self.critical = self.exception = outlet.write
+
+
+class _Bridge(logging.Handler):
+    """Lines of libraries that use the standard library's logging."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Pass one record on, traceback and all."""
+        error = record.exc_info[1] if record.exc_info else None
+        level = min(logging.ERROR, record.levelno)
+        fields = {"exc_info": error} if error else {}
+        structlog.get_logger(record.name).log(level, record.getMessage(), **fields)
+
+
+def _complete(sink: Any, method: str, entry: Entry) -> Entry:
+    entry["time"] = time.time()
+    entry["level"] = method
+    entry["logger"] = getattr(sink, "name", "holdfast")
+    return entry
+
+
+def choose(form: str, descriptor: int) -> str:
+    """`console`, `json` or `journal`: systemd says in JOURNAL_STREAM which stream it connected to the journal."""
+    if form != "auto":
+        return form
+    info = os.fstat(descriptor)
+    return "journal" if os.environ.get("JOURNAL_STREAM") == f"{info.st_dev}:{info.st_ino}" else "console"
+
+
+def coloured(descriptor: int) -> bool:
+    """Whether a person looks at a terminal that can do colours, and wants them."""
+    return os.isatty(descriptor) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+class Console:
+    """Lines for people: time, sentence, and the details indented below it."""
+
+    def __init__(self, colour: bool) -> None:
+        self._colour = colour
+
+    def render(self, entry: Entry) -> bytes:
+        """One entry as the lines of a terminal. Control characters in it are made visible, never obeyed."""
+        stamp = time.strftime("%H:%M:%S", time.localtime(entry.get("time")))
+        text = clean(str(entry.get("event", "")))
+        more = " ".join(f"{name}={clean(str(value))}" for name, value in entry.items() if name not in _KNOWN)
+        first, *rest = text.split("\n")
+        lines = [f"{self._paint('2', stamp)} {self._sentence(first, entry)}{'  ' if more else ''}{more}"]
+        lines += [f"         {line}" for line in rest]
+        for name in ("details", "exception"):
+            if entry.get(name):
+                lines += [f"         {self._detail(line)}" for line in clean(str(entry[name])).split("\n")]
+        return ("\n".join(lines) + "\n").encode("utf-8", "backslashreplace")
+
+    def _sentence(self, text: str, entry: Entry) -> str:
+        resource = entry.get("resource")
+        if resource and resource not in text:
+            text = f"{resource}: {text}"
+        word, space, rest = text.partition(" ")
+        if word in _COLOURS:
+            return self._paint(_COLOURS[word], word) + space + rest
+        level = str(entry.get("level"))
+        return self._paint(_LEVEL_COLOURS[level], text) if level in _LEVEL_COLOURS else text
+
+    def _detail(self, line: str) -> str:
+        return self._paint(_DIFF_COLOURS[line[0]], line) if line[:1] in _DIFF_COLOURS else line
+
+    def _paint(self, colour: str, text: str) -> str:
+        return f"\x1b[{colour}m{text}\x1b[0m" if self._colour else text
+
+
+def to_json(entry: Entry) -> bytes:
+    """One entry as a JSON object in one line; `message` is the sentence, `time` is UTC."""
+    entry = dict(entry)
+    seconds = entry.pop("time", 0.0)
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{int(seconds % 1 * 1e6):06d}Z"
+    entry.pop("details", None)
+    line = {"time": stamp, "level": entry.pop("level", "info"), "message": entry.pop("event", ""), **entry}
+    return json.dumps(line, default=str, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
+
+
+def to_journal(entry: Entry) -> bytes:
+    """One entry as journald's fields; MESSAGE is the sentence with its details, for whoever reads plain `journalctl`."""
+    fields = {
+        "MESSAGE": "\n".join(str(entry[name]) for name in ("event", "details", "exception") if entry.get(name)),
+        "PRIORITY": PRIORITIES.get(str(entry.get("level")), "6"),
+        "SYSLOG_IDENTIFIER": "holdfast",
+    }
+    for name, value in entry.items():
+        if name in ("event", "details", "exception", "time", "level") or value is None:
+            continue
+        if name == "duration":
+            fields["DURATION_MS"] = f"{value * 1000:.3f}"
+        elif name in ("changes", "because") or isinstance(value, (dict, list, tuple, bool)):
+            fields[_journal_name(name)] = json.dumps(value, default=str, ensure_ascii=False)
+        else:
+            fields[_journal_name(name)] = str(value)
+    return encode_journal(fields)
+
+
+def _journal_name(name: str) -> str:
+    """A field name that journald takes: capitals, digits, underscores, not beginning with one of the latter."""
+    return re.sub(r"[^A-Z0-9_]", "_", name.upper()).lstrip("_0123456789")[:64] or "FIELD"
+
+
+def clean(text: str) -> str:
+    """Text whose control characters (a terminal would obey them) are written out; line breaks and tabs stay."""
+    return text.translate(_CONTROL)

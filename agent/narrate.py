@@ -1,0 +1,198 @@
+"""What the engine tells, put into sentences: one event in, one line (or none) out. Pure, but for a memory of what failed.
+
+`repaired file.managed[motd] in 3 ms (drift)`: a verb, the identity, how long, why. The same values travel as fields,
+for journald and for programs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from holdfast.agent.engine.report import Event, Notice, Outcome, PassEnded, PassRecord, PassStarted, Ran
+
+Level = Literal["debug", "info", "warning", "error"]
+Result = Literal["ok", "changed", "would-change", "failed", "skipped"]
+
+DETAIL_LINES = 400
+"""Lines of details (diff, output of a command) that one line of the log carries at most."""
+_SEEN = ("start", "states changed")
+"""Causes of a run that is the first of its declaration: what is right is then worth a line."""
+_COMMENT_VERBS = ("created", "removed", "installed", "started", "stopped", "enabled")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the log."""
+
+    level: Level
+    text: str
+    fields: dict[str, Any] = field(default_factory=dict)
+    """resource, pass, result, cause, duration (seconds), changes, diff, details; only those that apply."""
+
+
+class Narrator:
+    """Turns events into lines; remembers which resources fail, so that a lasting failure is reported once."""
+
+    def __init__(self) -> None:
+        self._failing: dict[str, str] = {}
+
+    def tell(self, event: Event) -> Line | None:
+        """The line for one event; None when it is not worth any."""
+        match event:
+            case Ran(number, outcome):
+                return self._ran(number, outcome)
+            case PassEnded(record):
+                return _ended(record)
+            case PassStarted(number, cause):
+                return Line("debug", f"pass {number} begins ({cause})", {"pass": number, "cause": cause})
+            case Notice():
+                return _notice(event)
+
+    def _ran(self, number: int, outcome: Outcome) -> Line:
+        level, text = self._judged(outcome)
+        fields: dict[str, Any] = {"pass": number, "resource": outcome.identity, "result": result_of(outcome), "cause": outcome.cause}
+        if outcome.ran:
+            fields["duration"] = round(outcome.duration, 6)
+        if outcome.changes:
+            fields["changes"] = outcome.changes
+            fields["details"] = "\n".join(details(outcome))
+        if outcome.diff:
+            fields["diff"] = outcome.diff
+        if outcome.because:
+            fields["because"] = list(outcome.because)
+        return Line(level, text, fields)
+
+    def _judged(self, outcome: Outcome) -> tuple[Level, str]:
+        """How important an outcome is, and its sentence."""
+        identity, first = outcome.identity, outcome.cause in _SEEN
+        if outcome.result is False and outcome.ran:
+            again = self._failing.get(identity) == outcome.comment
+            self._failing[identity] = outcome.comment
+            return ("info", sentence("still failing", outcome)) if again else ("error", sentence("failed", outcome))
+        recovered = self._failing.pop(identity, None) is not None and outcome.result is True
+        if not outcome.ran:
+            return ("info" if first or outcome.reason == "requisite_failed" else "debug"), skipped(outcome)
+        if outcome.changes or outcome.refreshed:
+            return "info", sentence(verb(outcome), outcome)
+        if recovered:
+            return "info", sentence("recovered", outcome)
+        return ("info" if first else "debug"), sentence("ok", outcome)
+
+
+def result_of(outcome: Outcome) -> Result:
+    """The outcome in one word, for programs."""
+    if not outcome.ran:
+        return "failed" if outcome.result is False and outcome.reason != "requisite_failed" else "skipped"
+    if outcome.result is False:
+        return "failed"
+    if outcome.changes:
+        return "would-change" if outcome.result is None else "changed"
+    return "ok"
+
+
+def verb(outcome: Outcome) -> str:
+    """What was done, in one word; `would ...` for what would be."""
+    if outcome.refreshed:
+        done, do = "refreshed", "refresh"
+    elif outcome.identity.startswith("cmd."):
+        done, do = "ran", "run"
+    elif outcome.cause in ("drift", "poll", "recheck"):
+        done, do = "repaired", "repair"
+    else:
+        first = outcome.comment.partition(" ")[0].lower()
+        done = first if first in _COMMENT_VERBS else "changed"
+        do = "change"
+    return f"would {do}" if outcome.result is None else done
+
+
+def sentence(what: str, outcome: Outcome) -> str:
+    """Verb, identity, time, cause; and the comment where the details do not say it already."""
+    if what == "ok":
+        return f"ok {outcome.identity}: {outcome.comment}" if outcome.comment else f"ok {outcome.identity}"
+    attempts = f", {outcome.attempts} attempts" if outcome.attempts > 1 else ""
+    text = f"{what} {outcome.identity} in {duration(outcome.duration)} ({outcome.cause}{attempts})"
+    told = outcome.changes and outcome.result is not False
+    return text if told or not outcome.comment else f"{text}: {outcome.comment}"
+
+
+def skipped(outcome: Outcome) -> str:
+    """Why a resource did not run; whose fault that is was reported where it happened."""
+    if outcome.because and outcome.reason == "requisite_failed":
+        return f"skipped {outcome.identity} because of {', '.join(outcome.because)}"
+    return f"skipped {outcome.identity}: {outcome.comment or outcome.reason}"
+
+
+def details(outcome: Outcome) -> Iterator[str]:
+    """The diff, then every other change, one a line; at most `DETAIL_LINES`."""
+    lines = outcome.diff.rstrip("\n").split("\n") if outcome.diff else []
+    for name, change in outcome.changes.items():
+        if name != "diff" or not outcome.diff:
+            lines.extend(_change(name, change))
+    yield from lines[:DETAIL_LINES]
+    if len(lines) > DETAIL_LINES:
+        yield f"[{len(lines) - DETAIL_LINES} more lines]"
+
+
+def _change(name: str, change: Any) -> Iterator[str]:
+    if isinstance(change, Mapping) and set(change) == {"old", "new"}:
+        yield f"{name}: {_value(change['old'])} -> {_value(change['new'])}"
+    elif isinstance(change, str) and "\n" in change.rstrip("\n"):
+        yield f"{name}:"
+        yield from (f"  {line}" for line in change.rstrip("\n").split("\n"))
+    elif change not in ("", None):
+        yield f"{name}: {_value(change)}"
+
+
+def _value(value: Any) -> str:
+    if value in ("", None):
+        return "none"
+    text = str(value).rstrip("\n")
+    return text if len(text) <= 200 else f"{text[:200]}..."
+
+
+def _ended(record: PassRecord) -> Line:
+    """The end of a pass: whether all is right now, and what it took."""
+    words = [result_of(outcome) for outcome in record.outcomes]
+    failed, changed = words.count("failed"), words.count("changed")
+    would, waiting = words.count("would-change"), sum(o.reason == "requisite_failed" for o in record.outcomes)
+    counts = [
+        f"{number} {word}"
+        for number, word in (
+            (len(words), "checked"),
+            (changed, "changed"),
+            (would, "would change"),
+            (failed, "failed"),
+            (waiting, "skipped because of them"),
+        )
+        if number
+    ]
+    state = "not converged" if failed or waiting else "converged"
+    text = f"{state} in {duration(record.duration)}: {', '.join(counts) or 'nothing to do'} (pass {record.number}, {record.cause})"
+    fields = {"pass": record.number, "cause": record.cause, "duration": round(record.duration, 6), "converged": record.converged}
+    if failed:
+        return Line("warning", text, fields)
+    worth = changed or would or waiting or record.cause in (*_SEEN, "command")
+    return Line("info" if worth else "debug", text, fields)
+
+
+def _notice(notice: Notice) -> Line:
+    text = f"{notice.identity}: {notice.text}" if notice.identity else notice.text
+    fields: dict[str, Any] = {"code": notice.code}
+    if notice.identity:
+        fields["resource"] = notice.identity
+    if notice.error is not None:
+        fields["exc_info"] = notice.error
+    return Line(notice.level, text, fields)
+
+
+def duration(seconds: float) -> str:
+    """A span of time as a person says it: `0.4 ms`, `35 ms`, `1.2 s`, `3 min 5 s`."""
+    if seconds < 0.001:
+        return f"{seconds * 1000:.1f} ms"
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    return f"{int(seconds // 60)} min {int(seconds % 60)} s"

@@ -1,0 +1,77 @@
+"""What the agent tells its service manager: ready, reloading, stopping, status, and that its loop still turns.
+
+The watchdog is fed from the event loop itself, so a loop that hangs misses it, which is the point. Without NOTIFY_SOCKET
+everything here does nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import time
+from collections.abc import Mapping
+
+
+class Notifier:
+    """The connection to the service manager. What it says is best effort: systemd being away is no error of ours."""
+
+    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+        path = environment.get("NOTIFY_SOCKET", "")
+        self._address = "\0" + path[1:] if path.startswith("@") else path
+        self._socket: socket.socket | None = None
+        if path:
+            self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        self._interval = _watchdog_interval(environment)
+        self._timer: asyncio.TimerHandle | None = None
+        self._status = ""
+
+    def ready(self) -> None:
+        """Up, or up again after a reload."""
+        self._send("READY=1")
+
+    def reloading(self) -> None:
+        """A reload begins; `ready` ends it."""
+        self._send(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
+
+    def stopping(self) -> None:
+        """The end begins."""
+        self._send("STOPPING=1")
+
+    def status(self, text: str) -> None:
+        """One line for `systemctl status`; said only when it is new."""
+        if text != self._status:
+            self._status = text
+            self._send("STATUS=" + text.replace("\n", " "))
+
+    def start_watchdog(self) -> None:
+        """Feed the watchdog from the running loop, twice in each period that the service manager allows."""
+        if self._interval is not None and self._socket is not None:
+            self._send("WATCHDOG=1")
+            self._timer = asyncio.get_running_loop().call_later(self._interval, self.start_watchdog)
+
+    def close(self) -> None:
+        """Stop feeding and close the socket."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _send(self, message: str) -> None:
+        if self._socket is None:
+            return
+        try:
+            self._socket.sendto(message.encode(), self._address)
+        except OSError:
+            return  # nobody listens, or its queue is full: the next message may get through
+
+
+def _watchdog_interval(environment: Mapping[str, str]) -> float | None:
+    """Seconds between two signs of life: half of what is allowed; None when none are wanted from this process."""
+    allowed = environment.get("WATCHDOG_USEC", "")
+    if not allowed.isdigit() or int(allowed) == 0:
+        return None
+    if environment.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
+        return None
+    return int(allowed) / 2e6

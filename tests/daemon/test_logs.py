@@ -1,0 +1,282 @@
+"""Where lines go: a terminal, JSON, journald's real protocol; and that no reader can make the agent wait."""
+
+import asyncio
+import json
+import logging
+import os
+import pty
+import select
+import socket
+import time
+
+import pytest
+import structlog
+
+from holdfast.agent import logs, outlet
+from holdfast.agent.engine.report import Outcome, Ran
+from holdfast.agent.logs import Console, Logs, choose, to_journal, to_json
+from holdfast.agent.outlet import JournalOutlet, StreamOutlet, encode_journal
+from holdfast.agent.settings import LogSettings
+
+REPAIRED = Ran(7, Outcome("file.managed[motd]", 0, True, {"diff": "-a\n+b\n"}, diff="-a\n+b\n", duration=0.0031, cause="drift"))
+
+
+@pytest.fixture(autouse=True)
+def restored():
+    """Leave structlog and logging as they were."""
+    handlers = logging.getLogger().handlers[:]
+    yield
+    logging.captureWarnings(capture=False)
+    logging.getLogger().handlers[:] = handlers
+    structlog.reset_defaults()
+
+
+@pytest.fixture
+def pipe():
+    """A pipe; the log goes in at its second end."""
+    ends = os.pipe()
+    yield ends
+    for end in ends:
+        os.close(end)
+
+
+def read(descriptor):
+    """What can be read now."""
+    data = b""
+    while select.select([descriptor], [], [], 0.05)[0]:
+        data += os.read(descriptor, 1 << 16)
+    return data.decode()
+
+
+def parse_journal(data):
+    """Fields of one datagram, by journald's rules."""
+    fields = {}
+    while data:
+        head, _, data = data.partition(b"\n")
+        name, equals, value = head.partition(b"=")
+        if not equals:
+            size = int.from_bytes(data[:8], "little")
+            value, data = data[8 : 8 + size], data[8 + size + 1 :]
+        fields[name.decode()] = value.decode()
+    return fields
+
+
+def test_console_line_reads_as_a_sentence(pipe):
+    """Time, sentence, and the diff indented below; no colours on a pipe."""
+    log = Logs(LogSettings(format="console"), pipe[1])
+    log.emit(REPAIRED)
+
+    first, *rest = read(pipe[0]).splitlines()
+
+    assert first[2] == first[5] == ":"
+    assert first[9:] == "repaired file.managed[motd] in 3 ms (drift)"
+    assert rest == ["         -a", "         +b"]
+
+
+def test_terminal_has_colours(monkeypatch):
+    """On a terminal the verb and the diff are coloured, unless NO_COLOR says no."""
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    ours, theirs = pty.openpty()
+    try:
+        Logs(LogSettings(format="console"), theirs).emit(REPAIRED)
+        shown = read(ours)
+        monkeypatch.setenv("NO_COLOR", "1")
+        Logs(LogSettings(format="console"), theirs).emit(REPAIRED)
+        plain = read(ours)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+    assert "\x1b[1;33mrepaired\x1b[0m file.managed[motd]" in shown
+    assert "\x1b[31m-a\x1b[0m" in shown
+    assert "\x1b" not in plain
+
+
+def test_control_characters_are_shown_not_obeyed():
+    """Output of commands cannot play with the operator's terminal."""
+    shown = Console(colour=False).render({"event": "said \x1b[2J\x07", "details": "a\tb\x9b"}).decode()
+
+    assert "\x1b" not in shown
+    assert "\\x1b[2J\\x07" in shown
+    assert "a\tb\\x9b" in shown
+
+
+def test_other_fields_are_shown():
+    """What a kind logs with fields of its own is not lost, and its resource stands in front."""
+    shown = Console(colour=False).render({"event": "waiting for apt's lock", "resource": "pkg.installed[jq]", "holder": 77}).decode()
+
+    assert shown.endswith("pkg.installed[jq]: waiting for apt's lock  holder=77\n")
+
+
+def test_json_lines(pipe):
+    """One object a line, values as values."""
+    Logs(LogSettings(format="json"), pipe[1]).emit(REPAIRED)
+
+    entry = json.loads(read(pipe[0]))
+
+    assert entry["message"] == "repaired file.managed[motd] in 3 ms (drift)"
+    assert (entry["resource"], entry["pass"], entry["result"], entry["cause"]) == ("file.managed[motd]", 7, "changed", "drift")
+    assert (entry["diff"], entry["duration"]) == ("-a\n+b\n", 0.0031)
+    assert entry["time"].endswith("Z")
+
+
+def test_unencodable_text_does_not_break_the_log():
+    """File names that are not UTF-8 come through in some form."""
+    for render in (Console(colour=False).render, to_json, to_journal):
+        assert b"bad" in render({"event": "bad \udcff", "level": "info"})
+
+
+def test_journal_fields(tmp_path, monkeypatch):
+    """Under systemd each value is a field of its own, and MESSAGE has sentence and diff."""
+    server = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    server.bind(str(tmp_path / "journal"))
+    monkeypatch.setattr(outlet.JournalOutlet.__init__, "__defaults__", (str(tmp_path / "journal"),))
+    log = Logs(LogSettings(format="journal"))
+    log.emit(REPAIRED)
+    log.close()
+
+    fields = parse_journal(server.recv(1 << 16))
+    server.close()
+
+    assert fields["MESSAGE"] == "repaired file.managed[motd] in 3 ms (drift)\n-a\n+b"
+    assert {n: fields[n] for n in ("PRIORITY", "RESOURCE", "PASS", "RESULT", "CAUSE", "DURATION_MS", "DIFF", "SYSLOG_IDENTIFIER")} == {
+        "PRIORITY": "6",
+        "RESOURCE": "file.managed[motd]",
+        "PASS": "7",
+        "RESULT": "changed",
+        "CAUSE": "drift",
+        "DURATION_MS": "3.100",
+        "DIFF": "-a\n+b\n",
+        "SYSLOG_IDENTIFIER": "holdfast",
+    }
+    assert json.loads(fields["CHANGES"]) == {"diff": "-a\n+b\n"}
+
+
+def test_large_journal_message_goes_as_a_memory_file(tmp_path):
+    """A diff beyond the size of a datagram arrives whole."""
+    server = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    server.bind(str(tmp_path / "journal"))
+    sender = JournalOutlet(str(tmp_path / "journal"))
+    sender.write(encode_journal({"MESSAGE": "x" * 3_000_000, "PRIORITY": "6"}))
+
+    _, descriptors, _, _ = socket.recv_fds(server, 10, 1)
+    with os.fdopen(descriptors[0], "rb") as file:
+        file.seek(0)
+        fields = parse_journal(file.read())
+    sender.close()
+    server.close()
+
+    assert len(fields["MESSAGE"]) == 3_000_000
+
+
+def test_without_journald_nothing_fails(tmp_path):
+    """A journal that is away costs its lines, nothing else."""
+    sender = JournalOutlet(str(tmp_path / "nobody"))
+    sender.write(b"MESSAGE=x\n")
+    sender.close()
+
+
+def test_form_is_chosen_by_the_surroundings(monkeypatch, pipe):
+    """The journal only where systemd connected this very stream to it."""
+    info = os.fstat(pipe[1])
+    monkeypatch.setenv("JOURNAL_STREAM", f"{info.st_dev}:{info.st_ino}")
+    assert choose("auto", pipe[1]) == "journal"
+    assert choose("json", pipe[1]) == "json"
+
+    monkeypatch.setenv("JOURNAL_STREAM", "1:2")
+    assert choose("auto", pipe[1]) == "console"
+
+
+def test_level(pipe):
+    """What is less important than the setting is not written; a reload can change that."""
+    log = Logs(LogSettings(format="console"), pipe[1])
+    structlog.get_logger("x").debug("quiet")
+    log.configure(LogSettings(format="console", level="debug"))
+    structlog.get_logger("x").debug("loud")
+
+    assert read(pipe[0]).splitlines()[0].endswith("loud")
+
+
+def test_libraries_and_tracebacks_come_through(pipe):
+    """Warnings of the standard logging arrive; an error's traceback stands below its line."""
+    Logs(LogSettings(format="console"), pipe[1])
+    try:
+        int("inner")
+    except ValueError:
+        logging.getLogger("asyncio").exception("a callback failed")
+
+    shown = read(pipe[0])
+
+    assert "a callback failed" in shown
+    assert "ValueError: invalid literal" in shown
+
+
+def test_recent_and_followers(pipe):
+    """The last entries are kept, and whoever follows gets each new one."""
+    log = Logs(LogSettings(format="console", recent=2), pipe[1])
+    seen = []
+    log.followers.add(seen.append)
+    for number in range(3):
+        structlog.get_logger("x").info("line", number=number)
+
+    assert [entry["number"] for entry in log.recent] == [1, 2]
+    assert [entry["number"] for entry in seen] == [0, 1, 2]
+
+
+async def test_a_reader_that_stops_never_blocks(pipe):
+    """Lines are kept while nobody reads and arrive later, in order and whole."""
+    stream = StreamOutlet(pipe[1])
+    lines = [f"{n:06d} {'x' * 90}\n".encode() for n in range(5000)]
+    for line in lines:
+        stream.write(line)
+    received = b""
+    while len(received) < sum(map(len, lines)):
+        await asyncio.sleep(0)
+        if select.select([pipe[0]], [], [], 0)[0]:
+            received += os.read(pipe[0], 1 << 16)
+    stream.close()
+
+    assert received == b"".join(lines)
+
+
+async def test_a_reader_that_never_reads_costs_lines_not_memory(pipe, monkeypatch):
+    """Beyond the limit lines are dropped, and the log says how many."""
+    monkeypatch.setattr(outlet, "LIMIT", 1 << 17)
+    stream = StreamOutlet(pipe[1])
+    for _ in range(400):
+        stream.write(b"y" * 1023 + b"\n")
+    received = b""
+    async with asyncio.timeout(10):
+        while b"dropped" not in received:
+            await asyncio.sleep(0)
+            if select.select([pipe[0]], [], [], 0)[0]:
+                received += os.read(pipe[0], 1 << 16)
+    stream.close()
+
+    assert received.splitlines()[-1].endswith(b"lines of the log were dropped: nobody read them]")
+
+
+def test_a_closed_reader_is_no_error():
+    """A terminal that went away must not stop the agent."""
+    here, there = os.pipe()
+    os.close(here)
+    StreamOutlet(there).write(b"x\n")
+    os.close(there)
+
+
+def test_thousands_of_lines_a_second(tmp_path):
+    """Logging is no bottleneck: at least 5 000 repaired files a second of CPU time, diff and all."""
+    with (tmp_path / "log").open("wb") as file:
+        log = Logs(LogSettings(format="console"), file.fileno())
+        began = time.process_time()
+        for _ in range(1000):
+            log.emit(REPAIRED)
+
+        assert time.process_time() - began < 0.2
+
+
+def test_field_names_are_ones_journald_takes():
+    """Whatever a kind calls its fields."""
+    assert logs._journal_name("_odd-name 1") == "ODD_NAME_1"
+    assert logs._journal_name("9") == "FIELD"

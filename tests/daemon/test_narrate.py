@@ -1,0 +1,137 @@
+"""Engine events as sentences: what is said, how loudly, and what is said only once."""
+
+import pytest
+
+from holdfast.agent.engine.report import Notice, Outcome, PassEnded, PassRecord, Ran
+from holdfast.agent.narrate import DETAIL_LINES, Narrator, details, duration
+
+
+def outcome(identity="file.managed[motd]", *, result=True, **values):
+    """One run with defaults for what a test does not care about."""
+    return Outcome(identity=identity, position=0, result=result, duration=0.003, **values)
+
+
+def line(*outcomes):
+    """What is said about the last of several outcomes of one agent."""
+    narrator = Narrator()
+    return [narrator.tell(Ran(1, each)) for each in outcomes][-1]
+
+
+CHANGE = {"mode": {"old": "0600", "new": "0644"}}
+SENTENCES = {
+    "drift is repaired": (
+        outcome(changes=CHANGE, cause="drift", comment="changed mode of /etc/motd"),
+        ("info", "repaired file.managed[motd] in 3 ms (drift)"),
+    ),
+    "the first run creates": (
+        outcome(changes=CHANGE, comment="created /etc/motd"),
+        ("info", "created file.managed[motd] in 3 ms (start)"),
+    ),
+    "new states change": (
+        outcome(changes=CHANGE, cause="states changed", comment="changed mode of /etc/motd"),
+        ("info", "changed file.managed[motd] in 3 ms (states changed)"),
+    ),
+    "noop would": (
+        outcome(result=None, changes=CHANGE, cause="drift", comment="would have changed"),
+        ("info", "would repair file.managed[motd] in 3 ms (drift)"),
+    ),
+    "a command ran": (outcome("cmd.run[x]", changes={"retcode": 0}), ("info", "ran cmd.run[x] in 3 ms (start)")),
+    "a refresh": (
+        outcome("service.running[nginx]", changes={"nginx": True}, cause="refresh", refreshed=True),
+        ("info", "refreshed service.running[nginx] in 3 ms (refresh)"),
+    ),
+    "right at the start": (outcome(comment="/etc/motd is as declared"), ("info", "ok file.managed[motd]: /etc/motd is as declared")),
+    "right later": (outcome(comment="as declared", cause="recheck"), ("debug", "ok file.managed[motd]: as declared")),
+    "a failure says why": (
+        outcome(result=False, comment="cannot write: disk full", cause="drift", attempts=3),
+        ("error", "failed file.managed[motd] in 3 ms (drift, 3 attempts): cannot write: disk full"),
+    ),
+    "a child of a failure": (
+        outcome(result=False, ran=False, reason="requisite_failed", because=("a.b[c]",), comment="requisite failed: a.b[c]"),
+        ("info", "skipped file.managed[motd] because of a.b[c]"),
+    ),
+    "a guard said no": (
+        outcome(ran=False, reason="unless", comment="unless condition is true"),
+        ("info", "skipped file.managed[motd]: unless condition is true"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SENTENCES)
+def test_sentence(name):
+    """Verb, identity, time, cause; a comment only where details do not say it."""
+    given, expected = SENTENCES[name]
+    said = line(given)
+
+    assert (said.level, said.text) == expected
+
+
+def test_a_lasting_failure_is_an_error_once():
+    """Each retry of the same failure is quieter, a different one is loud again, and its end is told."""
+    first, other = outcome(result=False, comment="no space"), outcome(result=False, comment="read-only")
+
+    assert line(first, first).level == "info"
+    assert line(first, first).text.startswith("still failing file.managed[motd]")
+    assert line(first, other).level == "error"
+    assert line(first, outcome(cause="retry", comment="as declared")).text == "recovered file.managed[motd] in 3 ms (retry): as declared"
+
+
+def test_fields_carry_the_same_for_programs():
+    """Journald and JSON get values, not prose."""
+    said = line(outcome(changes=CHANGE, diff="-a\n+b\n", cause="drift"))
+
+    assert {k: said.fields[k] for k in ("resource", "pass", "result", "cause", "changes", "diff")} == {
+        "resource": "file.managed[motd]",
+        "pass": 1,
+        "result": "changed",
+        "cause": "drift",
+        "changes": CHANGE,
+        "diff": "-a\n+b\n",
+    }
+    assert said.fields["duration"] == pytest.approx(0.003)
+
+
+def test_details_are_the_diff_and_every_other_change():
+    """Nothing that was changed goes without a word, and a diff is not shown twice."""
+    changed = outcome(diff="-a\n+b\n", changes={"diff": "-a\n+b\n", **CHANGE, "stdout": "one\ntwo\n", "stderr": "", "pid": 7})
+
+    assert list(details(changed)) == ["-a", "+b", "mode: 0600 -> 0644", "stdout:", "  one", "  two", "pid: 7"]
+
+
+def test_details_are_bounded():
+    """A huge diff is cut, and says so."""
+    lines = list(details(outcome(diff="+x\n" * (DETAIL_LINES + 5))))
+
+    assert len(lines) == DETAIL_LINES + 1
+    assert lines[-1] == "[5 more lines]"
+
+
+def test_end_of_a_pass():
+    """Converged or not, with counts; a pass of a recheck that found nothing is not worth a line of info."""
+    record = PassRecord(3, "start", 0.0, 0.035, (outcome(), outcome(changes=CHANGE)), converged=True)
+    broken = PassRecord(4, "drift", 0.0, 0.1, (outcome(result=False), outcome(result=False, ran=False, reason="requisite_failed")))
+    quiet = PassRecord(5, "recheck", 0.0, 0.1, (outcome(),), converged=True)
+
+    told = [Narrator().tell(PassEnded(each)) for each in (record, broken, quiet)]
+
+    assert told[0].text == "converged in 35 ms: 2 checked, 1 changed (pass 3, start)"
+    assert (told[1].level, told[1].text) == (
+        "warning",
+        "not converged in 100 ms: 2 checked, 1 failed, 1 skipped because of them (pass 4, drift)",
+    )
+    assert told[2].level == "debug"
+
+
+def test_notice_names_its_resource():
+    """The engine's other news keep their level and code."""
+    said = Narrator().tell(Notice("warning", "watch-failed", "file.managed[x]", "the watch broke; again in 1 s"))
+
+    assert (said.level, said.text, said.fields["code"]) == ("warning", "file.managed[x]: the watch broke; again in 1 s", "watch-failed")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.0004, "0.4 ms"), (0.0351, "35 ms"), (1.25, "1.2 s"), (185, "3 min 5 s")], ids=["tiny", "ms", "s", "min"]
+)
+def test_duration(seconds, text):
+    """Spans of time as people say them."""
+    assert duration(seconds) == text

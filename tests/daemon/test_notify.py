@@ -1,0 +1,108 @@
+"""The service manager's protocol, against a real socket."""
+
+import os
+import socket
+import time
+
+import pytest
+
+from holdfast.agent.notify import Notifier
+
+
+@pytest.fixture
+def manager(tmp_path):
+    """The service manager's end of the notification socket."""
+    server = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    server.bind(str(tmp_path / "notify"))
+    server.settimeout(5)
+    yield server
+    server.close()
+
+
+def notifier(server, **environment):
+    """A notifier that talks to it."""
+    return Notifier({"NOTIFY_SOCKET": server.getsockname(), **environment})
+
+
+def test_life_of_a_service(manager):
+    """Ready, reloading with its time, ready again, stopping."""
+    before = time.monotonic_ns() // 1000
+    agent = notifier(manager)
+    agent.ready()
+    agent.reloading()
+    agent.stopping()
+    agent.close()
+
+    ready, reloading, stopping = (manager.recv(200).decode() for _ in range(3))
+
+    assert (ready, stopping) == ("READY=1", "STOPPING=1")
+    word, _, stamp = reloading.partition("\nMONOTONIC_USEC=")
+    assert word == "RELOADING=1"
+    assert before <= int(stamp) <= time.monotonic_ns() // 1000
+
+
+def test_status_is_said_when_it_is_new(manager):
+    """One line, and the same one not twice."""
+    agent = notifier(manager)
+    for text in ("converged", "converged", "two\nlines"):
+        agent.status(text)
+    agent.close()
+
+    assert [manager.recv(200) for _ in range(2)] == [b"STATUS=converged", b"STATUS=two lines"]
+    manager.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        manager.recv(200)
+
+
+async def test_watchdog_is_fed_by_the_loop(manager):
+    """Twice in each allowed period, for as long as the loop turns; a loop that hangs feeds nothing."""
+    import asyncio
+
+    agent = notifier(manager, WATCHDOG_USEC="100000", WATCHDOG_PID=str(os.getpid()))
+    loop = asyncio.get_running_loop()
+    manager.setblocking(False)
+    agent.start_watchdog()
+    async with asyncio.timeout(5):
+        for _ in range(3):
+            assert await loop.sock_recv(manager, 200) == b"WATCHDOG=1"
+    until = time.monotonic() + 0.2
+    while time.monotonic() < until:
+        pass  # the loop hangs
+    with pytest.raises(BlockingIOError):
+        manager.recv(200)
+    agent.close()
+
+
+@pytest.mark.parametrize(
+    "values", [{}, {"WATCHDOG_USEC": "0"}, {"WATCHDOG_USEC": "100000", "WATCHDOG_PID": "1"}], ids=["none", "off", "not us"]
+)
+async def test_no_watchdog_unless_it_is_ours(manager, values):
+    """A child process does not feed its parent's watchdog."""
+    agent = notifier(manager, **values)
+    agent.start_watchdog()
+    agent.close()
+    manager.setblocking(False)
+
+    with pytest.raises(BlockingIOError):
+        manager.recv(200)
+
+
+def test_without_a_manager_nothing_happens(tmp_path):
+    """In a terminal, or when systemd is away for a moment."""
+    for environment in ({}, {"NOTIFY_SOCKET": str(tmp_path / "gone")}):
+        agent = Notifier(environment)
+        agent.ready()
+        agent.status("x")
+        agent.close()
+
+
+def test_abstract_socket():
+    """Service managers may use the abstract name space."""
+    server = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    server.bind(f"\0holdfast-test-{os.getpid()}")
+    agent = Notifier({"NOTIFY_SOCKET": f"@holdfast-test-{os.getpid()}"})
+    agent.ready()
+    agent.close()
+
+    assert server.recv(100) == b"READY=1"
+    server.close()
