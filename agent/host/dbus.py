@@ -1,0 +1,240 @@
+"""The system's D-Bus for all resources: one connection, made when it is first needed and made again when it breaks.
+
+A task keeps the connection for the life of the process. While D-Bus is away (`systemctl restart dbus`) calls wait for it
+within their deadlines, health says `dbus-gone`, and each subscriber is told to look again as soon as it is back, for what was
+signalled in between is lost. Nothing outside this module knows which library speaks the protocol.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable
+from typing import Any
+
+import structlog
+from dbus_fast import BusType, Message, MessageFlag, MessageType
+from dbus_fast.aio import MessageBus
+from dbus_fast.errors import DBusFastError
+from dbus_fast.unpack import unpack_variants
+
+from holdfast.agent.health import Health
+from holdfast.agent.tasks import Tasks
+from holdfast.resources.interfaces.base import BusError, Match, Signal
+
+log = structlog.get_logger("holdfast.dbus")
+
+DAEMON = ("org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus")
+MANAGER = "org.freedesktop.systemd1"
+CONNECT_TIMEOUT = 10.0
+"""Seconds for the handshake."""
+BACKOFF = (0.02, 5.0)
+"""Seconds before the second attempt to connect; doubled up to the other."""
+BROKEN = (OSError, EOFError, TimeoutError, BusError, DBusFastError)
+"""What the library raises when a bus is not there, goes away, or makes no sense."""
+
+Queue = asyncio.Queue[Signal | None]
+Key = tuple[str, str, str]
+"""Interface, member and path of a signal; empty where any will do."""
+
+
+class SystemBus:
+    """The connection, as `holdfast.resources.interfaces.base.Bus` describes it. `address` is for tests."""
+
+    def __init__(self, tasks: Tasks, health: Health, *, address: str | None = None) -> None:
+        self._tasks = tasks
+        self._health = health
+        self._address = address
+        self._keeper: asyncio.Task[Any] | None = None
+        self._bus: MessageBus | None = None
+        self._news = asyncio.Event()
+        self._why = ""
+        self._known = False
+        self._managed = False
+        self._rules: Counter[str] = Counter()
+        self._queues: dict[Key, dict[Queue, None]] = {}
+
+    # -- what providers use --------------------------------------------------------------------------------------
+
+    async def call(
+        self, destination: str, path: str, interface: str, member: str, signature: str = "", *arguments: Any, timeout: float = 25.0
+    ) -> list[Any]:
+        """Call a method; the values it returns, variants unpacked.
+
+        Raises `BusError`: with the name of the error that came back, or without one when D-Bus is not there, goes away
+        during the call, or does not answer within `timeout` seconds.
+        """
+        try:
+            async with asyncio.timeout(timeout):
+                bus = await self._connection()
+                return await exchange(bus, message(destination, path, interface, member, signature, arguments))
+        except TimeoutError:
+            what = "no answer" if self._bus else f"D-Bus is away: {self._why}"
+            raise BusError(f"cannot call {member} of {destination}: {what} within {timeout:g} s") from None
+
+    async def signals(self, *matches: Match) -> AsyncIterator[Signal | None]:
+        """Signals as they come; None when the subscription is armed, and again when it was renewed and some may be lost."""
+        queue: Queue = asyncio.Queue()
+        self._enter(queue, matches)
+        try:
+            await self._connection()
+            for text in {rule(match) for match in matches}:
+                if self._rules[text] == 1:  # for a later one the bus has been asked before: it keeps the order of calls
+                    await self.call(*DAEMON, "AddMatch", "s", text)
+            yield None
+            while True:
+                yield await queue.get()
+        finally:
+            self._leave(queue, matches)
+
+    async def close(self) -> None:
+        """End the connection for good."""
+        if self._keeper:
+            self._keeper.cancel()
+            await asyncio.gather(self._keeper, return_exceptions=True)
+            self._keeper = None
+
+    # -- the connection ------------------------------------------------------------------------------------------
+
+    async def _connection(self) -> MessageBus:
+        """The connection, waited for. Raises `BusError` when there never was one and none can be made."""
+        if self._keeper is None:
+            self._keeper = self._tasks.start("dbus", self._keep())
+        while self._bus is None:
+            if self._why and not self._known:
+                raise BusError(f"cannot reach D-Bus: {self._why}", delay=1.0)
+            self._news.clear()
+            await self._news.wait()
+        return self._bus
+
+    async def _keep(self) -> None:
+        """Have a connection for ever."""
+        wait = BACKOFF[0]
+        while True:
+            try:
+                bus = await self._connect()
+            except BROKEN as error:
+                self._gone(str(error) or type(error).__name__)
+                await asyncio.sleep(wait)
+                wait = min(wait * 2, BACKOFF[1])
+            else:
+                wait = BACKOFF[0]
+                await self._attend(bus)
+
+    async def _connect(self) -> MessageBus:
+        """A connection on which everything subscribed to is matched. Raises one of `BROKEN`."""
+        bus = MessageBus(bus_address=self._address, bus_type=BusType.SYSTEM)
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT):
+                await bus.connect()
+                if not self._known:
+                    self._managed = await has_manager(bus)
+                while self._managed and not await has_manager(bus):  # noqa: ASYNC110 - another process: it, too, has to find the new bus
+                    await asyncio.sleep(BACKOFF[0])
+                for text in list(self._rules):
+                    await exchange(bus, message(*DAEMON, "AddMatch", "s", (text,)))
+        except BaseException:  # cancellation included: the descriptor must not stay open
+            bus.disconnect()
+            raise
+        return bus
+
+    async def _attend(self, bus: MessageBus) -> None:
+        """Serve one connection until it is lost."""
+        bus.add_message_handler(self._received)
+        again, self._known, self._bus, self._why = self._known, True, bus, ""
+        self._news.set()
+        if again:
+            log.info("D-Bus is back")
+            self._health.clear("dbus-gone")
+            for queue in {queue: None for found in self._queues.values() for queue in found}:
+                queue.put_nowait(None)
+        why = "it closed the connection"
+        try:
+            await bus.wait_for_disconnect()  # type: ignore[no-untyped-call] # the library leaves out `-> None`
+        except BROKEN as error:
+            why = str(error) or why
+        finally:
+            self._bus = None
+            bus.disconnect()
+        self._gone(why)
+
+    def _gone(self, why: str) -> None:
+        new, self._why = not self._why, why
+        self._news.set()
+        if self._known and new:
+            log.warning("D-Bus is gone", why=why)
+            self._health.set("dbus-gone", f"D-Bus is gone ({why}): what it tells, services above all, is not watched until it is back")
+
+    # -- subscriptions -------------------------------------------------------------------------------------------
+
+    def _enter(self, queue: Queue, matches: Iterable[Match]) -> None:
+        for match in matches:
+            self._queues.setdefault((match.interface, match.member, match.path), {})[queue] = None
+        self._rules.update({rule(match) for match in matches})
+
+    def _leave(self, queue: Queue, matches: Iterable[Match]) -> None:
+        for key in {(match.interface, match.member, match.path) for match in matches}:
+            self._queues[key].pop(queue)
+            if not self._queues[key]:
+                del self._queues[key]
+        for text in {rule(match) for match in matches}:
+            self._rules[text] -= 1
+            if not self._rules[text]:
+                del self._rules[text]
+                if self._bus:
+                    self._bus.send(message(*DAEMON, "RemoveMatch", "s", (text,), MessageFlag.NO_REPLY_EXPECTED))
+
+    def _received(self, received: Message) -> None:
+        """Hand a signal to those who subscribed to it."""
+        if received.message_type is not MessageType.SIGNAL:
+            return
+        interface, member, path = received.interface or "", received.member or "", received.path or ""
+        queues: dict[Queue, None] = {}
+        for key in ((interface, member, path), (interface, member, ""), (interface, "", path), (interface, "", "")):
+            queues |= self._queues.get(key, {})
+        if queues:
+            signal = Signal(interface, member, path, unpack_variants(received.body))
+            for queue in queues:
+                queue.put_nowait(signal)
+
+
+def message(  # noqa: PLR0917 - the fields of a method call, in the order of D-Bus
+    destination: str,
+    path: str,
+    interface: str,
+    member: str,
+    signature: str = "",
+    arguments: Iterable[Any] = (),
+    flags: MessageFlag = MessageFlag.NONE,
+) -> Message:
+    """A method call."""
+    return Message(
+        destination=destination, path=path, interface=interface, member=member, signature=signature, body=list(arguments), flags=flags
+    )
+
+
+async def exchange(bus: MessageBus, call: Message) -> list[Any]:
+    """One call and its answer. Raises `BusError`."""
+    what = f"{call.member} of {call.destination}"
+    try:
+        reply = await bus.call(call)
+    except BROKEN as error:
+        raise BusError(f"cannot call {what}: D-Bus went away: {error}", delay=0.1) from error
+    if reply is None:
+        raise BusError(f"cannot call {what}: D-Bus went away", delay=0.1)
+    if reply.message_type is MessageType.ERROR:
+        why = str(reply.body[0]) if reply.body else str(reply.error_name)
+        raise BusError(f"{what} was refused: {why}", name=str(reply.error_name))
+    return list(unpack_variants(reply.body))
+
+
+async def has_manager(bus: MessageBus) -> bool:
+    """Whether the service manager is on this bus."""
+    return bool((await exchange(bus, message(*DAEMON, "NameHasOwner", "s", (MANAGER,))))[0])
+
+
+def rule(match: Match) -> str:
+    """What the bus is asked for."""
+    fields = {"type": "signal", "sender": match.sender, "interface": match.interface, "member": match.member}
+    fields |= {"path_namespace": match.within} if match.within else {"path": match.path}
+    return ",".join(f"{name}='{value}'" for name, value in fields.items() if value)

@@ -1,0 +1,233 @@
+"""How a virtual module is declared: what it promises everywhere, and what serves it on one host.
+
+An `Interface` is a class whose public methods are the functions of a virtual module (`pkg`, `service`, ...). Each method
+states the signature, the return type, the documentation and, as its body, the smallest result. A `Provider` is a class
+that serves one interface with one tool and says on which hosts it can. Neither inherits from the other: the binding
+(`binding.py`) checks one against the other and stands between caller and provider.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol, TypeVar
+
+from holdfast.resources.context import Completed, Logger, Watch
+from holdfast.resources.errors import DeclarationError, Temporary
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Options = Mapping[str, Any] | None
+"""What a mutating function takes for one platform alone; each provider documents what it knows."""
+Grains = Mapping[str, tuple[str, ...]]
+"""Grain -> the values any of which matches."""
+
+GRAINS = frozenset({
+    "cpuarch", "host", "id", "init", "kernel", "kernelrelease", "machine_id", "os", "os_family", "osarch", "oscodename", "osfinger",
+    "osfullname", "osmajorrelease", "osrelease", "systemd", "virtual", "virtual_subtype",
+})  # fmt: skip
+"""Names of the grains that a declaration may refer to; any other is taken for a slip of the pen."""
+
+
+# -- what the host offers to providers -----------------------------------------------------------------------------
+
+
+class BusError(Temporary):
+    """A call over D-Bus failed; `name` is the error's name (`org.freedesktop.systemd1.NoSuchUnit`), empty when it got no answer."""
+
+    def __init__(self, message: str, *, name: str = "", delay: float | None = None) -> None:
+        super().__init__(message, delay=delay)
+        self.name = name
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Which signals to receive. Empty fields match anything; `within` is an object path and all below it.
+
+    The bus is asked by `within` where it is given, and `path` is then compared here: thousands of paths need one rule.
+    """
+
+    sender: str
+    interface: str
+    member: str = ""
+    path: str = ""
+    within: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """A signal that was received; variants in its body are plain values."""
+
+    interface: str
+    member: str
+    path: str
+    body: Sequence[Any]
+
+
+class Bus(Protocol):
+    """The system's D-Bus, as a provider sees it. Variants are plain values in every answer."""
+
+    async def call(
+        self, destination: str, path: str, interface: str, member: str, signature: str = "", *arguments: Any, timeout: float = 25.0
+    ) -> list[Any]:
+        """Call a method; the values it returns. Raises `BusError`, also when there is no answer within `timeout` seconds."""
+        ...
+
+    def signals(self, *matches: Match) -> AsyncIterator[Signal | None]:
+        """Signals as they come. None says "armed": at first, and again whenever some may have been missed."""
+        ...
+
+
+class Host(Protocol):
+    """What one host offers to its providers; the methods are those of `Context`."""
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """The host's grains."""
+        ...
+
+    @property
+    def log(self) -> Logger:
+        """Where providers log."""
+        ...
+
+    async def run(
+        self,
+        *argv: str,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: str | None = None,
+        user: str | None = None,
+        group: str | None = None,
+        umask: int | None = None,
+        timeout: float | None = None,
+        check: bool = True,
+        limit: int = 1 << 20,
+        on_start: Callable[[int], None] | None = None,
+    ) -> Completed:
+        """Run a command: see `Context.run`."""
+        ...
+
+    async def blocking(self, call: Callable[..., Any], /, *args: Any) -> Any:
+        """Run a call that may block in a thread."""
+        ...
+
+    def watch_path(self, *paths: str, recursive: bool = False) -> Watch:
+        """Events of paths: see `Context.watch_path`."""
+        ...
+
+    def bus(self) -> Bus:
+        """The system's D-Bus; connected when it is first used."""
+        ...
+
+
+# -- interfaces ----------------------------------------------------------------------------------------------------
+
+
+def supported(**grains: str | Sequence[str]) -> Callable[[Function], Function]:
+    """Declare that only these platforms can have a function: elsewhere its absence is by design, not a gap."""
+    return _mark("supported", grains)
+
+
+def not_applicable(**grains: str | Sequence[str]) -> Callable[[Function], Function]:
+    """Declare that a function has nothing to do on these platforms: it returns the declared smallest result."""
+    return _mark("not_applicable", grains)
+
+
+def _mark(word: str, grains: Mapping[str, str | Sequence[str]]) -> Callable[[Function], Function]:
+    for grain in grains:
+        if grain not in GRAINS:
+            near = difflib.get_close_matches(grain, GRAINS, n=1)
+            raise DeclarationError(f"cannot declare {word}: there is no grain {grain!r}" + (f", did you mean {near[0]!r}?" if near else ""))
+    values = {grain: (value,) if isinstance(value, str) else tuple(value) for grain, value in grains.items()}
+
+    def mark(function: Function) -> Function:
+        setattr(function, f"_{word}", values)
+        return function
+
+    return mark
+
+
+def matches(grains: Grains, facts: Mapping[str, Any]) -> bool:
+    """Whether any listed value of any listed grain is the host's; upper and lower case are the same, a missing grain never matches."""
+    return any(seen in {value.casefold() for value in values} for grain, values in grains.items() for seen in _seen(facts.get(grain)))
+
+
+def _seen(fact: Any) -> tuple[str, ...]:
+    items = fact if isinstance(fact, (list, tuple)) else () if fact is None else (fact,)
+    return tuple(str(item).casefold() for item in items)
+
+
+class Interface:
+    """What one virtual module promises on every host; subclasses name it by `name=`.
+
+    Every public method is required of every provider, unless it is decorated with `supported` or `not_applicable`. A
+    subclass of an interface may add functions and optional parameters; it never takes any away.
+    """
+
+    module: ClassVar[str] = ""
+    """The virtual name: `pkg`."""
+    version: ClassVar[int] = 1
+
+    def __init_subclass__(cls, *, name: str = "", version: int = 1) -> None:
+        """Take the name. Raises `DeclarationError` when there is none."""
+        cls.module = name or cls.module
+        cls.version = version
+        if not cls.module:
+            raise DeclarationError(f"cannot declare the interface {cls.__name__}: it has no name")
+
+    @classmethod
+    def functions(cls) -> dict[str, Callable[..., Any]]:
+        """The functions it promises, by name."""
+        known = (base for base in reversed(cls.__mro__) if issubclass(base, Interface) and base is not Interface)
+        declared = {name: member for base in known for name, member in vars(base).items()}
+        return {name: getattr(cls, name) for name in declared if not name.startswith("_") and callable(getattr(cls, name))}
+
+
+# -- providers -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Confine:
+    """On which hosts a provider works, as data, so that a refusal has a reason."""
+
+    grains: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Each of these grains must have one of its values."""
+    commands: tuple[str, ...] = ()
+    """Each of these commands must exist."""
+    paths: tuple[str, ...] = ()
+    """Each of these paths must exist."""
+
+
+class Provider:
+    """Serves one interface with one tool. Made once for a host, when the interface is first asked for.
+
+    MUST set `implements`; SHOULD set `confine`. Its public methods are functions of the virtual module; a function that
+    is only for those who name the tool itself is decorated with `physical`.
+    """
+
+    implements: ClassVar[type[Interface]]
+    confine: ClassVar[Confine] = Confine()
+    priority: ClassVar[int] = 0
+    """The highest wins among several that fit."""
+    tool: ClassVar[str] = ""
+    """Its own name, as in `providers: {pkg: apt}`; by default that of its module."""
+
+    registered: ClassVar[list[type[Provider]]] = []
+    """All that were declared."""
+
+    def __init_subclass__(cls) -> None:
+        """Register it. Raises `DeclarationError` when it implements nothing."""
+        if not hasattr(cls, "implements"):
+            raise DeclarationError(f"cannot declare the provider {cls.__name__}: it does not say what it implements")
+        cls.tool = vars(cls).get("tool") or cls.__module__.rpartition(".")[2]
+        Provider.registered.append(cls)
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+
+
+def physical(function: Function) -> Function:
+    """Keep a provider's function out of the virtual module: it belongs to this tool alone."""
+    function._physical = True  # type: ignore[attr-defined] # noqa: SLF001 - a mark on a function
+    return function

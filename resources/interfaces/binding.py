@@ -1,0 +1,198 @@
+"""A provider bound to the interface it serves: the object that callers get, and the table that says what each call does.
+
+For each function the interface (C) and the provider (P) either have it or not, and the host's grains match its
+`supported` and `not_applicable` or not:
+
+| C | P | not_applicable | supported | a call |
+|---|---|---|---|---|
+| yes | yes | - | any | runs the provider, its result checked |
+| yes | yes | match | any | contradiction: refused when bound (strict), else the declared smallest result |
+| yes | no | match | any | the declared smallest result |
+| yes | no | - | no match | `FunctionNotSupported` |
+| yes | no | - | match or none | `FunctionNotImplemented` |
+| yes | other signature | - | any | refused when bound (strict), else `FunctionNotImplemented` |
+| no | yes | | | runs the provider as it is; deprecated, warned of once |
+| no | no, or `physical` | | | `FunctionNotFound` |
+
+Only what really runs counts as present (`has`, `dir`).
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, NoReturn, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+
+from holdfast.resources.interfaces.base import Host, Interface, Provider, matches
+from holdfast.resources.interfaces.errors import (
+    FunctionNotFound,
+    FunctionNotImplemented,
+    FunctionNotSupported,
+    InterfaceContradiction,
+    InterfaceError,
+    ResultViolation,
+    SignatureViolation,
+)
+from holdfast.resources.interfaces.signatures import difference, text
+from holdfast.resources.registry import nearest
+
+Row = Literal["provided", "deprecated", "not applicable", "not supported", "not implemented"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What one function of a bound interface does, and why."""
+
+    function: str
+    row: Row
+    note: str = ""
+    """What is odd about it."""
+
+
+class Bound:
+    """One virtual module on one host; its attributes are the module's functions.
+
+    Raises `SignatureViolation` or `InterfaceContradiction` when the provider does not keep to the interface and `strict`.
+    """
+
+    def __init__(self, interface: type[Interface], provider: Provider, *, strict: bool = True) -> None:
+        self.interface = interface
+        self.provider = provider
+        self._strict = strict
+        self._host: Host = provider.host
+        self._warned: set[str] = set()
+        self._promised = interface.functions()
+        self._entries = {entry.function: entry for entry in self._decide_all()}
+        for entry in self._entries.values():
+            if entry.note:
+                self._host.log.info(
+                    "interface and provider differ", call=f"{interface.module}.{entry.function}", provider=provider.tool, why=entry.note
+                )
+
+    # -- asking --------------------------------------------------------------------------------------------------
+
+    def has(self, function: str) -> bool:
+        """Whether a function really runs here; a stub does not count."""
+        entry = self._entries.get(function)
+        return entry is not None and entry.row in ("provided", "deprecated")
+
+    def describe(self) -> tuple[Entry, ...]:
+        """Every function, sorted by name, with what a call of it does."""
+        return tuple(self._entries[name] for name in sorted(self._entries))
+
+    def __dir__(self) -> list[str]:
+        """The functions that really run."""
+        return [name for name in sorted(self._entries) if self.has(name)]
+
+    def __getattr__(self, function: str) -> Any:
+        """A function of the module. Raises `FunctionNotFound`."""
+        if function.startswith("_"):
+            raise AttributeError(function)
+        entry = self._entries.get(function)
+        if entry is None:
+            near = nearest(function, self._entries)
+            hint = f", did you mean {near}?" if near else ""
+            raise FunctionNotFound(f"cannot call {self.interface.module}.{function}: there is no such function{hint}")
+        call = self._make(entry)
+        self.__dict__[function] = call  # found at once the next time
+        return call
+
+    # -- deciding ------------------------------------------------------------------------------------------------
+
+    def _decide_all(self) -> Iterator[Entry]:
+        for name in self._promised:
+            yield self._decide(name)
+        for name, member in inspect.getmembers(type(self.provider), callable):
+            public = not name.startswith("_") and not hasattr(Provider, name)
+            if public and name not in self._promised and not getattr(member, "_physical", False):
+                yield Entry(name, "deprecated")
+
+    def _decide(self, name: str) -> Entry:
+        promised, provided = self._promised[name], getattr(self.provider, name, None)
+        supported, spared = getattr(promised, "_supported", None), getattr(promised, "_not_applicable", None)
+        meant = supported is None or matches(supported, self._host.facts)
+        idle = spared is not None and matches(spared, self._host.facts)
+        if idle and provided is not None:
+            return self._violation(
+                InterfaceContradiction, Entry(name, "not applicable", "it is provided where the interface says that it does not apply")
+            )
+        if idle:
+            return Entry(
+                name, "not applicable", "declared both supported and not applicable here" if supported is not None and meant else ""
+            )
+        if not callable(provided):
+            return Entry(name, "not implemented" if meant else "not supported")
+        if why := difference(promised, provided):
+            note = f"{why}; the interface says {name}{text(promised)}, the provider {name}{text(provided)}"
+            return self._violation(SignatureViolation, Entry(name, "not implemented", note))
+        return Entry(name, "provided", "" if meant else "supported() leaves out this platform, where it is provided")
+
+    def _violation(self, error: type[InterfaceError], entry: Entry) -> Entry:
+        if self._strict:
+            self._raise(error, entry.function, entry.note)
+        return entry
+
+    def _raise(self, error: type[InterfaceError], function: str, why: str) -> NoReturn:
+        module, tool = self.interface.module, self.provider.tool
+        raise error(f"cannot use {module}.{function} of {tool}: {why}", module=module, function=function, provider=tool)
+
+    # -- calling -------------------------------------------------------------------------------------------------
+
+    def _make(self, entry: Entry) -> Callable[..., Any]:
+        name = entry.function
+        if entry.row == "not applicable":
+            return functools.partial(self._promised[name], self.interface())
+        if entry.row == "deprecated":
+            return self._deprecated(name)
+        if entry.row == "provided":
+            return self._checked(name)
+        if entry.row == "not supported":
+            return self._missing(FunctionNotSupported, name, "it does not exist on this platform")
+        return self._missing(FunctionNotImplemented, name, entry.note or f"{self.provider.tool} has not got it")
+
+    def _missing(self, error: type[InterfaceError], name: str, why: str) -> Callable[..., Any]:
+        def call(*_: Any, **__: Any) -> NoReturn:
+            self._raise(error, name, why)
+
+        return call
+
+    def _deprecated(self, name: str) -> Callable[..., Any]:
+        provided = getattr(self.provider, name)
+
+        @functools.wraps(provided)
+        def run(*arguments: Any, **options: Any) -> Any:
+            if name not in self._warned:
+                self._warned.add(name)
+                call = f"{self.interface.module}.{name}"
+                self._host.log.warning(
+                    "deprecated call: it belongs to the provider, not to the interface", call=call, provider=self.provider.tool
+                )
+            return provided(*arguments, **options)
+
+        return run
+
+    def _checked(self, name: str) -> Callable[..., Any]:
+        promised, provided = self._promised[name], getattr(self.provider, name)
+        if not inspect.iscoroutinefunction(promised):
+            return provided  # type: ignore[no-any-return] # a watch: its items carry nothing to check
+        adapter: TypeAdapter[Any] = TypeAdapter(get_type_hints(promised)["return"])
+
+        @functools.wraps(provided)
+        async def call(*arguments: Any, **options: Any) -> Any:
+            result = (
+                provided(*arguments, **options) if asynchronous else self._host.blocking(functools.partial(provided, *arguments, **options))
+            )
+            try:
+                return adapter.validate_python(await result)
+            except ValidationError as error:
+                wrong = "; ".join(
+                    f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_url=False, include_input=False)
+                )
+                self._raise(ResultViolation, name, f"it returned something else than the interface promises: {wrong}")
+
+        asynchronous = inspect.iscoroutinefunction(provided)
+        return call

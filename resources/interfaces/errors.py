@@ -1,0 +1,45 @@
+"""What can be wrong between a caller, an interface and a provider."""
+
+from __future__ import annotations
+
+from holdfast.resources.errors import Permanent
+
+
+class InterfaceError(Permanent):
+    """A function of a virtual module cannot be had on this host, or does not keep its promise.
+
+    `module` is the virtual name, `function` the function, `provider` the tool that serves it here.
+    """
+
+    def __init__(self, message: str, *, module: str, function: str, provider: str) -> None:
+        super().__init__(message)
+        self.module = module
+        self.function = function
+        self.provider = provider
+
+
+class FunctionNotImplemented(InterfaceError):
+    """The interface promises it and the provider has not got it: a gap that somebody may fill."""
+
+
+class FunctionNotSupported(InterfaceError):
+    """The interface says that it does not exist on platforms like this one."""
+
+
+class ResultViolation(InterfaceError):
+    """The provider returned something else than the interface promises."""
+
+
+class SignatureViolation(InterfaceError):
+    """The provider's function cannot be called as the interface says."""
+
+
+class InterfaceContradiction(InterfaceError):
+    """Interface and provider, or two declarations of the interface, contradict each other."""
+
+
+class FunctionNotFound(Permanent, AttributeError):
+    """Neither the interface nor the provider has a function of this name.
+
+    An `AttributeError`, so that `hasattr` and `getattr` with a default work on a bound interface.
+    """

@@ -1,0 +1,52 @@
+"""`group`: groups of users of this host."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.resources.context import Watch
+from holdfast.resources.contract import idle
+from holdfast.resources.interfaces.base import Interface, Options
+from holdfast.resources.interfaces.results import ChangeSet, Group
+
+
+class GroupInterface(Interface, name="group"):
+    """Look at, add, change and remove groups. With `test` nothing is changed; the result says what would be."""
+
+    async def list(self) -> tuple[str, ...]:
+        """Names of all groups, sorted."""
+        return ()
+
+    async def info(self, names: Sequence[str]) -> dict[str, Group | None]:
+        """The groups by name; None for one that does not exist."""
+        return {}
+
+    async def add(
+        self, name: str, gid: int | None = None, system: bool = False, *, unique: bool = True, test: bool = False, options: Options = None
+    ) -> ChangeSet:
+        """Add a group; not `unique`: its gid may be taken."""
+        return ChangeSet()
+
+    async def remove(self, name: str, *, test: bool = False, options: Options = None) -> ChangeSet:
+        """Remove a group. Raises `Permanent` while it is somebody's primary group."""
+        return ChangeSet()
+
+    async def modify(self, name: str, gid: int, *, unique: bool = True, test: bool = False, options: Options = None) -> ChangeSet:
+        """Give a group another number."""
+        return ChangeSet()
+
+    async def members_set(self, name: str, users: Sequence[str], *, test: bool = False, options: Options = None) -> ChangeSet:
+        """Make exactly these its members."""
+        return ChangeSet()
+
+    async def members_add(self, name: str, users: Sequence[str], *, test: bool = False, options: Options = None) -> ChangeSet:
+        """Add members; those that are already stay."""
+        return ChangeSet()
+
+    async def members_remove(self, name: str, users: Sequence[str], *, test: bool = False, options: Options = None) -> ChangeSet:
+        """Take members out; those that are none already do not matter."""
+        return ChangeSet()
+
+    def watch(self) -> Watch:
+        """Says when groups may have changed."""
+        return idle()

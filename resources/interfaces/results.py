@@ -1,0 +1,105 @@
+"""What the functions of interfaces return: a few fields that every platform has, and `extra` for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr, model_validator
+
+
+class Result(BaseModel):
+    """A typed result. A provider may give a mapping instead: what is not a field of the result goes into `extra`.
+
+    Absent is None, never an empty text; values are never converted from one type to another.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    extra: dict[str, Any] = Field(default_factory=dict)
+    """What only this platform says."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _sort(cls, value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            return value
+        known = {name: item for name, item in value.items() if name in cls.model_fields}
+        rest = {name: item for name, item in value.items() if name not in cls.model_fields}
+        return {**known, "extra": {**known.get("extra", {}), **rest}} if rest else known
+
+
+class ChangeSet(Result):
+    """What a call has changed, or with `test` would change."""
+
+    changes: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """Name -> {old, new}."""
+    comment: StrictStr = ""
+    reboot_required: StrictBool = False
+
+    def __bool__(self) -> bool:
+        """Whether anything was changed."""
+        return bool(self.changes)
+
+
+class Pkg(Result):
+    """One installed version of a package."""
+
+    name: StrictStr
+    version: StrictStr
+    """As the platform writes it, epoch and release included."""
+    arch: StrictStr | None = None
+
+
+class PkgSpec(Result):
+    """What to install."""
+
+    name: StrictStr
+    version: StrictStr | None = None
+    """Exactly this one; None: the candidate."""
+    source: StrictStr | None = None
+    """Path of a package file to install instead of asking the repositories."""
+    reinstall: StrictBool = False
+
+
+class ServiceStatus(Result):
+    """What is known of a service."""
+
+    name: StrictStr
+    exists: StrictBool
+    active: StrictBool
+    """It runs (or did its one-time work and counts as running)."""
+    state: StrictStr
+    """The platform's own word: `active`, `failed`, ..."""
+    enabled: StrictBool | None = None
+    """Whether it starts at boot; None when it can be neither enabled nor disabled."""
+    masked: StrictBool | None = None
+    pid: StrictInt | None = None
+    since: StrictFloat | None = None
+    """Unix time at which it came into this state."""
+
+
+class User(Result):
+    """A user account."""
+
+    name: StrictStr
+    uid: StrictInt | StrictStr
+    gid: StrictInt | None = None
+    primary_group: StrictStr | None = None
+    groups: tuple[StrictStr, ...] = ()
+    """Supplementary groups, sorted."""
+    home: StrictStr | None = None
+    shell: StrictStr | None = None
+    fullname: StrictStr | None = None
+    locked: StrictBool | None = None
+    password: StrictStr | None = Field(None, repr=False)
+    """The hash; None when it cannot be read. Never to be logged."""
+
+
+class Group(Result):
+    """A group of users."""
+
+    name: StrictStr
+    gid: StrictInt | None = None
+    members: tuple[StrictStr, ...] = ()
+    """Sorted; those whose primary group it is are not counted."""

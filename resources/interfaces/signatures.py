@@ -1,0 +1,59 @@
+"""Whether every call that an interface admits is understood by a provider, with the same meaning."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from inspect import Parameter
+from typing import Any, get_type_hints
+
+POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def difference(promised: Callable[..., Any], provided: Callable[..., Any]) -> str | None:
+    """Why the provider's function cannot stand for the interface's, or None. `self` is no part of either signature."""
+    want, have = parameters(promised), parameters(provided)
+    wanted, had = (
+        [name for name, parameter in side.items() if parameter.kind in POSITIONAL] for side in (want, have)
+    )  # fmt: skip
+    if had[: len(wanted)] != wanted:
+        return f"its positional parameters are ({', '.join(had)}), not ({', '.join(wanted)})"
+    for name, parameter in want.items():
+        if name not in have:
+            return f"it has no parameter {name!r}"
+        if why := _parameter(parameter, have[name]):
+            return f"parameter {name!r} {why}"
+    for name in have.keys() - want.keys():
+        if have[name].kind is not Parameter.KEYWORD_ONLY or have[name].default is Parameter.empty:
+            return f"its own parameter {name!r} must be keyword-only with a default"
+    return _annotations(promised, provided, set(want) | {"return"})
+
+
+def parameters(function: Callable[..., Any]) -> Mapping[str, Parameter]:
+    """The parameters of a function or a bound method, without `self`."""
+    found = inspect.signature(function).parameters
+    return {name: parameter for name, parameter in found.items() if name != "self"}
+
+
+def text(function: Callable[..., Any]) -> str:
+    """A signature for a message, without `self`."""
+    return str(inspect.Signature(list(parameters(function).values())))
+
+
+def _parameter(want: Parameter, have: Parameter) -> str | None:
+    if want.kind is not have.kind:
+        return f"is {have.kind.description}, not {want.kind.description}"
+    if want.default != have.default:
+        return f"has the default {have.default!r}, not {want.default!r}"
+    return None
+
+
+def _annotations(promised: Callable[..., Any], provided: Callable[..., Any], names: set[str]) -> str | None:
+    try:
+        want, have = get_type_hints(promised), get_type_hints(provided)
+    except NameError as error:
+        return f"its annotations cannot be resolved: {error}"
+    for name in sorted(names & want.keys() & have.keys()):
+        if want[name] != have[name]:
+            return f"{name!r} is annotated {have[name]}, not {want[name]}"
+    return None

@@ -1,0 +1,76 @@
+"""`user`: accounts of this host."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from holdfast.resources.context import Watch
+from holdfast.resources.contract import idle
+from holdfast.resources.interfaces.base import Interface, Options, supported
+from holdfast.resources.interfaces.results import ChangeSet, User
+
+
+class UserInterface(Interface, name="user"):
+    """Look at, add, change and remove accounts.
+
+    What may be given to `add` and `modify`: `uid`, `gid` (a number or a group's name), `groups` (all supplementary ones),
+    `home`, `shell`, `fullname`; and as the platform knows them `roomnumber`, `workphone`, `homephone`, `other`. With `test` nothing is
+    changed; the result says what would be.
+    """
+
+    async def list(self) -> tuple[str, ...]:
+        """Names of all accounts, sorted."""
+        return ()
+
+    async def info(self, names: Sequence[str]) -> dict[str, User | None]:
+        """The accounts by name; None for one that does not exist."""
+        return {}
+
+    async def add(
+        self,
+        name: str,
+        *,
+        system: bool = False,
+        createhome: bool = True,
+        usergroup: bool | None = None,
+        unique: bool = True,
+        test: bool = False,
+        options: Options = None,
+        **fields: Any,
+    ) -> ChangeSet:
+        """Add an account. `usergroup`: with a group of its own name, None as the platform does; not `unique`: its uid may be taken."""
+        return ChangeSet()
+
+    async def remove(
+        self, name: str, remove_home: bool = False, force: bool = False, *, test: bool = False, options: Options = None
+    ) -> ChangeSet:
+        """Remove an account; `force` even while it is used. Raises `Temporary` while its processes run."""
+        return ChangeSet()
+
+    async def modify(self, name: str, *, unique: bool = True, test: bool = False, options: Options = None, **changed: Any) -> ChangeSet:
+        """Change the given fields of an account."""
+        return ChangeSet()
+
+    async def rename(self, name: str, new_name: str, *, test: bool = False, options: Options = None) -> ChangeSet:
+        """Give an account another name."""
+        return ChangeSet()
+
+    @supported(kernel=("Linux", "FreeBSD", "OpenBSD", "NetBSD", "SunOS"))
+    async def set_password(self, name: str, value: str, *, test: bool = False, options: Options = None) -> ChangeSet:
+        """Set the hash of the password; an empty one lets anybody in. What it returns never shows it."""
+        return ChangeSet()
+
+    @supported(kernel=("Linux",))
+    async def set_expiry(self, name: str, value: dict[str, int], *, test: bool = False, options: Options = None) -> ChangeSet:
+        """Set the ageing of account and password: any of `expire`, `date` (days since 1970, -1: never), `mindays`, `maxdays`, `inactdays`, `warndays`."""
+        return ChangeSet()
+
+    @supported(kernel=("FreeBSD", "OpenBSD", "NetBSD"))
+    async def set_login_class(self, name: str, value: str, *, test: bool = False, options: Options = None) -> ChangeSet:
+        """Set the login class."""
+        return ChangeSet()
+
+    def watch(self) -> Watch:
+        """Says when accounts may have changed."""
+        return idle()

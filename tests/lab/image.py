@@ -1,0 +1,165 @@
+"""What the disks of the lab's hosts are made of: a Debian root, a package repository in it, Holdfast's environment.
+
+Everything is kept in a cache directory under a name that is the hash of its recipe, so that a change of the recipe
+makes a new one and two test runs may share them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import inspect
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+REPO = Path(__file__).resolve().parents[2]
+CACHE = Path(os.environ.get("HOLDFAST_LAB_CACHE", "/var/tmp/holdfast-lab"))
+SUITE = os.environ.get("HOLDFAST_LAB_SUITE", "bookworm")
+GUEST_PYTHON = {"bookworm": "3.11", "trixie": "3.13"}
+"""Version of the `python3` that each suite ships."""
+PACKAGES = (
+    "apt", "usr-is-merged", "systemd", "systemd-sysv", "dbus", "libpam-systemd", "libnss-systemd", "python3", "python3-venv", "cron",
+    "iproute2", "iputils-ping", "nftables", "procps", "ca-certificates", "adduser", "login", "passwd", "sudo", "curl",
+)  # fmt: skip
+OFFERED = ("nginx-light",)
+"""Not installed: their packages, with all they depend on, are in the guest's own repository."""
+ARCHIVE = "/srv/apt"
+"""Where that repository is, in the guest."""
+TUNE = f"""set -e; cd "$1"
+: >etc/machine-id; rm -f etc/hostname; mkdir -p etc/systemd/journald.conf.d var/log/journal .{ARCHIVE}/partial
+for unit in apt-daily.timer apt-daily-upgrade.timer dev-hugepages.mount sys-fs-fuse-connections.mount; do
+  ln -sf /dev/null etc/systemd/system/$unit
+done
+printf '[Journal]\\nStorage=persistent\\nSystemMaxUse=64M\\nRateLimitBurst=0\\n' >etc/systemd/journald.conf.d/lab.conf
+chroot . apt-get -qq --download-only -o Dir::Cache::archives={ARCHIVE} install {" ".join(OFFERED)}
+rm -rf .{ARCHIVE}/partial .{ARCHIVE}/lock
+"""
+
+TINY = {
+    "tiny_1.0": "Depends: bash",
+    "tiny_2.0": "Depends: bash",
+    "tiny-needs_1.0": "Depends: tiny",
+    "tiny-broken_1.0": "Depends: no-such-package",
+    "tiny-refuses_1.0": "",
+}
+"""Packages made here, `name_version` -> one more control line. `tiny` has a configuration file; the installation of
+`tiny-refuses` fails in its own script."""
+
+
+@contextlib.contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """Hold the one lock of a directory, made if need be; waits for it."""
+    directory.mkdir(parents=True, exist_ok=True)
+    with (directory / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def cached(name: str, recipe: object, make: Callable[[Path], object]) -> Path:
+    """The directory that `make` fills, made once for each recipe; half-made ones never get the name."""
+    path = CACHE / f"{name}-{hashlib.sha256(repr(recipe).encode()).hexdigest()[:12]}"
+    with locked(CACHE):
+        if not path.exists():
+            unfinished = path.with_suffix(".unfinished")
+            shutil.rmtree(unfinished, ignore_errors=True)
+            make(unfinished)
+            unfinished.rename(path)
+    return path
+
+
+def root() -> Path:
+    """The root file system: minimal Debian with systemd, and a repository below `ARCHIVE` as its only package source."""
+    makers = [inspect.getsource(maker) for maker in (make_root, make_package, index)]
+    return cached(SUITE, (PACKAGES, OFFERED, TUNE, TINY, makers), make_root)
+
+
+def make_root(path: Path) -> None:
+    """Make the root file system with the machine's own package source and its settings for reaching it."""
+    lists = [Path("/etc/apt/sources.list.d/debian.sources"), Path("/etc/apt/sources.list")]
+    source = [str(file) for file in lists if file.exists() and SUITE in file.read_text()][:1]
+    settings = call("apt-config", "dump").splitlines()
+    reach = [f"--aptopt={line}" for line in settings if line.startswith(("Acquire::http", "Acquire::Check", "Acquire::Retries"))]
+    call(
+        "mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", "--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr", *reach,
+        *(f"--dpkgopt=path-exclude=/usr/share/{folder}/*" for folder in ("man", "doc", "locale", "info")),
+        f"--include={','.join(PACKAGES)}", f"--customize-hook={TUNE}", SUITE, str(path), *source,
+    )  # fmt: skip
+    archive = path / ARCHIVE.lstrip("/")
+    for package, control in TINY.items():
+        make_package(archive, *package.split("_"), control)
+    index(archive)
+    for file in (path / "etc/apt/sources.list.d").iterdir():
+        file.unlink()
+    (path / "etc/apt/sources.list").write_text(f"deb [trusted=yes] file:{ARCHIVE} ./\n")
+    call("chroot", str(path), "apt-get", "-qq", "update")
+
+
+def make_package(archive: Path, name: str, version: str, control: str) -> None:
+    """Build a tiny package: a command that prints its version, and a configuration file."""
+    tree = archive / f"{name}.tree"
+    scripts = tree / "DEBIAN"
+    command, settings = tree / "usr/bin" / name, tree / "etc" / f"{name}.conf"
+    for file, text in (
+        (scripts / "control", f"Package: {name}\nVersion: {version}\nArchitecture: all\nMaintainer: Lab <lab@example.org>\nDescription: tiny\n{control}".rstrip() + "\n"),
+        (scripts / "conffiles", f"/etc/{name}.conf\n"),
+        (settings, f"version = {version}\n"),
+        (command, f"#!/bin/sh\necho {version}\n"),
+    ):  # fmt: skip
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    command.chmod(0o755)
+    if name == "tiny-refuses":
+        (scripts / "preinst").write_text("#!/bin/sh\necho 'tiny-refuses: no room at the inn' >&2\nexit 1\n")
+        (scripts / "preinst").chmod(0o755)
+    call("dpkg-deb", "--root-owner-group", "--build", str(tree), str(archive / f"{name}_{version}_all.deb"))
+    shutil.rmtree(tree)
+
+
+def index(archive: Path) -> None:
+    """Write the `Packages` file of a directory of packages."""
+    entries = []
+    for fetched in archive.glob("*%3a*.deb"):  # the epoch of a version; apt would look for a colon
+        fetched.rename(fetched.with_name(fetched.name.replace("%3a", "-")))
+    for deb in sorted(archive.glob("*.deb")):
+        digest = hashlib.sha256(deb.read_bytes()).hexdigest()
+        entries.append(f"{call('dpkg-deb', '--field', str(deb))}Filename: ./{deb.name}\nSize: {deb.stat().st_size}\nSHA256: {digest}\n")
+    (archive / "Packages").write_text("\n".join(entries))
+
+
+def wheels() -> Path:
+    """A directory with the wheels of everything Holdfast depends on, fit for the guest's Python."""
+    project = tomllib.loads((REPO / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *project["optional-dependencies"].get("fleet", [])]
+    return cached("wheels", (SUITE, platform.machine(), wanted), lambda path: download(wanted, path))
+
+
+def download(wanted: list[str], path: Path) -> None:
+    """Fetch wheels for the guest, whatever Python runs the tests."""
+    version = GUEST_PYTHON[SUITE]
+    tags = [f"manylinux_2_{minor}_{platform.machine()}" for minor in range(36, 16, -1)] + [f"manylinux2014_{platform.machine()}"]
+    call(
+        sys.executable, "-m", "pip", "download", "--quiet", "--dest", str(path), "--only-binary=:all:", "--implementation=cp",
+        f"--python-version={version}", f"--abi=cp{version.replace('.', '')}", "--abi=abi3", "--abi=none",
+        *(f"--platform={tag}" for tag in tags), *wanted,
+    )  # fmt: skip
+
+
+def own_wheel(directory: Path) -> Path:
+    """Build Holdfast's own wheel from the checkout."""
+    call(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(directory), str(REPO))
+    return next(directory.glob("holdfast-*.whl"))
+
+
+def call(*argv: str) -> str:
+    """Run a command; its output. Raises with what it said when it fails."""
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(argv)[:200]} ended with {done.returncode}:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
+    return done.stdout

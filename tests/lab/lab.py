@@ -1,0 +1,352 @@
+"""Throw-away Debian hosts for tests: systemd as PID 1, real apt, services and users, up in less than half a second.
+
+A guest is a copy-on-write view (overlay on a tmpfs) of one cached root file system, in pid, mount, network, uts, ipc and
+cgroup namespaces of its own. Nothing is mounted outside. It is no security boundary: its root is the machine's root.
+
+All guests of one test process belong to one `Run`: a number, of which network, bridge and cgroups take their names, held by a
+file lock. What a killed test process left behind is cleared by the next one that takes the number.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import itertools
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import image
+
+HERE = Path(__file__).resolve().parent
+STATE = Path(os.environ.get("HOLDFAST_LAB_STATE", "/dev/shm/holdfast-lab"))
+DROP = "-sys_time,-sys_module,-sys_rawio,-syslog,-audit_control,-audit_read"
+"""Capabilities that reach past the namespaces."""
+ENVIRONMENT = ("env", "-i", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C.UTF-8")
+DEBIAN_PACKAGES = ("mmdebstrap", "iproute2", "util-linux")
+"""What the machine that runs the tests must have installed."""
+
+Entry = Mapping[str, Any]
+"""One entry of the journal: field -> value, both text as `journalctl --output=json` gives them."""
+
+
+def missing() -> str:
+    """Why no host can be booted here, or nothing."""
+    if os.geteuid():
+        return "only root can boot hosts"
+    tools = [tool for tool in ("mmdebstrap", "ip", "unshare", "nsenter", "setpriv", "dpkg-deb") if shutil.which(tool) is None]
+    if tools:
+        return f"{', '.join(tools)} not found: apt-get install {' '.join(DEBIAN_PACKAGES)}"
+    trial = subprocess.run(
+        ["unshare", "--fork", "--pid", "--mount", "--net", "--uts", "--ipc", "--cgroup", "true"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if trial.returncode:
+        return f"no namespaces here: {trial.stderr.strip()}"
+    return "" if cgroup_root() else "no cgroup2 file system is mounted"
+
+
+def cgroup_root() -> Path | None:
+    """Where the machine's cgroup2 file system is mounted."""
+    mounts = (line.split() for line in Path("/proc/self/mounts").read_text().splitlines())
+    return next((Path(fields[1]) for fields in mounts if fields[2] == "cgroup2"), None)
+
+
+def wait_for(what: str, probe: Callable[[], Any], timeout: float = 10.0, interval: float = 0.02) -> Any:
+    """The first true value of `probe`; raises `TimeoutError` that says `what` did not happen."""
+    end = time.monotonic() + timeout
+    while True:
+        if value := probe():
+            return value
+        if time.monotonic() > end:
+            raise TimeoutError(f"not within {timeout} s: {what}")
+        time.sleep(interval)
+
+
+class Run:
+    """The guests of one test process, and the bridge between them and the outside."""
+
+    def __init__(self) -> None:
+        STATE.mkdir(parents=True, exist_ok=True)
+        self.number, self._lock = self._claim()
+        self.directory = STATE / str(self.number)
+        self.bridge = f"hflab{self.number}"
+        self.network = f"10.213.{self.number}"
+        self.hosts: dict[str, Host] = {}
+        self._addresses = itertools.count(2)
+        self._sweep()
+
+    def _claim(self) -> tuple[int, IO[str]]:
+        for number in range(1, 255):
+            lock = (STATE / f"{number}.lock").open("w")
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                lock.close()
+            else:
+                return number, lock
+        raise RuntimeError(f"254 test runs hold a lock in {STATE}")
+
+    def _sweep(self) -> None:
+        """Remove what an earlier holder of this number has left."""
+        for group in self.cgroups.glob(f"{self.bridge}-*"):
+            end_group(group)
+        if self.directory.exists():
+            remove(self.directory)
+        ip("link", "delete", self.bridge, quiet=True)
+
+    @property
+    def cgroups(self) -> Path:
+        """The directory that holds the guests' cgroups."""
+        root = cgroup_root()
+        if root is None:
+            raise RuntimeError("no cgroup2 file system is mounted")
+        return root
+
+    def host(self, name: str = "host", **options: Any) -> Host:
+        """Boot a host; `options` are those of `Host.up`."""
+        if name in self.hosts:
+            raise ValueError(f"{name} is up already")
+        host = self.hosts[name] = Host(self, name, next(self._addresses))
+        host.up(**options)
+        return host
+
+    def ensure_bridge(self) -> None:
+        """Make the bridge; its own address is pinned, or it would change with each guest that goes."""
+        if Path(f"/sys/class/net/{self.bridge}").exists():
+            return
+        ip("link", "add", self.bridge, "address", f"02:68:66:{self.number:02x}:00:01", "type", "bridge")
+        ip("address", "add", f"{self.network}.1/24", "dev", self.bridge)
+        ip("link", "set", self.bridge, "up")
+
+    def close(self) -> None:
+        """Kill all guests and remove every trace."""
+        for host in list(self.hosts.values()):
+            host.down()
+        self._sweep()
+        self._lock.close()
+
+
+class Host:
+    """One guest. Its disk lives until `down`; `cut_power` and `up` keep it."""
+
+    def __init__(self, run: Run, name: str, number: int) -> None:
+        self.name = name
+        self.address = f"{run.network}.{number}"
+        self._run = run
+        self._number = number
+        self._cable = f"{run.bridge}-{number}"
+        self._state = run.directory / name
+        self._cgroup = run.cgroups / f"{run.bridge}-{name}"
+        self._options: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+        self._supervisor: subprocess.Popen[bytes] | None = None
+
+    # -- life --------------------------------------------------------------------------------------------------
+
+    def up(self, binds: Iterable[str] = (), layers: Iterable[Path] = (), timeout: float = 30.0) -> None:
+        """Boot and wait until systemd says that the system runs.
+
+        `binds` are `SOURCE:TARGET`, read-only unless `:rw` follows. `layers` lie over the root file system, the top one first.
+        """
+        self._options = (tuple(binds), tuple(map(str, layers)))
+        for directory in ("upper/etc", "work", "root"):
+            (self._state / directory).mkdir(parents=True, exist_ok=True)
+        self._name()
+        (self._state / "binds").write_text("".join(f"{bind}\n" for bind in self._options[0]))
+        (self._state / "off").unlink(missing_ok=True)
+        for group in ("", "supervisor", "guest"):
+            (self._cgroup / group).mkdir()
+        self._run.ensure_bridge()
+        allow_inotify(len(self._run.hosts))
+        with (self._state / "console").open("ab") as console:
+            self._supervisor = subprocess.Popen(
+                ["bash", str(HERE / "supervise.sh")], env={**os.environ, **self._environment()}, start_new_session=True,
+                stdin=subprocess.PIPE, stdout=console, stderr=console,
+            )  # fmt: skip
+        self.wait(timeout)
+
+    def _name(self) -> None:
+        etc = self._state / "upper/etc"
+        if not (etc / "hostname").exists():
+            (etc / "hostname").write_text(f"{self.name}\n")
+            (etc / "machine-id").write_text(f"{os.urandom(16).hex()}\n")
+            (etc / "hosts").write_text(f"127.0.0.1 localhost\n{self.address} {self.name}\n{self._run.network}.1 outside\n")
+
+    def _environment(self) -> dict[str, str]:
+        return {
+            "STATE": str(self._state),
+            "CGROUP": str(self._cgroup),
+            "LOWER": ":".join([*self._options[1], str(image.root())]),
+            "BOOT": str(HERE / "boot.sh"),
+            "CABLE": self._cable,
+            "BRIDGE": self._run.bridge,
+            "ADDRESS": self.address,
+            "MAC": f"02:68:66:{self._run.number:02x}:01:{self._number:02x}",
+            "DROP": DROP,
+        }
+
+    @property
+    def pid(self) -> int:
+        """The guest's PID 1 as seen from outside; 0 while there is none."""
+        with contextlib.suppress(OSError):
+            pid = (self._state / "pid").read_text().strip()
+            if pid in (self._cgroup / "guest/init.scope/cgroup.procs").read_text().split():
+                return int(pid)
+        return 0
+
+    def wait(self, timeout: float = 30.0, *, after: int = 0) -> None:
+        """Wait for the end of the boot; `after` is the PID 1 of the boot before. Raises `TimeoutError` with the console."""
+
+        def running() -> bool:
+            if self.pid in (0, after):
+                return False
+            return self.run("systemctl", "is-system-running", check=False).stdout.strip() in ("running", "degraded")
+
+        try:
+            wait_for(f"{self.name} has booted", running, timeout)
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}\n{(self._state / 'console').read_text()[-2000:]}") from None
+
+    def reboot(self, timeout: float = 30.0) -> None:
+        """Reboot from the inside, same disk."""
+        before = self.pid
+        self.run("systemctl", "reboot")
+        self.wait(timeout, after=before)
+
+    def cut_power(self) -> None:
+        """Kill everything at once; the disk stays as it is. `start` boots it again."""
+        ip("link", "delete", self._cable, quiet=True)  # first: no peer sees the connections being closed
+        end_group(self._cgroup)
+        if self._supervisor:
+            self._supervisor.communicate()
+            self._supervisor = None
+
+    def start(self) -> None:
+        """Boot again from the same disk, with the same binds and layers."""
+        self.up(*self._options)
+
+    def down(self) -> None:
+        """Kill the guest and remove every trace."""
+        self.cut_power()
+        remove(self._state)
+        self._run.hosts.pop(self.name, None)
+
+    def plug(self, connected: bool) -> None:
+        """Pull the network cable, or plug it in."""
+        ip("link", "set", self._cable, "up" if connected else "down")
+
+    def save(self, target: Path) -> None:
+        """Keep what has changed on the disk as a layer for other hosts."""
+        subprocess.run(["cp", "-a", "--no-target-directory", str(self._state / "upper"), str(target)], check=True)
+        for file in ("hostname", "machine-id", "hosts"):
+            (target / "etc" / file).unlink(missing_ok=True)
+
+    # -- use ---------------------------------------------------------------------------------------------------
+
+    def argv(self, *command: str) -> list[str]:
+        """The command line, outside, that runs a command in the guest as root."""
+        enter = 'mkdir -p "$0/guest/exec"; echo 0 >"$0/guest/exec/cgroup.procs"; exec "$@"'
+        inside = ("nsenter", "-t", str(self.pid), "-a", *ENVIRONMENT, "setpriv", "--bounding-set", DROP)
+        return ["sh", "-c", enter, str(self._cgroup), *inside, *command]
+
+    def run(self, *command: str, check: bool = True, stdin: str | None = None, timeout: float = 60.0) -> subprocess.CompletedProcess[str]:
+        """Run a command in the guest and wait for it. With `check` a status other than 0 raises, with what it said."""
+        done = subprocess.run(self.argv(*command), input=stdin or "", capture_output=True, text=True, timeout=timeout, check=False)
+        if check and done.returncode:
+            raise RuntimeError(f"{shlex.join(command)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+        return done
+
+    def sh(self, script: str, *, timeout: float = 60.0) -> str:
+        """Run a shell script in the guest, stopping at the first failure; its output."""
+        return self.run("bash", "-euc", script, timeout=timeout).stdout
+
+    def spawn(self, *command: str, **options: Any) -> subprocess.Popen[str]:
+        """Start a command in the guest; `options` are those of `Popen`."""
+        return subprocess.Popen(self.argv(*command), **{"text": True, **options})
+
+    def write(self, path: str, text: str, mode: int = 0o644) -> None:
+        """Put a file into the guest, its directories made."""
+        self.run("install", "-D", "-m", f"{mode:o}", "/dev/stdin", path, stdin=text)
+
+    def read(self, path: str) -> str:
+        """The text of a file of the guest."""
+        return self.run("cat", path).stdout
+
+    def http(self, path: str = "/", *, port: int = 80, timeout: float = 5.0) -> str:
+        """What the guest serves over HTTP, asked from the outside. Raises `OSError` when it does not."""
+        with urllib.request.urlopen(f"http://{self.address}:{port}{path}", timeout=timeout) as answer:
+            return str(answer.read().decode())
+
+    def changed(self) -> set[str]:
+        """Paths of the files on the guest's own disk: what the guest has written, compared with its layers."""
+        upper = self._state / "upper"
+        return {f"/{path.relative_to(upper)}" for path in upper.rglob("*") if not path.is_dir()}
+
+    # -- the journal -------------------------------------------------------------------------------------------
+
+    def journal(self, unit: str | None = None, *, since: float | None = None) -> list[Entry]:
+        """Entries of the journal, oldest first: of one unit, from a Unix time on."""
+        options = [f"--unit={unit}"] if unit else []
+        options += [f"--since=@{since:.6f}"] if since is not None else []
+        lines = self.run("journalctl", "--output=json", "--no-pager", "--all", *options).stdout.splitlines()
+        return [json.loads(line) for line in lines]
+
+    def wait_journal(
+        self, predicate: Callable[[Entry], object], *, unit: str | None = None, since: float | None = None, timeout: float = 10.0
+    ) -> Entry:
+        """The first entry for which `predicate` holds, waited for. Raises `TimeoutError` with the last entries."""
+        try:
+            entry: Entry = wait_for(
+                "the entry in the journal", lambda: next(filter(predicate, self.journal(unit, since=since)), None), timeout, 0.1
+            )
+        except TimeoutError as error:
+            seen = "\n".join(str(entry.get("MESSAGE")) for entry in self.journal(unit, since=since)[-30:])
+            raise TimeoutError(f"{error}; the journal says:\n{seen}") from None
+        return entry
+
+
+def end_group(group: Path) -> None:
+    """Kill all processes of a cgroup and remove it; harmless when there is none."""
+    if not group.exists():
+        return
+    (group / "cgroup.kill").write_text("1")
+    wait_for(f"the end of {group.name}", lambda: "populated 0" in (group / "cgroup.events").read_text(), interval=0.005)
+    for directory, _, _ in os.walk(group, topdown=False):
+        Path(directory).rmdir()
+
+
+def remove(directory: Path) -> None:
+    """Remove a guest's disk, immutable files included."""
+    subprocess.run(["chattr", "-R", "-f", "-ia", str(directory)], capture_output=True, check=False)
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def ip(*arguments: str, quiet: bool = False) -> None:
+    """Run `ip`; `quiet`: it need not succeed."""
+    subprocess.run(["ip", *arguments], check=not quiet, stderr=subprocess.DEVNULL if quiet else None)
+
+
+def allow_inotify(hosts: int) -> None:
+    """Raise the machine's limit of inotify instances for so many hosts: each systemd holds up to ten."""
+    limit, need = Path("/proc/sys/fs/inotify/max_user_instances"), 64 + 12 * hosts
+    if int(limit.read_text()) < need:
+        limit.write_text(str(need))
+
+
+@contextlib.contextmanager
+def running() -> Iterator[Run]:
+    """A `Run` that is closed at the end, whatever happens."""
+    run = Run()
+    try:
+        yield run
+    finally:
+        run.close()
