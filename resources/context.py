@@ -7,7 +7,7 @@ and lives as long as it.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -41,6 +41,8 @@ class Report:
     """One sentence for a person: what was done, or why nothing had to be."""
     diff: str = ""
     """Unified diff of text content, already masked where it must be."""
+    touched: bool = False
+    """Changing has begun: after an error nobody knows how far it came."""
 
 
 class Logger(Protocol):
@@ -62,18 +64,33 @@ class Logger(Protocol):
 class Context(Protocol):
     """The host as one resource may use it."""
 
-    identity: str
-    """`kind[id]` of the resource."""
-    facts: Mapping[str, Any]
-    """The host's grains."""
-    pillar: Mapping[str, Any]
-    """The host's pillar."""
     report: Report
     """Where the current run tells what it did; fresh for each run."""
-    log: Logger
-    """Bound to this resource."""
-    var_dir: Path
-    """A private directory that survives restarts; made, mode 0700, on first use."""
+
+    @property
+    def identity(self) -> str:
+        """`kind[id]` of the resource."""
+        ...
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """The host's grains."""
+        ...
+
+    @property
+    def pillar(self) -> Mapping[str, Any]:
+        """The host's pillar."""
+        ...
+
+    @property
+    def log(self) -> Logger:
+        """Bound to this resource."""
+        ...
+
+    @property
+    def var_dir(self) -> Path:
+        """A private directory that survives restarts; made, mode 0700, on first use."""
+        ...
 
     async def run(
         self,
@@ -125,8 +142,26 @@ class Context(Protocol):
         """
         ...
 
+    def source_path(self, url: str) -> str | None:
+        """The path of the file behind `url`, to be watched or asked for its mode; None when it is not on this host.
+
+        Raises `Permanent` for a URL of no known form.
+        """
+        ...
+
+    def managed_below(self, directory: str) -> Collection[str]:
+        """Paths below a directory that other resources manage: what `clean` must leave alone."""
+        ...
+
     def render(self, text: str, *, name: str, variables: Mapping[str, Any]) -> str:
         """Render a Jinja template in the sandbox with grains, pillar and `variables`. Raises `Permanent` with the line."""
+        ...
+
+    def call(self, call: Mapping[str, Any]) -> Any:
+        """Call one of the read-only functions that templates have: `{"fun": "file.file_exists", "args": ["/etc/motd"]}`.
+
+        Raises `Permanent` for an unknown function.
+        """
         ...
 
     def interface(self, name: str) -> Any:

@@ -1,0 +1,165 @@
+"""The world as one resource sees it: `resources/context.py`'s protocol, for real."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from holdfast.agent.host.files import Replacement, replace
+from holdfast.agent.host.run import Command, run
+from holdfast.resources.context import Completed, Logger, Report
+from holdfast.resources.errors import HoldfastError, Permanent
+from holdfast.resources.interfaces.base import Bus
+
+if TYPE_CHECKING:
+    from holdfast.agent.host.host import Host
+
+LARGE = 1 << 20
+"""Bytes from which on a file is read in a thread."""
+
+
+class HostContext:
+    """Belongs to one resource and lives as long as it; small, for there are as many as resources.
+
+    `sent` is what the resource has published in the current run.
+    """
+
+    __slots__ = ("_host", "_log", "identity", "report", "sent")
+
+    def __init__(self, host: Host, identity: str) -> None:
+        self._host = host
+        self._log: Logger | None = None
+        self.identity = identity
+        self.report = Report()
+        self.sent: dict[str, Any] = {}
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """The host's grains."""
+        return self._host.facts
+
+    @property
+    def pillar(self) -> Mapping[str, Any]:
+        """The host's pillar."""
+        return self._host.pillar
+
+    @property
+    def log(self) -> Logger:
+        """The log, with `resource=` bound."""
+        if self._log is None:
+            self._log = structlog.get_logger("holdfast.resource").bind(resource=self.identity)
+        return self._log
+
+    @property
+    def var_dir(self) -> Path:
+        """The resource's own directory below the agent's; made on first use. Raises `OSError`."""
+        path = self._host.var_dir / "resources" / file_name(self.identity)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.mkdir(mode=0o700, exist_ok=True)
+        return path
+
+    async def run(
+        self,
+        *argv: str,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: str | None = None,
+        user: str | None = None,
+        group: str | None = None,
+        umask: int | None = None,
+        timeout: float | None = None,
+        check: bool = True,
+        limit: int = 1 << 20,
+        on_start: Callable[[int], None] | None = None,
+    ) -> Completed:
+        """Run a command: see the protocol."""
+        command = Command(argv, cwd, env, stdin, user, group, umask, timeout, check, limit, on_start)
+        return await run(command, self._host.blocking)
+
+    async def blocking(self, call: Callable[..., Any], /, *args: Any) -> Any:
+        """Run a call that may block in a short-lived thread."""
+        return await self._host.blocking(call, *args)
+
+    async def read_text(self, path: str) -> str:
+        """The text of a file, UTF-8. Raises `OSError`, and `Permanent` when it is not text."""
+        large = os.stat(path).st_size > LARGE  # noqa: PTH116 - Path objects are slow
+        read = Path(path).read_bytes
+        data: bytes = await self._host.blocking(read) if large else read()
+        try:
+            return data.decode()
+        except UnicodeDecodeError as error:
+            raise Permanent(f"cannot read {path}: it is not UTF-8 text (byte {error.start})") from None
+
+    async def write_file(
+        self, path: str, data: bytes, *, mode: int, uid: int = -1, gid: int = -1, check: Callable[[str], Awaitable[None]] | None = None
+    ) -> None:
+        """Put a file in place atomically: see the protocol. Raises `OSError`."""
+        await replace(Replacement(path, data, mode, uid, gid, self._host.durable), self._host.blocking, check)
+
+    async def source(self, url: str) -> bytes:
+        """The content behind a URL. Raises `Permanent`, or `Temporary` when a server does not answer."""
+        return await self._host.sources.read(url)
+
+    def source_path(self, url: str) -> str | None:
+        """The path of the file behind a URL; None when it is not on this host."""
+        return self._host.sources.local(url)
+
+    def managed_below(self, directory: str) -> Collection[str]:
+        """Paths below a directory that other resources manage."""
+        inside = directory.rstrip("/") + "/"
+        return [path for path in self._host.managed if path.startswith(inside)]
+
+    def render(self, text: str, *, name: str, variables: Mapping[str, Any]) -> str:
+        """Render a Jinja template in the sandbox. Raises `Permanent` with the line."""
+        from holdfast.states.render import render_text  # noqa: PLC0415 - only templates pay for it
+
+        try:
+            return render_text(text, name=name, variables=variables, grains=self.facts, pillar=self.pillar, root=self._host.states)
+        except HoldfastError as error:
+            raise Permanent(f"cannot render {error}") from None
+
+    def call(self, call: Mapping[str, Any]) -> Any:
+        """Call a read-only function of templates. Raises `Permanent` for one that there is not, or that fails."""
+        from holdfast.states.world import World, traverse  # noqa: PLC0415 - the same
+
+        world = World(self.facts, self.pillar, minion_id=str(self.facts.get("id", "")), root=self._host.states)
+        name, args = str(call.get("fun", "")), call.get("args") or ()
+        named = {key: value for key, value in call.items() if key not in {"fun", "args", "get_return"}}
+        try:
+            value = world.variables()["salt"][name](*args, **named)
+        except (LookupError, TypeError, ValueError, OSError, HoldfastError) as error:
+            raise Permanent(f"cannot call {name or 'a function without a name'}: {error}") from None
+        return traverse(value, call["get_return"], default=None) if "get_return" in call else value
+
+    def interface(self, name: str) -> Any:
+        """The provider bound to a virtual module on this host. Raises `Permanent`."""
+        return self._host.interface(name)
+
+    def bus(self) -> Bus:
+        """The system's D-Bus, for providers."""
+        return self._host.bus()
+
+    def watch_path(self, *paths: str, recursive: bool = False) -> AsyncIterator[None]:
+        """Events of these paths: see the protocol."""
+        return self._host.paths.watch(*paths, recursive=recursive)
+
+    def send(self, **values: Any) -> None:
+        """Publish values for receivers."""
+        self.sent.update(values)
+
+
+def file_name(identity: str) -> str:
+    """An identity as the name of a directory: readable, unambiguous, at most 200 bytes."""
+    text = re.sub(
+        r"[^A-Za-z0-9._\[\]-]", lambda found: "".join(f"%{byte:02x}" for byte in found[0].encode(errors="surrogateescape")), identity
+    )
+    if len(text) <= 200:
+        return text
+    import hashlib  # noqa: PLC0415 - hardly ever needed
+
+    return f"{text[:150]}-{hashlib.sha256(identity.encode(errors='surrogateescape')).hexdigest()[:32]}"

@@ -1,0 +1,175 @@
+"""Files put in place whole: a reader, or the next boot after a power cut, sees the old content or the new, never half.
+
+The new content goes to a temporary beside the target, named `.NAME.holdfast-PID-N`, closed to others from its first byte, which
+is then renamed over the target. What a killed agent has left of those is recognised by its name and removed the next
+time something is written in that directory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import os
+import re
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+LARGE = 1 << 20
+"""Bytes from which on writing happens in a thread, so that the loop is not held up."""
+STALE = 3600.0
+"""Seconds after which a temporary is taken for left over even if a process with its number exists."""
+NAME_MAX = 255
+TEMPORARY = re.compile(rb"\..*\.holdfast-([0-9a-f]+)-[0-9a-f]+")
+KEPT = ("user.", "security.selinux", "system.posix_acl_access")
+"""Extended attributes that a replaced file hands on; capabilities are not: they belonged to the old content."""
+NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+_numbers = itertools.count()
+_own: set[bytes] = set()
+"""Names of temporaries that this process is using."""
+_swept: set[str] = set()
+"""Directories that were searched for leftovers."""
+
+
+@dataclass(slots=True)
+class Replacement:
+    """One file on its way into place."""
+
+    path: str
+    data: bytes
+    mode: int
+    uid: int
+    gid: int
+    durable: bool
+    temporary: str = ""
+    abandoned: bool = False
+
+    def fill(self) -> None:
+        """Make the temporary: content, owner, attributes, mode, and on the disk if durable. Raises `OSError` and leaves nothing."""
+        directory, name = os.path.split(self.path)
+        sweep(directory)
+        own = temporary_name(name)
+        _own.add(own)
+        self.temporary = os.path.join(directory, os.fsdecode(own))  # noqa: PTH118 - Path objects are slow
+        try:
+            descriptor = os.open(self.temporary, NEW, 0o600)
+            try:
+                self._write(descriptor)
+            finally:
+                os.close(descriptor)
+        except BaseException:
+            self.discard()
+            raise
+        if self.abandoned:
+            self.discard()
+
+    def _write(self, descriptor: int) -> None:
+        view = memoryview(self.data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        if self.uid != -1 or self.gid != -1:
+            os.fchown(descriptor, self.uid, self.gid)
+        carry(self.path, descriptor)
+        os.fchmod(descriptor, self.mode)
+        if self.durable:
+            os.fsync(descriptor)
+
+    def commit(self) -> None:
+        """Rename the temporary over the target. Raises `OSError`."""
+        os.rename(self.temporary, self.path)  # noqa: PTH104 - Path objects are slow
+        _own.discard(os.fsencode(os.path.basename(self.temporary)))  # noqa: PTH119 - the same
+        if self.durable:
+            sync_directory(os.path.dirname(self.path))  # noqa: PTH120 - the same
+
+    def discard(self) -> None:
+        """Remove the temporary; harmless when there is none."""
+        self.abandoned = True
+        if self.temporary:
+            with contextlib.suppress(OSError):
+                os.unlink(self.temporary)  # noqa: PTH108 - the same
+            _own.discard(os.fsencode(os.path.basename(self.temporary)))  # noqa: PTH119 - the same
+
+
+async def replace(
+    file: Replacement, blocking: Callable[..., Awaitable[object]], check: Callable[[str], Awaitable[None]] | None = None
+) -> None:
+    """Put a file in place. `check` is awaited with the path of the finished temporary and may raise to stop it.
+
+    On any error, cancellation included, the target is as it was and no temporary is left. Raises `OSError`.
+    """
+    threaded = file.durable or len(file.data) > LARGE
+    try:
+        if threaded:
+            await blocking(file.fill)
+        else:
+            file.fill()
+        if check is not None:
+            await check(file.temporary)
+        if file.durable:
+            await blocking(file.commit)
+        else:
+            file.commit()
+    except (asyncio.CancelledError, Exception):
+        file.discard()
+        raise
+
+
+def temporary_name(name: str) -> bytes:
+    """A name for a temporary beside `name`, cut to what a file system allows."""
+    tail = b".holdfast-%x-%x" % (os.getpid(), next(_numbers))
+    return b"." + os.fsencode(name)[: NAME_MAX - 1 - len(tail)] + tail
+
+
+def sweep(directory: str) -> None:
+    """Remove what killed agents left in a directory; looks into each only once, as this process leaves nothing."""
+    if directory in _swept:
+        return
+    _swept.add(directory)
+    raw = os.fsencode(directory)
+    try:
+        names = os.listdir(raw)  # noqa: PTH208 - Path objects are slow
+    except OSError:
+        return
+    for name in names:
+        found = TEMPORARY.fullmatch(name)
+        if found and name not in _own:
+            path = os.path.join(raw, name)  # noqa: PTH118 - the same
+            with contextlib.suppress(OSError):
+                if not in_use(int(found[1], 16), path):
+                    os.unlink(path)  # noqa: PTH108 - the same
+
+
+def in_use(pid: int, path: bytes) -> bool:
+    """Whether another process, the one-shot run beside a daemon, is likely to be writing this temporary now."""
+    if pid == os.getpid() or time.time() - os.lstat(path).st_mtime > STALE:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def carry(old: str, descriptor: int) -> None:
+    """Give a new file the extended attributes (labels, ACLs) of the one it replaces, as far as that is possible."""
+    try:
+        names = os.listxattr(old, follow_symlinks=False)
+    except OSError:
+        return
+    for name in names:
+        if name.startswith(KEPT):
+            with contextlib.suppress(OSError):
+                os.setxattr(descriptor, name, os.getxattr(old, name, follow_symlinks=False))
+
+
+def sync_directory(directory: str) -> None:
+    """Have the entries of a directory on the disk. Raises `OSError`."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,97 @@
+"""The services of this machine that all resources share, and that end with it.
+
+One `Host` belongs to one event loop. What a single resource sees of it is its `HostContext`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from holdfast.agent.health import Health
+from holdfast.agent.host.blocking import Blocking
+from holdfast.agent.host.context import HostContext
+from holdfast.agent.host.paths import PathWatcher
+from holdfast.agent.host.sources import Sources
+from holdfast.agent.tasks import Tasks
+from holdfast.resources.interfaces.base import Bus
+
+
+class Host:
+    """The machine. Use as an async context manager.
+
+    `providers` is the operator's choice of tools (`{"pkg": "apt"}`); `durable` says whether files are on the disk before they
+    count as written; `managed` are the paths that the states manage. `health` and `tasks` are the daemon's, if there is one.
+    """
+
+    def __init__(
+        self,
+        *,
+        states: Path,
+        var_dir: Path,
+        facts: Mapping[str, Any] | None = None,
+        pillar: Mapping[str, Any] | None = None,
+        providers: Mapping[str, str] | None = None,
+        durable: bool = True,
+        health: Health | None = None,
+        tasks: Tasks | None = None,
+    ) -> None:
+        self.states, self.var_dir, self.durable = states, var_dir, durable
+        self.facts: Mapping[str, Any] = facts or {}
+        self.pillar: Mapping[str, Any] = pillar or {}
+        self.managed: Collection[str] = ()
+        self.health = health or Health()
+        self.blocking = Blocking()
+        self.paths = PathWatcher(self.health)
+        self.sources = Sources(states, self.blocking)
+        self._providers = providers or {}
+        self._tasks, self._own_tasks = tasks or Tasks(self.health), tasks is None
+        self._interfaces: dict[str, Any] = {}
+        self._bus: Any = None
+
+    async def __aenter__(self) -> Self:
+        """Nothing is opened before it is used."""
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Give everything back."""
+        self.paths.close()
+        if self._bus is not None:
+            await self._bus.close()
+        if self._own_tasks:
+            await self._tasks.stop()
+
+    def context(self, identity: str) -> HostContext:
+        """What the resource of this identity sees of the world."""
+        return HostContext(self, identity)
+
+    def update(
+        self,
+        *,
+        facts: Mapping[str, Any] | None = None,
+        pillar: Mapping[str, Any] | None = None,
+        managed: Collection[str] | None = None,
+    ) -> None:
+        """Replace what has changed; contexts that exist already see it at once."""
+        self.facts = self.facts if facts is None else facts
+        self.pillar = self.pillar if pillar is None else pillar
+        self.managed = self.managed if managed is None else managed
+
+    def bus(self) -> Bus:
+        """The system's D-Bus; connected when it is first used."""
+        if self._bus is None:
+            from holdfast.agent.host.dbus import SystemBus  # noqa: PLC0415 - most runs need none, and it takes long to import
+
+            self._bus = SystemBus(self._tasks, self.health)
+        bus: Bus = self._bus
+        return bus
+
+    def interface(self, name: str) -> Any:
+        """The provider that serves a virtual module here, chosen once. Raises `Permanent` when none fits."""
+        if name not in self._interfaces:
+            from holdfast.resources.interfaces.registry import bind  # noqa: PLC0415 - the same
+
+            self._interfaces[name] = bind(name, self.context(f"interface[{name}]"), self._providers.get(name))
+        return self._interfaces[name]

@@ -1,0 +1,222 @@
+"""Commands: by their argument list, in a process group of their own, with a clean environment, never left behind.
+
+The process is watched through a pidfd and its pipes by the event loop itself: no thread, and an end that is noticed even when a
+child of the command has kept the pipes open. A command that ends by itself may leave such children (daemons do); one that is
+timed out or cancelled takes its whole group with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import IO, Any
+
+from holdfast.resources.accounts import Account, account, local_gid, service_gid
+from holdfast.resources.context import Completed
+from holdfast.resources.errors import Permanent, Temporary
+
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+GRACE = 0.5
+"""Seconds between SIGTERM and SIGKILL."""
+REAP = 1.0
+"""Seconds a killed process is waited for; one stuck in the kernel must not hold up the agent, and is reaped later."""
+LINGER = 0.1
+"""Seconds that output is still read for after the process itself has ended, when a child of it holds the pipe."""
+CHUNK = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What to run, and how. The fields are those of `Context.run`."""
+
+    argv: tuple[str, ...]
+    cwd: str | None = None
+    env: Mapping[str, str] | None = None
+    stdin: str | None = None
+    user: str | None = None
+    group: str | None = None
+    umask: int | None = None
+    timeout: float | None = None
+    check: bool = True
+    limit: int = 1 << 20
+    on_start: Callable[[int], None] | None = None
+
+
+class Output:
+    """One pipe of a process, read by the event loop; keeps the first `limit` bytes and drops the rest."""
+
+    def __init__(self, pipe: IO[bytes], limit: int) -> None:
+        self._pipe, self._limit = pipe, limit
+        self._data = bytearray()
+        self.truncated = False
+        self.ended = asyncio.Event()
+        os.set_blocking(pipe.fileno(), False)
+        asyncio.get_running_loop().add_reader(pipe.fileno(), self.read)
+
+    def read(self) -> bool:
+        """Take what is there; whether there may be more at once."""
+        if self._pipe.closed:
+            return False
+        try:
+            data = os.read(self._pipe.fileno(), CHUNK)
+        except BlockingIOError:
+            return False
+        if not data:
+            self.close()
+            return False
+        room = self._limit - len(self._data)
+        self._data += data[:room]
+        self.truncated = self.truncated or len(data) > room
+        return True
+
+    def close(self) -> None:
+        """Read no more."""
+        if not self._pipe.closed:
+            asyncio.get_running_loop().remove_reader(self._pipe.fileno())
+            self._pipe.close()
+            self.ended.set()
+
+    def text(self) -> str:
+        """What was kept; bytes that are not UTF-8 are replaced."""
+        return self._data.decode(errors="replace")
+
+
+async def run(command: Command, blocking: Callable[..., Any]) -> Completed:
+    """Run a command and wait for its end. See `Context.run` for the contract and what is raised."""
+    options = await _options(command, blocking)
+    process = _start(command, options)
+    outputs = [Output(pipe, command.limit) for pipe in (process.stdout, process.stderr) if pipe is not None]
+    pidfd = os.pidfd_open(process.pid)
+    try:
+        if command.on_start is not None:
+            command.on_start(process.pid)
+        async with asyncio.timeout(command.timeout):
+            await _readable(pidfd)
+            await _drain(outputs)
+        process.wait()
+    except TimeoutError:
+        raise Temporary(f"cannot finish {command.argv[0]}: it still ran after {command.timeout:g} s and was killed") from None
+    finally:
+        await _kill(process, pidfd)
+        os.close(pidfd)
+        for output in outputs:
+            output.close()
+    out, err = outputs
+    done = Completed(command.argv, process.pid, process.returncode, out.text(), err.text(), out.truncated or err.truncated)
+    if command.check and done.retcode != 0:
+        raise Permanent(_failure(done))
+    return done
+
+
+async def _options(command: Command, blocking: Callable[..., Any]) -> dict[str, Any]:
+    """Keyword arguments for the new process: its environment, user and groups."""
+    options: dict[str, Any] = {"cwd": command.cwd, "umask": -1 if command.umask is None else command.umask}
+    who: Account | None = None
+    if command.user is not None:
+        who = await blocking(account, command.user)
+        if who is None:
+            raise Permanent(f"cannot run {command.argv[0]} as {command.user}: there is no such user")
+        if os.geteuid() != 0 and who.uid != os.geteuid():
+            raise Permanent(f"cannot run {command.argv[0]} as {command.user}: the agent does not run as root")
+        if os.geteuid() == 0:
+            options |= {"user": who.uid, "group": who.gid, "extra_groups": who.groups}
+    if command.group is not None:
+        gid = local_gid(command.group)
+        options["group"] = gid if gid is not None else await blocking(service_gid, command.group)
+        if options["group"] is None:
+            raise Permanent(f"cannot run {command.argv[0]} as group {command.group}: there is no such group")
+    options["env"] = environment(who) | {str(name): str(value) for name, value in (command.env or {}).items()}
+    return options
+
+
+def environment(who: Account | None) -> dict[str, str]:
+    """The least a command needs, whatever the agent's own environment is."""
+    if who is None:
+        return {"PATH": PATH, "LANG": "C.UTF-8", "HOME": os.environ.get("HOME", "/root")}
+    return {"PATH": PATH, "LANG": "C.UTF-8", "HOME": who.home, "USER": who.name, "LOGNAME": who.name}
+
+
+def _start(command: Command, options: dict[str, Any]) -> subprocess.Popen[bytes]:
+    """Start it. Raises `Permanent` with the reason when that fails."""
+    try:
+        with _stdin(command.stdin) as source:
+            return subprocess.Popen(
+                command.argv, stdin=source, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, **options
+            )
+    except OSError as error:
+        what = f"{error.filename}: {error.strerror}" if error.filename not in (None, command.argv[0]) else error.strerror
+        raise Permanent(f"cannot run {command.argv[0]}: {what}") from None
+    except (ValueError, subprocess.SubprocessError) as error:
+        raise Permanent(f"cannot run {command.argv[0]}: {error}") from None
+
+
+@contextlib.contextmanager
+def _stdin(text: str | None) -> Iterator[int | IO[bytes]]:
+    """A descriptor to read the text from: memory, so that nobody has to feed a pipe."""
+    if text is None:
+        yield subprocess.DEVNULL
+        return
+    with os.fdopen(os.memfd_create("stdin"), "wb", buffering=0) as memory:
+        memory.write(text.encode())
+        memory.seek(0)
+        yield memory
+
+
+async def _readable(descriptor: int) -> None:
+    """Wait until a descriptor can be read; for a pidfd that is the end of its process."""
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_reader(descriptor, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(descriptor)
+
+
+async def _drain(outputs: list[Output]) -> None:
+    """Read what the ended process left in its pipes, and a moment longer when somebody else still holds them."""
+    for output in outputs:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LINGER):
+                await output.ended.wait()
+        output.read()
+
+
+async def _kill(process: subprocess.Popen[bytes], pidfd: int) -> None:
+    """End the whole group of a process that has not been waited for: ask, wait a little, insist."""
+    if process.returncode is not None:
+        return
+    # Not yet waited for, so the process id, and with it the group's, still is this process's.
+    _signal(process.pid, signal.SIGTERM)
+    try:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(GRACE):
+                await _readable(pidfd)
+    finally:
+        _signal(process.pid, signal.SIGKILL)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(REAP):
+                await _readable(pidfd)
+        process.poll()
+
+
+def _signal(group: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
+
+
+def _failure(done: Completed) -> str:
+    """One line for a command that failed: how, and the last thing it said."""
+    how = f"ended with status {done.retcode}"
+    if done.retcode < 0:
+        try:
+            how = f"was killed by {signal.Signals(-done.retcode).name}"
+        except ValueError:
+            how = f"was killed by signal {-done.retcode}"
+    said = (done.stderr.strip() or done.stdout.strip()).splitlines()
+    return f"{done.argv[0]} {how}" + (f": {said[-1].strip()}" if said else "")

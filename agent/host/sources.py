@@ -1,0 +1,87 @@
+"""The content behind the URLs that states name as `source`."""
+
+from __future__ import annotations
+
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from stat import S_ISREG
+from typing import Any
+from urllib.parse import urlsplit
+
+from holdfast.resources.errors import Permanent, Temporary
+
+LARGE = 1 << 20
+"""Bytes from which on a local file is read in a thread."""
+LIMIT = 256 << 20
+"""Bytes of a download that are accepted."""
+TIMEOUT = 30.0
+"""Seconds without progress after which a download fails."""
+TREE = ("salt://", "tree://")
+REMOTE = ("http://", "https://")
+
+
+class Sources:
+    """Reads sources; `states` is the directory that `salt://` and `tree://` stand for."""
+
+    def __init__(self, states: Path, blocking: Callable[..., Any]) -> None:
+        self._states, self._blocking = os.path.abspath(states), blocking  # noqa: PTH100 - text is what is needed
+
+    def local(self, url: str) -> str | None:
+        """The path of the file behind a URL, which need not exist; None when it is not on this host.
+
+        Raises `Permanent` for a URL that leads out of the states directory or that is of no known form.
+        """
+        if url.startswith("/"):
+            return url
+        if url.startswith("file://"):
+            return url.removeprefix("file://")
+        if url.startswith(TREE):
+            inside = url.partition("://")[2].partition("?")[0].lstrip("/")
+            path = os.path.normpath(os.path.join(self._states, inside))  # noqa: PTH118 - text is what is needed
+            if not path.startswith(self._states + "/"):
+                raise Permanent(f"cannot read {url}: it leads out of the states directory {self._states}")
+            return path
+        if url.startswith(REMOTE):
+            return None
+        raise Permanent(f"cannot read {url}: write salt://, file://, http://, https:// or an absolute path")
+
+    async def read(self, url: str) -> bytes:
+        """The content. Raises `Permanent` when it is not there or may not be read, `Temporary` when a server does not answer."""
+        path = self.local(url)
+        if path is None:
+            return bytes(await self._blocking(download, url))
+        try:
+            # Looked at before it is opened: opening a fifo blocks, and opening a device may act on it.
+            status = os.stat(path)  # noqa: PTH116 - Path objects are slow
+            if not S_ISREG(status.st_mode):
+                raise Permanent(f"cannot read {url}: {path} is not a regular file")
+            return bytes(await self._blocking(read_file, path)) if status.st_size > LARGE else read_file(path)
+        except OSError as error:
+            raise Permanent(f"cannot read {url}: {path}: {error.strerror}") from None
+
+
+def read_file(path: str) -> bytes:
+    """The content of a file. Raises `OSError`."""
+    with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - Path objects are slow
+        return file.read()
+
+
+def download(url: str) -> bytes:
+    """The body behind an http URL. Blocks; raises `Permanent` for a refusal, `Temporary` when trying again may help."""
+    request = urllib.request.Request(url, headers={"User-Agent": "holdfast"})  # noqa: S310 - the caller has checked the scheme
+    shown = urlsplit(url)._replace(query="").geturl()
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:  # noqa: S310 - the same
+            data = bytes(answer.read(LIMIT + 1))
+    except urllib.error.HTTPError as error:
+        with error:
+            text = f"cannot read {shown}: the server says {error.code} {error.reason}"
+        raise (Temporary(text) if error.code >= 500 or error.code == 429 else Permanent(text)) from None
+    except (OSError, ValueError) as error:
+        raise Temporary(f"cannot read {shown}: {getattr(error, 'reason', error)}") from None
+    if len(data) > LIMIT:
+        raise Permanent(f"cannot read {shown}: it is larger than {LIMIT >> 20} MiB")
+    return data

@@ -1,0 +1,106 @@
+"""Names of users and groups to numbers and back, fast enough to ask for every file.
+
+`/etc/passwd` and `/etc/group` are read whole and kept until they change. A name that is not in them may still be known to a name
+service; asking that may block for seconds, so it is a separate, blocking call.
+"""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+from dataclasses import dataclass, field
+
+PASSWD, GROUP = "/etc/passwd", "/etc/group"
+
+
+@dataclass(slots=True)
+class Table:
+    """One of the two files, as last read."""
+
+    path: str
+    stamp: tuple[int, ...] = ()
+    ids: dict[str, int] = field(default_factory=dict)
+    names: dict[int, str] = field(default_factory=dict)
+
+    def fresh(self) -> Table:
+        """The table, read again if the file has changed; empty when it cannot be read."""
+        try:
+            s = os.stat(self.path)  # noqa: PTH116 - Path objects are slow
+            stamp = (s.st_mtime_ns, s.st_ino, s.st_size)
+            if stamp != self.stamp:
+                with open(self.path, encoding="utf-8", errors="surrogateescape") as lines:  # noqa: PTH123 - the same
+                    self._read(lines.read())
+                self.stamp = stamp
+        except OSError:
+            self.stamp, self.ids, self.names = (), {}, {}
+        return self
+
+    def _read(self, text: str) -> None:
+        self.ids, self.names = {}, {}
+        for line in text.splitlines():
+            name, _, number = line.split(":", 3)[:3] if line.count(":") >= 3 else ("", "", "")
+            if number.isdigit() and not name.startswith(("#", "+", "-")):
+                self.ids.setdefault(name, int(number))
+                self.names.setdefault(int(number), name)
+
+
+_users, _groups = Table(PASSWD), Table(GROUP)
+
+
+def local_uid(user: str) -> int | None:
+    """The uid of a user of this host's own files, or of a number written as text; None when a name service must be asked."""
+    return int(user) if user.isdigit() else _users.fresh().ids.get(user)
+
+
+def local_gid(group: str) -> int | None:
+    """The gid of a group, likewise."""
+    return int(group) if group.isdigit() else _groups.fresh().ids.get(group)
+
+
+def service_uid(user: str) -> int | None:
+    """The uid a name service knows a user by. May block."""
+    try:
+        return pwd.getpwnam(user).pw_uid
+    except KeyError:
+        return None
+
+
+def service_gid(group: str) -> int | None:
+    """The gid a name service knows a group by. May block."""
+    try:
+        return grp.getgrnam(group).gr_gid
+    except KeyError:
+        return None
+
+
+def user_name(uid: int) -> str:
+    """A user's name for a person to read; the number as text when this host's own files have none."""
+    return _users.fresh().names.get(uid, str(uid))
+
+
+def group_name(gid: int) -> str:
+    """A group's name, likewise."""
+    return _groups.fresh().names.get(gid, str(gid))
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What a process needs to run as a user."""
+
+    name: str
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+    home: str
+    shell: str
+
+
+def account(user: str) -> Account | None:
+    """The account of a user, by name or number; None when there is none. May block."""
+    try:
+        entry = pwd.getpwuid(int(user)) if user.isdigit() else pwd.getpwnam(user)
+    except KeyError:
+        return None
+    groups = tuple(os.getgrouplist(entry.pw_name, entry.pw_gid))
+    return Account(entry.pw_name, entry.pw_uid, entry.pw_gid, groups, entry.pw_dir, entry.pw_shell)
