@@ -119,12 +119,13 @@ class Resource(BaseModel):
         if delta is None:
             ctx.report.comment = ctx.report.comment or self.explain(ctx)
             return True
-        ctx.report.changes = self.changes(delta)
         if apply:
+            ctx.report.touched = True
             await self.apply(ctx, delta)
             left = compare(await self.probe(ctx), self.desired())
             if left is not None:
                 raise Permanent(f"still differs after it was put right: {', '.join(left.fields) or self.name}")
+        ctx.report.changes = ctx.report.changes or self.changes(delta)
         ctx.report.comment = ctx.report.comment or self.describe(delta, apply)
         return False
 

@@ -37,6 +37,10 @@ class Outcome:
     attempts: int = 1
     refreshed: bool = False
     """The changes are those of its refresh action."""
+    touched: bool = False
+    """Changing had begun when it failed: it may have changed."""
+    listener: bool = False
+    """It is the turn of a listener, a second row for its resource."""
     started: float = 0.0
     """Unix time."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from typing import Any
 
 import structlog
@@ -72,7 +72,7 @@ class SystemBus:
             what = "no answer" if self._bus else f"D-Bus is away: {self._why}"
             raise BusError(f"cannot call {member} of {destination}: {what} within {timeout:g} s") from None
 
-    async def signals(self, *matches: Match) -> AsyncIterator[Signal | None]:
+    async def signals(self, *matches: Match) -> AsyncGenerator[Signal | None, None]:
         """Signals as they come; None when the subscription is armed, and again when it was renewed and some may be lost."""
         queue: Queue = asyncio.Queue()
         self._enter(queue, matches)

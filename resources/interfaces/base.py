@@ -9,7 +9,7 @@ that serves one interface with one tool and says on which hosts it can. Neither 
 from __future__ import annotations
 
 import difflib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -73,7 +73,7 @@ class Bus(Protocol):
         """Call a method; the values it returns. Raises `BusError`, also when there is no answer within `timeout` seconds."""
         ...
 
-    def signals(self, *matches: Match) -> AsyncIterator[Signal | None]:
+    def signals(self, *matches: Match) -> AsyncGenerator[Signal | None, None]:
         """Signals as they come. None says "armed": at first, and again whenever some may have been missed."""
         ...
 

@@ -43,7 +43,8 @@ def providers() -> list[type[Provider]]:
     """All providers there are, loaded if need be."""
     if not _loaded:
         for module in pkgutil.iter_modules(importlib.import_module(PACKAGE).__path__):
-            importlib.import_module(f"{PACKAGE}.{module.name}")
+            if not module.name.startswith("_"):
+                importlib.import_module(f"{PACKAGE}.{module.name}")
         for point in metadata.entry_points(group=GROUP):
             point.load()
         _loaded.add(PACKAGE)

@@ -1,0 +1,206 @@
+"""One run of one resource: its guards, its `check_apply` or refresh, its retries; it always ends in an `Outcome`.
+
+This is the one place where code of kinds is called, and so the one that catches whatever they raise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from holdfast.agent.engine.report import Notice, Outcome, Reason
+from holdfast.resources.context import Context, Report
+from holdfast.resources.errors import HoldfastError, Permanent, Temporary
+from holdfast.resources.fields import MASK
+from holdfast.resources.meta import Retry
+from holdfast.resources.traits import Refreshable
+from holdfast.states.data import Call
+
+BACKOFF_LIMIT = 60.0
+"""Seconds: waits between retries grow up to this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What one run is to do."""
+
+    call: Call
+    ctx: Context
+    apply: bool
+    """False: look only."""
+    refresh: bool = False
+    """Something it watches has changed: act on that if the run itself changes nothing."""
+    only_refresh: bool = False
+    """A listener's turn: the refresh alone."""
+    one_shot: bool = False
+    """Endless retries happen within this run: nobody wakes it later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why an attempt failed, for whoever decides when to try again."""
+
+    temporary: bool
+    delay: float | None
+
+
+async def run(job: Job, emit: Callable[[Notice], None], resumed: Callable[[], Awaitable[None]]) -> tuple[Outcome, Failure | None]:
+    """Run with as many attempts as the state asks for; `resumed` is waited for before each but the first."""
+    retry, loop = job.call.meta.retry, asyncio.get_running_loop()
+    began, started = loop.time(), time.time()
+    last = retry.attempts if retry and job.apply else 1
+    if last < 0:
+        last = sys.maxsize if job.one_shot else 1
+    attempt = 0
+    while True:
+        attempt += 1
+        outcome, failure = await _once(job, emit)
+        wanted = retry.until if retry else True
+        if attempt >= last or outcome.result is wanted:
+            break
+        delay = backoff(retry, attempt, failure) if retry else 0.0
+        emit(
+            Notice(
+                "warning", "attempt-failed", job.call.identity, f"attempt {attempt} of {last}: {outcome.comment}; again in {delay:.3g} s"
+            )
+        )
+        await asyncio.sleep(delay)
+        await resumed()
+    return replace(outcome, attempts=attempt, started=started, duration=loop.time() - began), failure
+
+
+def backoff(retry: Retry | None, attempt: int, failure: Failure | None = None) -> float:
+    """Seconds until the next attempt: what the failure asks for, else the state's interval, doubled with jitter if it says so."""
+    if failure is not None and failure.delay is not None:
+        return failure.delay
+    if retry is None or retry.backoff:
+        base = retry.interval if retry else 1.0
+        return float(min(BACKOFF_LIMIT, base * 2 ** min(attempt - 1, 16)) * random.uniform(0.8, 1.2))  # noqa: S311 - spreads load
+    return retry.interval + random.uniform(0, retry.splay)  # noqa: S311 - spreads load
+
+
+async def _once(job: Job, emit: Callable[[Notice], None]) -> tuple[Outcome, Failure | None]:  # noqa: PLR0911 - one for each way to end
+    """One attempt, within its deadline; whatever the kind raises becomes the outcome."""
+    job.ctx.report = Report()
+    meta = job.call.meta
+    try:
+        async with asyncio.timeout(meta.timeout):
+            skipped = await _guarded(job)
+            if skipped is not None:
+                return skipped, None
+            right, refreshed = await _act(job)
+            if job.apply and meta.check_cmd:
+                await _check_commands(job)
+    except asyncio.CancelledError:
+        raise
+    except TimeoutError:
+        return _outcome(job, result=False, comment=f"did not finish within {meta.timeout:g} s"), Failure(temporary=True, delay=None)
+    except Temporary as error:
+        return _outcome(job, result=False, comment=str(error)), Failure(temporary=True, delay=error.delay)
+    except HoldfastError as error:
+        return _outcome(job, result=False, comment=str(error)), Failure(temporary=False, delay=None)
+    except OSError as error:
+        return _outcome(job, result=False, comment=describe_os_error(error)), Failure(temporary=False, delay=None)
+    except Exception as error:  # noqa: BLE001 - the code of a kind may raise anything; it fails that resource only
+        emit(Notice("debug", "traceback", job.call.identity, f"{job.call.kind} raised", error))
+        text = f"internal error in {job.call.kind}: {type(error).__name__}: {error}"
+        return _outcome(job, result=False, comment=text), Failure(temporary=False, delay=None)
+    return _outcome(job, result=True if right or job.apply else None, refreshed=refreshed), None
+
+
+async def _act(job: Job) -> tuple[bool, bool]:
+    """(was right, the changes are those of the refresh)."""
+    resource = job.call.resource
+    right = True if job.only_refresh else await resource.check_apply(job.ctx, job.apply)
+    wanted = job.refresh or job.only_refresh
+    if wanted and not job.ctx.report.changes and isinstance(resource, Refreshable):
+        job.ctx.report = Report()
+        return await resource.refresh(job.ctx, job.apply), True
+    return right, False
+
+
+async def _guarded(job: Job) -> Outcome | None:
+    """The outcome of a run that its guards forbid; None when it may go on. Salt's rules: docs/language.md, Guards."""
+    meta = job.call.meta
+    if meta.onlyif is not None:
+        for condition in meta.onlyif:
+            if not await _holds(job, condition):
+                return _skip(job, "onlyif", "onlyif condition is false")
+    if meta.unless is not None and all([await _holds(job, condition) for condition in meta.unless]):
+        return _skip(job, "unless", "unless condition is true")
+    if meta.creates and all(os.path.lexists(path) for path in meta.creates):
+        return _skip(job, "creates", f"{', '.join(meta.creates)} exists")
+    return None
+
+
+async def _holds(job: Job, condition: str | dict[str, Any]) -> bool:
+    if isinstance(condition, dict):
+        return bool(await job.ctx.blocking(job.ctx.call, condition))
+    return await _shell(job, condition) == 0
+
+
+async def _check_commands(job: Job) -> None:
+    for command in job.call.meta.check_cmd or ():
+        status = await _shell(job, command)
+        if status != 0:
+            raise Permanent(f"check_cmd failed with status {status}: {command}")
+
+
+async def _shell(job: Job, command: str) -> int:
+    """Exit status of a guard, run in the shell with the state's own directory, user, environment and umask."""
+    low = job.call.low
+    umask = low.get("umask")
+    done = await job.ctx.run(
+        str(low.get("shell") or "/bin/sh"),
+        "-c",
+        command,
+        cwd=low.get("cwd"),
+        user=low.get("runas"),
+        env=environment(low.get("env")),
+        umask=int(str(umask), 8) if umask is not None else None,
+        check=False,
+    )
+    return done.retcode
+
+
+def environment(env: object) -> dict[str, str] | None:
+    """The `env` of a state: a mapping, or a list of mappings."""
+    if isinstance(env, list):
+        env = {key: value for part in env if isinstance(part, dict) for key, value in part.items()}
+    return {str(key): str(value) for key, value in env.items()} if isinstance(env, dict) else None
+
+
+def _skip(job: Job, reason: Reason, comment: str) -> Outcome:
+    return Outcome(job.call.identity, job.call.position, result=True, comment=comment, ran=False, reason=reason)
+
+
+def _outcome(job: Job, *, result: bool | None, comment: str | None = None, refreshed: bool = False) -> Outcome:
+    report = job.ctx.report
+    changes, text, diff = report.changes, comment or report.comment, report.diff
+    if comment and report.comment and comment != report.comment:
+        text = f"{comment}; {report.comment}" if report.changes else comment
+    if job.call.meta.no_log:
+        changes, text, diff = dict.fromkeys(changes, MASK), MASK, ""
+    return Outcome(
+        job.call.identity,
+        job.call.position,
+        result=result,
+        changes=changes,
+        comment=text,
+        diff=diff,
+        refreshed=refreshed,
+        touched=report.touched and result is False,
+    )
+
+
+def describe_os_error(error: OSError) -> str:
+    """One line for a failed system call: what, on which path, why."""
+    where = " -> ".join(str(path) for path in (error.filename, error.filename2) if path is not None)
+    why = error.strerror or str(error)
+    return f"{where}: {why}" if where else why

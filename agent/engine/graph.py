@@ -1,0 +1,173 @@
+"""The graph: one vertex for each compiled call, and everything the engine knows about it.
+
+Edges come from requisites and always point forward in the order of execution, so the graph has no cycle by construction:
+the compiler has ordered the calls already. Vertices are plain state; only the engine's own modules change them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from holdfast.agent.engine.journal import Edge
+from holdfast.agent.engine.report import Cause, Outcome
+from holdfast.resources.context import Context
+from holdfast.resources.contract import Resource
+from holdfast.resources.traits import Refreshable
+from holdfast.states.data import Call
+
+CARRIES = {
+    **dict.fromkeys(("watch", "watch_any"), "watch"),
+    **dict.fromkeys(("onchanges", "onchanges_any"), "onchanges"),
+    **dict.fromkeys(("onfail", "onfail_any", "onfail_all"), "onfail"),
+    "listen": "listen",
+}
+"""Requisites that carry a change (for onfail: a failure) downstream -> the name their deliveries are counted under."""
+
+
+@dataclass(slots=True, eq=False)
+class Vertex:
+    """One resource in the graph."""
+
+    call: Call
+    ctx: Context
+    requisites: dict[str, tuple[Vertex, ...]] = field(default_factory=dict)
+    """Kind of requisite -> its targets."""
+    upstream: tuple[Vertex, ...] = ()
+    """Whatever must be settled before this may start."""
+    downstream: tuple[Vertex, ...] = ()
+    """The other end of `upstream`."""
+    notify: tuple[tuple[Vertex, str], ...] = ()
+    """(who, counted name) of every edge that carries its changes or failures."""
+    prerequired: tuple[Vertex, ...] = ()
+    """Those that have this as their prereq: they run before it, and only if it would change."""
+
+    dirty: bool = False
+    cause: Cause = "start"
+    """Why it is dirty, or why it ran last."""
+    armed: bool = False
+    """Its watch has said "armed" (or it needs none)."""
+    first: bool = True
+    """It has not been settled since it came into the graph, so definition order still binds it."""
+    running: bool = False
+    again: bool = False
+    """An event came while it ran: dirty again when the run ends."""
+    removed: bool = False
+    """It is leaving the graph and must not start any more."""
+    due: bool = False
+    """An action that must run, whatever the journal remembers."""
+    would_change: bool = False
+    """Its last run was noop and found something to change."""
+    not_before: float = 0.0
+    """Loop time before which it must not start (rate limit, flapping)."""
+    outcome: Outcome | None = None
+    probe: Outcome | None = None
+    """What a prereq found it would do, until it has run."""
+    last_change: Outcome | None = None
+    failures: int = 0
+    """Failed runs in a row."""
+    repairs: deque[float] = field(default_factory=lambda: deque(maxlen=1))
+    """Loop times of the last repairs of drift; as many as the flap limit."""
+    flapping: float = 0.0
+    """Seconds between repairs while it flaps; 0: it does not."""
+    tokens: float = -1.0
+    """Runs left in the bucket of its rate limit; -1: not used yet."""
+    refilled: float = 0.0
+    """Loop time at which the bucket was last filled up."""
+    waiters: list[Vertex] = field(default_factory=list)
+    """Dirty vertices that wait for this one to settle."""
+    task: asyncio.Task[None] | None = None
+    watcher: asyncio.Task[None] | None = None
+    timer: asyncio.TimerHandle | None = None
+    """Wakes it for a retry, a rate limit or a rerun."""
+
+    @property
+    def identity(self) -> str:
+        """`kind[id]`."""
+        return self.call.identity
+
+    @property
+    def position(self) -> int:
+        """Place in the order of execution."""
+        return self.call.position
+
+    @property
+    def resource(self) -> Resource:
+        """What it manages."""
+        return self.call.resource
+
+    @property
+    def refreshable(self) -> Refreshable | None:
+        """The resource, if it has a refresh action."""
+        resource = self.call.resource
+        return resource if isinstance(resource, Refreshable) else None
+
+    @property
+    def settled(self) -> bool:
+        """Not dirty and not running: those after it may start."""
+        return not self.dirty and not self.running
+
+    @property
+    def failed(self) -> bool:
+        """Its last run failed."""
+        return self.outcome is not None and self.outcome.result is False
+
+    def carriers(self, *, failure: bool = False) -> list[Edge]:
+        """The edges that carry its changes, or its failures."""
+        return [(self.identity, who.identity, kind) for who, kind in self.notify if (kind == "onfail") is failure]
+
+    def shape(self) -> tuple[object, ...]:
+        """Its requisites by identity: what must be equal for its past to count in a new graph."""
+        return tuple((kind, tuple(target.identity for target in targets)) for kind, targets in sorted(self.requisites.items()))
+
+
+class Graph:
+    """All vertices in order of execution, and by identity."""
+
+    def __init__(self, vertices: Sequence[Vertex] = ()) -> None:
+        self.vertices = list(vertices)
+        self.by_identity = {vertex.identity: vertex for vertex in vertices}
+
+    def __iter__(self) -> Iterator[Vertex]:
+        """In order of execution."""
+        return iter(self.vertices)
+
+    def __len__(self) -> int:
+        """Number of vertices."""
+        return len(self.vertices)
+
+    def edges(self) -> Iterator[Edge]:
+        """Every edge that carries changes or failures."""
+        for vertex in self.vertices:
+            for who, kind in vertex.notify:
+                yield vertex.identity, who.identity, kind
+
+
+def connect(vertices: Sequence[Vertex]) -> Graph:
+    """Make the graph of vertices that stand in order of execution, from the requisites of their calls."""
+    below: list[list[Vertex]] = [[] for _ in vertices]
+    notify: list[dict[tuple[Vertex, str], None]] = [{} for _ in vertices]
+    prerequired: list[list[Vertex]] = [[] for _ in vertices]
+    above: list[dict[Vertex, None]] = [{} for _ in vertices]
+    for vertex in vertices:
+        vertex.requisites = {kind: tuple(vertices[i] for i in targets) for kind, targets in vertex.call.requisites.items() if targets}
+        for kind, targets in vertex.requisites.items():
+            for target in targets:
+                if kind in CARRIES:
+                    notify[target.position][vertex, CARRIES[kind]] = None
+                if kind == "prereq":
+                    prerequired[target.position].append(vertex)
+                    above[target.position][vertex] = None
+                elif kind != "listen":
+                    above[vertex.position][target] = None
+    for vertex in vertices:
+        for target in above[vertex.position]:
+            below[target.position].append(vertex)
+    for vertex in vertices:
+        vertex.upstream = tuple(above[vertex.position])
+        vertex.downstream = tuple(below[vertex.position])
+        vertex.notify = tuple(notify[vertex.position])
+        vertex.prerequired = tuple(prerequired[vertex.position])
+    return Graph(vertices)

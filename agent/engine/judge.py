@@ -1,0 +1,114 @@
+"""Whether a vertex runs now: the requisite table fed with what the graph and the journal know, prereqs probed on the way."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+from holdfast.agent.engine import attempt
+from holdfast.agent.engine.attempt import Job
+from holdfast.agent.engine.graph import CARRIES, Vertex
+from holdfast.agent.engine.journal import Edge, Journal
+from holdfast.agent.engine.report import Notice, Outcome
+from holdfast.agent.engine.requisites import Decision, Upstream, decide
+
+
+class Judge:
+    """Decides for one engine. `daemon` remembers actions that are done; one-shot runs repeat them, as in Salt."""
+
+    def __init__(self, journal: Journal, emit: Callable[[Notice], None], resumed: Callable[[], Awaitable[None]], *, daemon: bool) -> None:
+        self._journal = journal
+        self._emit = emit
+        self._resumed = resumed
+        self._daemon = daemon
+
+    async def decide(self, vertex: Vertex, *, probing: bool = False) -> Decision:
+        """The requisite table for this vertex; its prereqs' targets are probed on the way."""
+        if not vertex.requisites and not vertex.prerequired:
+            return Decision(run=True)
+        if not probing:
+            for before in vertex.prerequired:
+                if before.failed:
+                    return Decision(run=False, reason="prereq" if vertex.probe else "requisite_failed", because=(before.identity,))
+        for target in vertex.requisites.get("prereq", ()):
+            if target.probe is None or target.settled:
+                target.probe = await self._probe(target)
+        upstreams: dict[str, list[Upstream]] = {}
+        for kind, targets in vertex.requisites.items():
+            if kind != "listen":
+                words = kind if vertex.refreshable else kind.replace("watch", "require")  # nothing to refresh: it means require
+                upstreams.setdefault(words, []).extend(self._upstream(vertex, kind, target) for target in targets)
+        return decide(upstreams)
+
+    def _upstream(self, vertex: Vertex, kind: str, target: Vertex) -> Upstream:
+        outcome = target.probe if kind == "prereq" else target.outcome
+        counted = CARRIES.get(kind)
+        edge = (target.identity, vertex.identity, counted or "")
+        pending = counted is not None and self._journal.pending(edge)
+        unsure = outcome is not None and outcome.result is None
+        failed = unsure or (pending and target.failed)
+        return Upstream(target.identity, outcome, changed=pending or target.would_change, failed=failed)
+
+    async def _probe(self, target: Vertex) -> Outcome:
+        """What the target of a prereq would do if it ran now."""
+        decision = await self.decide(target, probing=True)
+        if not decision.run:
+            return self.not_run(target, decision)
+        done = self.done(target, decision)
+        if done is not None:
+            return done
+        outcome, _ = await attempt.run(Job(target.call, target.ctx, apply=False), self._emit, self._resumed)
+        if decision.refresh and not outcome.changes and outcome.result:
+            outcome = replace(outcome, result=None, changes={"watch": "would refresh"})
+        return outcome
+
+    def not_run(self, vertex: Vertex, decision: Decision) -> Outcome:
+        """The outcome of a vertex whose requisites keep it from running."""
+        because = ", ".join(decision.because)
+        result: bool | None = decision.reason != "requisite_failed"
+        comment = {
+            "requisite_failed": f"skipped because of {because}",
+            "onfail": f"not run: {because} did not fail",
+            "onchanges": f"not run: {because} did not change",
+            "prereq": "not run: what it precedes would not change",
+        }.get(decision.reason, "")
+        if decision.reason == "prereq" and vertex.probe is not None and decision.because:
+            result, comment = vertex.probe.result, f"not run: its prerequisite {because} failed"
+        return Outcome(
+            vertex.identity, vertex.position, result, comment=comment, ran=False, reason=decision.reason, because=decision.because
+        )
+
+    def done(self, vertex: Vertex, decision: Decision) -> Outcome | None:
+        """The outcome of an action that has run already and has no reason to run again; None: run."""
+        if not self._daemon or not self.is_action(vertex) or vertex.due or decision.delivered:
+            return None
+        if any(self._journal.pending(edge) for edge in incoming(vertex)):
+            return None
+        at = self._journal.done_at(vertex.identity, digest(vertex))
+        if at is None or (vertex.call.meta.rerun == "start" and vertex.outcome is None):
+            return None
+        comment = f"done already, at {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(at))}"
+        return Outcome(vertex.identity, vertex.position, result=True, comment=comment, ran=False, reason="action")
+
+    @staticmethod
+    def is_action(vertex: Vertex) -> bool:
+        """It cannot tell whether it is needed: no guard, and its kind says so."""
+        meta = vertex.call.meta
+        return vertex.resource.action() and meta.onlyif is None and meta.unless is None and not meta.creates
+
+
+def incoming(vertex: Vertex) -> list[Edge]:
+    """The edges that carry something to this vertex, those of listen left out."""
+    return [
+        (target.identity, vertex.identity, CARRIES[kind])
+        for kind, targets in vertex.requisites.items()
+        if kind in CARRIES and kind != "listen"
+        for target in targets
+    ]
+
+
+def digest(vertex: Vertex) -> str:
+    """Hash of a declaration: what an action was when it last succeeded."""
+    return hashlib.sha256(f"{vertex.call.kind} {vertex.resource.model_dump_json()}".encode()).hexdigest()

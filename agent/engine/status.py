@@ -1,0 +1,31 @@
+"""What one resource says of itself to an operator: the JSON-ready rows of `holdfast status`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.agent.engine.graph import Vertex
+from holdfast.agent.engine.journal import Journal
+from holdfast.agent.engine.judge import incoming
+
+
+def describe(vertex: Vertex, journal: Journal) -> dict[str, Any]:
+    """The row of one resource."""
+    outcome, change, low = vertex.outcome, vertex.last_change, vertex.call.low
+    return {
+        "identity": vertex.identity,
+        "kind": vertex.call.kind,
+        "id": low["__id__"],
+        "name": low["name"],
+        "sls": low["__sls__"],
+        "result": outcome.result if outcome else None,
+        "reason": outcome.reason if outcome else "",
+        "comment": outcome.comment if outcome else "not looked at yet",
+        "dirty": vertex.dirty,
+        "running": vertex.running,
+        "waiting": vertex.timer is not None,
+        "failed": vertex.failed,
+        "flapping": vertex.flapping > 0,
+        "last_change": change and {"at": change.started, "comment": change.comment, "cause": change.cause},
+        "pending_refresh": any(journal.pending(edge) for edge in incoming(vertex)),
+    }

@@ -1,0 +1,74 @@
+"""Watch supervision: one task for each resource that has something to watch, for as long as it is in the graph.
+
+A watch that raises, or ends by itself, is restarted with growing delays; nothing runs between its failure and the moment
+when the new one is armed. Only cancellation ends it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import NoReturn
+
+from holdfast.agent.engine.attempt import backoff, describe_os_error
+from holdfast.agent.engine.graph import Vertex
+from holdfast.agent.engine.report import Cause
+from holdfast.resources.context import Watch
+from holdfast.resources.contract import Resource, idle
+from holdfast.resources.errors import HoldfastError, Permanent
+
+STEADY = 60.0
+"""Seconds a watch must have lived for its next failure to count as the first."""
+
+
+def needs_watch(vertex: Vertex) -> bool:
+    """Whether there is anything to watch; a kind that never overrode `watch` needs no task."""
+    return vertex.call.meta.poll is not None or type(vertex.resource).watch is not Resource.watch
+
+
+async def supervise(
+    vertex: Vertex,
+    armed: Callable[[Vertex], None],
+    event: Callable[[Vertex, Cause], None],
+    failed: Callable[[Vertex, str, float, BaseException], Awaitable[None]],
+) -> NoReturn:
+    """Watch for ever. `armed` is called once for each watch that works, `event` for each event, `failed` before each wait."""
+    loop, failures = asyncio.get_running_loop(), 0
+    cause: Cause = "poll" if vertex.call.meta.poll is not None else "drift"
+    while True:
+        began = loop.time()
+        try:
+            watch = _watch(vertex)
+            await anext(watch)
+            armed(vertex)
+            async for _ in watch:
+                event(vertex, cause)
+            raise Permanent("the watch ended by itself")  # noqa: TRY301 - it is a failure like any other
+        except Exception as error:  # noqa: BLE001 - the code of a kind may raise anything; its watch is restarted
+            failures = failures + 1 if loop.time() - began < STEADY else 1
+            delay = backoff(None, failures)
+            await failed(vertex, _describe(error), delay, error)
+            await asyncio.sleep(delay)
+
+
+def _watch(vertex: Vertex) -> Watch:
+    period = vertex.call.meta.poll
+    if period is None:
+        return vertex.resource.watch(vertex.ctx)
+    return ticker(period) if period > 0 else idle()
+
+
+async def ticker(period: float) -> AsyncIterator[None]:
+    """Armed at once, then one event every `period` seconds."""
+    yield None
+    while True:
+        await asyncio.sleep(period)
+        yield None
+
+
+def _describe(error: Exception) -> str:
+    if isinstance(error, StopAsyncIteration):
+        return "the watch ended before it was armed"
+    if isinstance(error, OSError):
+        return describe_os_error(error)
+    return str(error) if isinstance(error, HoldfastError) else f"{type(error).__name__}: {error}"

@@ -1,0 +1,144 @@
+"""dpkg's database and locks, as the apt provider reads them."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from holdfast.resources.interfaces.base import Host
+from holdfast.resources.interfaces.results import Pkg
+
+ADMIN = Path("/var/lib/dpkg")
+LISTS = Path("/var/lib/apt/lists")
+LOCKS = (ADMIN / "lock-frontend", ADMIN / "lock", LISTS / "lock", Path("/var/cache/apt/archives/lock"))
+FORMAT = "${Package}\t${Architecture}\t${db:Status-Abbrev}\t${Version}\t${Provides}\n"
+FLOCK = "hhqqi4x"
+"""C's `struct flock` on 64-bit Linux: type, whence, start, length, pid."""
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """What dpkg knows, read in one go."""
+
+    installed: Mapping[str, list[Pkg]] = field(default_factory=dict)
+    """By name, and by `name:architecture` where that differs from the host's own."""
+    provided: Mapping[str, list[Pkg]] = field(default_factory=dict)
+    """By the name of a virtual package: who provides it."""
+    held: frozenset[str] = frozenset()
+    residual: frozenset[str] = frozenset()
+    """Removed, configuration files left."""
+    unfinished: frozenset[str] = frozenset()
+    """Unpacked or half-configured: an installation was interrupted."""
+
+    def find(self, name: str) -> list[Pkg]:
+        """The installed packages that a name stands for."""
+        return self.installed.get(name) or self.provided.get(name, [])
+
+    def versions(self) -> dict[str, str]:
+        """Installed versions by name; several architectures joined by commas."""
+        return {name: ",".join(sorted({pkg.version for pkg in found})) for name, found in self.installed.items() if ":" not in name}
+
+
+def parse(text: str) -> Database:
+    """Read the output of `dpkg-query` in `FORMAT`."""
+    installed: dict[str, list[Pkg]] = {}
+    provided: dict[str, list[Pkg]] = {}
+    marks: dict[str, set[str]] = {"held": set(), "residual": set(), "unfinished": set()}
+    for line in text.splitlines():
+        name, arch, status, version, provides = line.split("\t", 4)
+        want, state = status[0], status[1]
+        if want == "h":
+            marks["held"].add(name)
+        if state == "c":
+            marks["residual"].add(name)
+        elif state in "UFH":
+            marks["unfinished"].add(name)
+        elif state in "iWt":
+            pkg = Pkg(name=name, version=version, arch=arch)
+            installed.setdefault(name, []).append(pkg)
+            installed.setdefault(f"{name}:{arch}", []).append(pkg)
+            for virtual in re.findall(r"(?:^|, )([^ ,(]+)", provides):
+                provided.setdefault(virtual, []).append(pkg)
+    return Database(installed, provided, **{mark: frozenset(names) for mark, names in marks.items()})
+
+
+class Dpkg:
+    """The database, read again only when it has changed."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._stamp: tuple[int, ...] = ()
+        self._database = Database()
+
+    async def read(self) -> Database:
+        """What is installed now."""
+        stamp = self._look()
+        if stamp != self._stamp or not stamp:
+            done = await self._host.run("dpkg-query", "--show", f"--showformat={FORMAT}", limit=1 << 26)
+            self._database, self._stamp = parse(done.stdout), stamp
+        return self._database
+
+    def _look(self) -> tuple[int, ...]:
+        """What changes whenever the database does; while dpkg runs its news are in files of their own."""
+        try:
+            found = (ADMIN / "status").stat()
+            return (found.st_ino, found.st_mtime_ns, found.st_size, (ADMIN / "updates").stat().st_mtime_ns)
+        except OSError:
+            return ()
+
+
+def lock_holder(paths: Iterable[Path] = LOCKS) -> str:
+    """Who holds one of these locks, `process 123 (apt-get)`, or nothing."""
+    for pid in filter(None, map(_holder, paths)):
+        return f"process {pid} ({_command(pid)})" if pid > 0 else "a process that cannot be seen from here"
+    return ""
+
+
+def _holder(path: Path) -> int:
+    """The process that has locked a file; 0 for none, -1 for one in another namespace."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return 0
+    try:
+        wish = struct.pack(FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        kind, _, _, _, pid = struct.unpack(FLOCK, fcntl.fcntl(descriptor, fcntl.F_GETLK, wish))
+    finally:
+        os.close(descriptor)  # would give up a lock of our own, but we hold none
+    return 0 if kind == fcntl.F_UNLCK else pid or -1
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return "it has just ended"
+
+
+def differences(before: Database, after: Database) -> dict[str, dict[str, str]]:
+    """What has changed between two looks: name -> {old, new}, empty text for not installed (as Salt writes it)."""
+    old, new = before.versions(), after.versions()
+    return {name: {"old": old.get(name, ""), "new": new.get(name, "")} for name in sorted({*old, *new}) if old.get(name) != new.get(name)}
+
+
+PLANNED = re.compile(r"^(Inst|Remv|Purg) (\S+)(?: \[([^\]]*)\])?(?: \((\S+))?", re.MULTILINE)
+
+
+def planned(text: str) -> dict[str, dict[str, str]]:
+    """What `apt-get --simulate` says that it would change."""
+    return {name: {"old": old, "new": new if word == "Inst" else ""} for word, name, old, new in PLANNED.findall(text)}
+
+
+def policies(text: str) -> Iterator[tuple[str, str | None, list[str]]]:
+    """Read `apt-cache policy NAME...`: name, candidate and all versions, the newest first."""
+    for block in re.split(r"^(?=\S)", text, flags=re.MULTILINE):
+        name, _, rest = block.partition(":\n")
+        candidate = re.search(r"^  Candidate: (\S+)$", rest, re.MULTILINE)
+        if candidate:
+            versions = re.findall(r"^ (?:\*\*\*|   ) (\S+) -?\d+$", rest, re.MULTILINE)
+            yield name, None if candidate[1] == "(none)" else candidate[1], versions

@@ -1,0 +1,140 @@
+"""Units of systemd as seen over D-Bus: the calls, signals and last words that its provider is made of."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import Any
+
+from holdfast.resources.errors import Permanent, Temporary
+from holdfast.resources.interfaces.base import BusError, Host, Match, Signal
+from holdfast.resources.interfaces.results import ServiceStatus
+
+SYSTEMD = "org.freedesktop.systemd1"
+ROOT = "/org/freedesktop/systemd1"
+PROPERTIES = "org.freedesktop.DBus.Properties"
+SUFFIXES = ("service", "socket", "timer", "path", "mount", "automount", "swap", "target", "slice", "scope", "device")
+ACTIVE = ("active", "reloading", "refreshing")
+ENABLED = {"enabled": True, "enabled-runtime": True, "disabled": False, "linked": False, "linked-runtime": False}
+"""Unit file states that say whether it starts at boot; with any other (`static`, `generated`, `alias` ...) it can be neither."""
+SERVICE = ("MainPID", "Type", "Result", "ExecMainStatus")
+"""Properties that only services have."""
+LAST_WORDS = 8
+"""Lines of the journal that go into a message."""
+
+
+def unit_name(name: str) -> str:
+    """The unit that a name in a state file means; without a suffix it is a service."""
+    return name if name.rpartition(".")[2] in SUFFIXES else f"{name}.service"
+
+
+class Units:
+    """systemd's own view of its units."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    async def manager(self, method: str, signature: str = "", *arguments: Any, timeout: float = 25.0) -> list[Any]:
+        """Call the manager. Raises `BusError`."""
+        return await self._host.bus().call(SYSTEMD, ROOT, f"{SYSTEMD}.Manager", method, signature, *arguments, timeout=timeout)
+
+    async def load(self, unit: str) -> str:
+        """The object path of a unit, which need not exist. Raises `Permanent` for an impossible name."""
+        try:
+            return str((await self.manager("LoadUnit", "s", unit))[0])
+        except BusError as error:
+            if error.name.endswith((".InvalidArgs", ".NoSuchUnit")):
+                raise Permanent(f"cannot look at {unit}: {error}") from error
+            raise
+
+    async def status(self, name: str) -> ServiceStatus:
+        """What systemd knows of a unit; asking loads it."""
+        unit = unit_name(name)
+        path = await self.load(unit)
+        call = self._host.bus().call
+        found = (await call(SYSTEMD, path, PROPERTIES, "GetAll", "s", f"{SYSTEMD}.Unit"))[0]
+        service: dict[str, Any] = {}
+        if unit.endswith(".service"):
+            values = await asyncio.gather(*(call(SYSTEMD, path, PROPERTIES, "Get", "ss", f"{SYSTEMD}.Service", item) for item in SERVICE))
+            service = {item: value[0] for item, value in zip(SERVICE, values, strict=True)}
+        exists = found["LoadState"] != "not-found"
+        file_state = await self._file_state(unit) if exists else ""
+        return ServiceStatus(
+            name=name,
+            exists=exists,
+            active=found["ActiveState"] in ACTIVE,
+            state=found["ActiveState"],
+            enabled=ENABLED.get(file_state) if exists else False,
+            masked=file_state.startswith("masked") or found["LoadState"] == "masked",
+            pid=service.get("MainPID") or None,
+            since=found["StateChangeTimestamp"] / 1e6 or None,
+            extra={
+                "unit": found["Id"],
+                "sub_state": found["SubState"],
+                "load_error": found["LoadError"][1],
+                "file_state": file_state,
+                "stale": found["NeedDaemonReload"],
+                "can_reload": found["CanReload"],
+                "type": service.get("Type", ""),
+                "result": service.get("Result", ""),
+                "exit_status": service.get("ExecMainStatus", 0),
+            },
+        )
+
+    async def _file_state(self, unit: str) -> str:
+        try:
+            return str((await self.manager("GetUnitFileState", "s", unit))[0])
+        except BusError as error:
+            if error.name:
+                return ""  # it has no file: made by a generator or by a call
+            raise
+
+    async def signals(self, *matches: Match) -> AsyncGenerator[Signal | None, None]:
+        """Signals of the manager, which has to be told, on each connection, that somebody listens."""
+        async with aclosing(self._host.bus().signals(*matches)) as signals:
+            async for signal in signals:
+                if signal is None:
+                    await self._subscribe()
+                yield signal
+
+    async def _subscribe(self) -> None:
+        try:
+            await self.manager("Subscribe")
+        except BusError as error:
+            if not error.name.endswith(".AlreadySubscribed"):
+                raise
+
+    async def obituary(self, verb: str, name: str, result: str, since: float) -> Permanent:
+        """The error for a unit that failed: how, and what it last said."""
+        status = await self.status(name)
+        how = status.extra["result"] if status.extra["result"] not in ("", "success", result) else ""
+        code = f"status {status.extra['exit_status']}" if status.extra["exit_status"] else ""
+        return Permanent(f"cannot {verb} {name}: {', '.join(filter(None, (result, how, code)))}{await self.last_words(name, since)}")
+
+    async def last_words(self, name: str, since: float) -> str:
+        """What a unit has written to the journal since a Unix time, as the end of a message; nothing if it said nothing."""
+        await self._host.run("journalctl", "--sync", check=False, timeout=5.0)
+        options = (f"--unit={unit_name(name)}", f"--since=@{since:.6f}", f"--lines={LAST_WORDS}", "--output=cat", "--no-pager", "--quiet")
+        said = (await self._host.run("journalctl", *options, check=False, timeout=10.0)).stdout.strip()
+        return f"; its journal says:\n{said}" if said else ""
+
+
+def unit_signals(path: str) -> Match:
+    """Changes of one unit's properties; the bus is asked for all units', once for all who watch one."""
+    return Match(SYSTEMD, PROPERTIES, "PropertiesChanged", path=path, within=f"{ROOT}/unit")
+
+
+def manager_signals(member: str) -> Match:
+    """One kind of the manager's own signals."""
+    return Match(SYSTEMD, f"{SYSTEMD}.Manager", member, path=ROOT)
+
+
+async def job_result(signals: AsyncIterator[Signal | None], job: str) -> str:
+    """How a job ends: `done`, `failed`, `canceled`, `timeout`, `dependency` or `skipped`. Raises `Temporary` when it cannot be known."""
+    async for signal in signals:
+        if signal is None:
+            break
+        if signal.member == "JobRemoved" and signal.body[1] == job:
+            return str(signal.body[3])
+    raise Temporary("D-Bus went away before the end of the job was known", delay=0.1)

@@ -1,0 +1,256 @@
+"""Packages by apt and dpkg.
+
+apt's own defaults hold (recommended packages are installed). Nothing ever asks a question: changed configuration files are
+kept. Others who use the package database are waited for, and named while we wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+from holdfast.resources.context import Completed, Watch
+from holdfast.resources.errors import Permanent, Temporary
+from holdfast.resources.interfaces.base import Confine, Host, Options, Provider
+from holdfast.resources.interfaces.pkg import PkgInterface
+from holdfast.resources.interfaces.results import ChangeSet, Pkg, PkgSpec
+from holdfast.resources.providers._dpkg import ADMIN, LISTS, Database, Dpkg, differences, lock_holder, planned, policies
+from holdfast.resources.registry import nearest
+
+QUIET = {"DEBIAN_FRONTEND": "noninteractive", "APT_LISTCHANGES_FRONTEND": "none", "UCF_FORCE_CONFFOLD": "1"}
+"""Environment in which no package asks anything."""
+KEEP = ("-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold")
+LOCK_TIMEOUT = 600.0
+"""Seconds to wait for others."""
+LOCK_INTERVAL = 0.2
+"""Seconds between two looks at a lock; the kernel tells nobody when one is given up."""
+FRESH = 3600.0
+"""Seconds for which the lists of the repositories count as new."""
+SWITCHES = {
+    "skip_verify": "--allow-unauthenticated",
+    "update_holds": "--allow-change-held-packages",
+    "only_upgrade": "--only-upgrade",
+}
+"""Options of `install` -> switches of apt-get."""
+UPDATED: Mapping[str, Literal["updated", "unchanged", "failed"]] = {"Get": "updated", "Hit": "unchanged", "Err": "failed"}
+MISSING = ("Unable to locate package", "has no installation candidate", "was not found", "Failed to fetch", "404")
+"""What apt says when its lists are not those of the repositories."""
+
+
+class Apt(Provider):
+    """Debian's packages. Options of `install`: `fromrepo`, `skip_verify`, `update_holds`, `only_upgrade`, `install_recommends`."""
+
+    implements = PkgInterface
+    confine = Confine(grains={"os_family": ("Debian",)}, commands=("apt-get", "apt-cache", "apt-mark", "dpkg-query", "dpkg"))
+
+    def __init__(self, host: Host) -> None:
+        super().__init__(host)
+        self._dpkg = Dpkg(host)
+
+    # -- looking -------------------------------------------------------------------------------------------------
+
+    async def list_installed(self, names: Sequence[str] = ()) -> dict[str, list[Pkg]]:
+        """What dpkg has installed; a virtual name gives its providers."""
+        database = await self._dpkg.read()
+        if not names:
+            return {name: found for name, found in database.installed.items() if ":" not in name}
+        return {name: found for name in names if (found := database.find(name))}
+
+    async def latest(self, names: Sequence[str], refresh: bool = False) -> dict[str, str | None]:
+        """Candidates, by the lists as they are or after a refresh."""
+        if refresh:
+            await self.refresh()
+        return {name: candidate for name, (candidate, _) in (await self._policies(names)).items()}
+
+    async def available(self, names: Sequence[str]) -> dict[str, list[str]]:
+        """Versions that the lists offer, and the installed one."""
+        return {name: versions for name, (_, versions) in (await self._policies(names)).items()}
+
+    async def _policies(self, names: Sequence[str]) -> dict[str, tuple[str | None, list[str]]]:
+        if not names:
+            return {}
+        found = {name: (candidate, versions) for name, candidate, versions in policies((await self._cache("policy", *names)).stdout)}
+        return {name: found.get(name, (None, [])) for name in names}
+
+    async def upgrades(self, refresh: bool = True) -> dict[str, dict[str, str]]:
+        """What a full upgrade would bring to a newer version."""
+        if refresh:
+            await self.refresh()
+        plan = planned((await self._apt("dist-upgrade", test=True)).stdout)
+        return {name: {"current": change["old"], "candidate": change["new"]} for name, change in plan.items() if all(change.values())}
+
+    async def compare(self, a: str, b: str) -> Literal[-1, 0, 1]:
+        """How two versions stand, by dpkg's own rules."""
+        if a == b:
+            return 0
+        for relation, order in (("lt", -1), ("gt", 1)):
+            if (await self.host.run("dpkg", "--compare-versions", a, relation, b, check=False)).retcode == 0:
+                return -1 if order < 0 else 1
+        return 0
+
+    async def holds(self) -> dict[str, str | None]:
+        """Packages on hold."""
+        database = await self._dpkg.read()
+        versions = database.versions()
+        return {name: versions.get(name) for name in sorted(database.held)}
+
+    async def residual(self, names: Sequence[str]) -> list[str]:
+        """Removed packages whose configuration files are still there."""
+        left = (await self._dpkg.read()).residual
+        return [name for name in names if name in left]
+
+    async def watch(self, catalogue: bool = False) -> Watch:
+        """Events of dpkg's status file."""
+        async for event in self.host.watch_path(str(ADMIN / "status"), *([str(LISTS)] if catalogue else [])):
+            yield event
+
+    # -- changing ------------------------------------------------------------------------------------------------
+
+    async def install(
+        self, pkgs: Sequence[PkgSpec], refresh: bool | None = None, *, test: bool = False, options: Options = None
+    ) -> ChangeSet:
+        """Install in one transaction; a version or file that is asked for is also gone back to."""
+        given = options or {}
+        switches = [switch for option, switch in SWITCHES.items() if given.get(option)]
+        if given.get("fromrepo"):
+            switches.append(f"--target-release={given['fromrepo']}")
+        if given.get("install_recommends") is not None:
+            switches.append("--install-recommends" if given["install_recommends"] else "--no-install-recommends")
+        if any(pkg.version or pkg.source for pkg in pkgs):
+            switches.append("--allow-downgrades")
+        if any(pkg.reinstall for pkg in pkgs):
+            switches.append("--reinstall")
+        if refresh and not test:
+            await self.refresh(force=True)
+        wanted = [pkg.source or (f"{pkg.name}={pkg.version}" if pkg.version else pkg.name) for pkg in pkgs]
+        return await self._transaction("install", *switches, *wanted, test=test, again=refresh is None)
+
+    async def remove(self, names: Sequence[str], purge: bool = False, *, test: bool = False, options: Options = None) -> ChangeSet:
+        """Remove, or purge, in one transaction."""
+        gone = await self.residual(names) if purge else []
+        changes = await self._transaction("purge" if purge else "remove", *names, test=test)
+        return changes.model_copy(update={"changes": {**{name: {"old": "configuration", "new": ""} for name in gone}, **changes.changes}})
+
+    async def upgrade(self, names: Sequence[str] = (), refresh: bool = True, *, test: bool = False, options: Options = None) -> ChangeSet:
+        """Bring these packages, or all that need no removal of others, to their candidates."""
+        if refresh and not test:
+            await self.refresh()
+        return await self._transaction(*(("install", "--only-upgrade", *names) if names else ("upgrade",)), test=test)
+
+    async def refresh(self, force: bool = False) -> dict[str, Literal["updated", "unchanged", "failed"]]:
+        """Fetch the lists. Raises `Temporary` when not one repository could be reached."""
+        if not force and time.time() - self._fetched() < FRESH:
+            return {}
+        done = await self._apt("update")
+        lines = [line.split(maxsplit=1) for line in done.stdout.splitlines() if line[:3] in UPDATED]
+        result = {rest[0]: UPDATED[word[:3]] for word, *rest in lines if rest}
+        if failed := [repository for repository, outcome in result.items() if outcome == "failed"]:
+            if len(failed) == len(result):
+                raise Temporary(f"cannot refresh the lists of packages: {complaint(done)}", delay=30.0)
+            self.host.log.warning("some repositories cannot be reached", repositories=failed, why=complaint(done))
+        return result
+
+    def _fetched(self) -> float:
+        """Unix time of the last refresh; 0 for never."""
+        try:
+            return (LISTS / "partial").stat().st_mtime
+        except OSError:
+            return 0.0
+
+    async def hold(self, names: Sequence[str], *, test: bool = False, options: Options = None) -> ChangeSet:
+        """Keep packages from being changed."""
+        return await self._mark("hold", names, test=test)
+
+    async def unhold(self, names: Sequence[str], *, test: bool = False, options: Options = None) -> ChangeSet:
+        """Let packages be changed again."""
+        return await self._mark("unhold", names, test=test)
+
+    async def _mark(self, verb: Literal["hold", "unhold"], names: Sequence[str], *, test: bool) -> ChangeSet:
+        held = (await self._dpkg.read()).held
+        wrong = [name for name in names if (name in held) != (verb == "hold")]
+        if wrong and not test:
+            await self.host.run("apt-mark", verb, *wrong, env=QUIET)
+        words = ("", "hold") if verb == "hold" else ("hold", "")
+        return ChangeSet(changes={name: {"old": words[0], "new": words[1]} for name in wrong})
+
+    # -- running apt ---------------------------------------------------------------------------------------------
+
+    async def _transaction(self, *arguments: str, test: bool, again: bool = False) -> ChangeSet:
+        """Run one apt-get and tell what it changed. `again`: refresh and try once more when apt cannot find something."""
+        if test:
+            return ChangeSet(changes=planned((await self._apt(*arguments, test=True, explain=True)).stdout))
+        before = await self._dpkg.read()
+        await self._finish(before)
+        try:
+            await self._apt(*arguments, explain=True)
+        except Permanent as error:
+            if not again or not any(words in str(error) for words in MISSING):
+                raise
+            self.host.log.info("apt cannot find it: fetching the lists of packages anew", why=str(error))
+            await self.refresh(force=True)
+            await self._apt(*arguments, explain=True)
+        return ChangeSet(changes=differences(before, await self._dpkg.read()))
+
+    async def _finish(self, database: Database) -> None:
+        """Bring an installation to its end that was interrupted: apt refuses everything until then."""
+        if database.unfinished or any((ADMIN / "updates").iterdir()):
+            await self._wait()
+            self.host.log.warning("an installation was interrupted: finishing it", packages=sorted(database.unfinished))
+            await self.host.run("dpkg", "--force-confdef", "--force-confold", "--configure", "--pending", env=QUIET, check=False)
+
+    async def _apt(self, *arguments: str, test: bool = False, explain: bool = False) -> Completed:
+        """Run apt-get when nobody else does. With `explain` a failure raises `Permanent`, with apt's reason."""
+        if not test:
+            await self._wait()
+        mode = "--simulate" if test else f"--option=DPkg::Lock::Timeout={LOCK_TIMEOUT:.0f}"
+        done = await self.host.run("apt-get", "--quiet", "--assume-yes", mode, *KEEP, *arguments, env=QUIET, check=False, limit=1 << 24)
+        if done.retcode and "Could not get lock" in done.stderr:  # somebody was quicker
+            await asyncio.sleep(LOCK_INTERVAL)
+            return await self._apt(*arguments, test=test, explain=explain)
+        if done.retcode and explain:
+            raise Permanent(f"cannot {arguments[0]} {', '.join(named(arguments))}: {complaint(done)}{await self._hint(done)}")
+        return done
+
+    async def _wait(self) -> None:
+        """Wait until nobody else uses apt or dpkg, saying who does. Raises `Temporary` after `LOCK_TIMEOUT`."""
+        told = ""
+        try:
+            async with asyncio.timeout(LOCK_TIMEOUT):
+                while holder := lock_holder():
+                    if holder != told:
+                        self.host.log.info(f"waiting for apt's lock, which is held by {holder}")  # noqa: G004 - a sentence for people
+                        told = holder
+                    await asyncio.sleep(LOCK_INTERVAL)
+        except TimeoutError:
+            raise Temporary(f"cannot use apt: its lock has been held by {told} for {LOCK_TIMEOUT:.0f} s") from None
+
+    async def _hint(self, done: Completed) -> str:
+        """The nearest name for a package that apt does not know."""
+        _, found, rest = done.stderr.partition("Unable to locate package ")
+        unknown = rest.partition("\n")[0].strip()
+        if not found:
+            return ""
+        names = (await self._cache("pkgnames", unknown[:2])).stdout.split()
+        if near := await self.host.blocking(nearest, unknown, names):
+            return f"; did you mean {near}?"
+        return "" if self._fetched() else "; the lists of packages were never fetched: say `refresh: true`"
+
+    async def _cache(self, *arguments: str) -> Completed:
+        return await self.host.run("apt-cache", *arguments, check=False, limit=1 << 24)
+
+
+def named(arguments: Sequence[str]) -> list[str]:
+    """The packages among the arguments of apt-get."""
+    return [Path(argument).name for argument in arguments[1:] if not argument.startswith("-")] or ["all packages"]
+
+
+def complaint(done: Completed) -> str:
+    """Why apt failed, in its own words: its errors, else the last lines that it wrote."""
+    said = [line.strip() for line in done.stderr.splitlines() if line.strip() and not line.startswith("W:")]
+    errors = [line.removeprefix("E: ") for line in said if line.startswith("E:")]
+    broken = [line.strip() for line in done.stdout.splitlines() if " Depends: " in line or "dpkg: error" in line]
+    lines = [*broken, *[line for line in said if not line.startswith("E:")][-3:], *errors]
+    return "; ".join(dict.fromkeys(lines)) or f"apt-get ended with status {done.retcode}"

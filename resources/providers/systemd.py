@@ -1,0 +1,199 @@
+"""Services by systemd, over D-Bus alone: every look is fresh and every change is waited for."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
+
+from holdfast.resources.context import Watch
+from holdfast.resources.errors import Permanent, Temporary
+from holdfast.resources.interfaces.base import BusError, Confine, Host, Options, Provider, Signal
+from holdfast.resources.interfaces.results import ChangeSet, ServiceStatus
+from holdfast.resources.interfaces.service import ServiceInterface
+from holdfast.resources.providers._units import Units, job_result, manager_signals, unit_name, unit_signals
+from holdfast.resources.registry import nearest
+
+SETTLE = 0.25
+"""Seconds for which a service that does not say when it is ready is looked at after its start."""
+UNSAID = ("simple", "exec", "idle")
+"""Types of services that do not say when they are ready."""
+RELOAD_TIMEOUT = 90.0
+"""Seconds that systemd may take to read all unit files again."""
+
+
+class Systemd(Provider):
+    """Units of the system manager. A name without a suffix is a service."""
+
+    implements = ServiceInterface
+    confine = Confine(grains={"kernel": ("Linux",)}, paths=("/run/systemd/system",))
+
+    def __init__(self, host: Host) -> None:
+        super().__init__(host)
+        self._units = Units(host)
+
+    # -- looking -------------------------------------------------------------------------------------------------
+
+    async def list(self) -> tuple[str, ...]:
+        """Names of all services, loaded or not, without their suffix."""
+        units = (await self._units.manager("ListUnits"))[0]
+        files = (await self._units.manager("ListUnitFiles"))[0]
+        names = {unit[0] for unit in units if unit[2] != "not-found"} | {path.rpartition("/")[2] for path, _ in files}
+        return tuple(sorted(name.removesuffix(".service") for name in names if name.endswith(".service") and "@." not in name))
+
+    async def status(self, names: Sequence[str]) -> dict[str, ServiceStatus]:
+        """What systemd knows of each."""
+        return {name: await self._units.status(name) for name in names}
+
+    # -- changing ------------------------------------------------------------------------------------------------
+
+    async def start(self, name: str, timeout: float | None = None, *, test: bool = False, options: Options = None) -> ChangeSet:
+        """Start a unit, and see that it has not ended at once. Option `no_block`."""
+        return await self._change("start", name, timeout, test=test, options=options)
+
+    async def stop(self, name: str, timeout: float | None = None, *, test: bool = False, options: Options = None) -> ChangeSet:
+        """Stop a unit. Option `no_block`."""
+        return await self._change("stop", name, timeout, test=test, options=options)
+
+    async def restart(self, name: str, timeout: float | None = None, *, test: bool = False, options: Options = None) -> ChangeSet:
+        """Restart a unit, and see that it has not ended at once. Option `no_block`."""
+        return await self._change("restart", name, timeout, test=test, options=options)
+
+    async def reload(self, name: str, timeout: float | None = None, *, test: bool = False, options: Options = None) -> ChangeSet:
+        """Have a unit read its configuration again. Option `no_block`."""
+        return await self._change("reload", name, timeout, test=test, options=options)
+
+    async def enable(self, name: str, *, test: bool = False, options: Options = None) -> ChangeSet:
+        """Have it started at boot; a unit that cannot be enabled is left alone."""
+        before = await self._units.status(name)
+        if not before.exists:
+            raise Permanent(await self._unknown("enable", name))
+        if before.masked:
+            raise Permanent(f"cannot enable {name}: it is masked; say `unmask: true`")
+        return await self._switch("EnableUnitFiles", "asbb", name, (False, True), old=before.enabled, new=True, test=test)
+
+    async def disable(self, name: str, *, test: bool = False, options: Options = None) -> ChangeSet:
+        """Have it not started at boot; a unit that cannot be disabled is left alone."""
+        enabled = (await self._units.status(name)).enabled
+        return await self._switch("DisableUnitFiles", "asb", name, (False,), old=enabled, new=False, test=test)
+
+    async def mask(self, name: str, runtime: bool = False, *, test: bool = False, options: Options = None) -> ChangeSet:
+        """Forbid that it is started at all."""
+        masked = bool((await self._units.status(name)).masked)
+        return await self._switch("MaskUnitFiles", "asbb", name, (runtime, True), old=masked, new=True, test=test)
+
+    async def unmask(self, name: str, runtime: bool = False, *, test: bool = False, options: Options = None) -> ChangeSet:
+        """Allow it to be started."""
+        masked = bool((await self._units.status(name)).masked)
+        return await self._switch("UnmaskUnitFiles", "asb", name, (runtime,), old=masked, new=False, test=test)
+
+    async def _switch(
+        self, method: str, signature: str, name: str, flags: Sequence[bool], *, old: bool | None, new: bool, test: bool
+    ) -> ChangeSet:
+        """Change links of a unit file, and have the manager read them. `old` None: there is nothing to switch."""
+        if old is None or old is new:
+            return ChangeSet()
+        if not test:
+            try:
+                await self._units.manager(method, signature, [unit_name(name)], *flags)
+            except BusError as error:
+                raise refused(method.removesuffix("UnitFiles").lower(), name, error) from error
+            await self._units.manager("Reload", timeout=RELOAD_TIMEOUT)
+        return ChangeSet(changes={name: {"old": old, "new": new}})
+
+    async def _change(self, verb: str, name: str, timeout: float | None, *, test: bool, options: Options) -> ChangeSet:
+        before = await self._units.status(name)
+        if verb == "stop" and before.state in ("inactive", "failed"):
+            return ChangeSet()
+        changes = ChangeSet(changes={name: {"old": before.state, "new": "inactive" if verb == "stop" else "active"}})
+        if not test:
+            await self._prepare(verb, name, before)
+            await self._run_job(verb, name, timeout, wait=not (options or {}).get("no_block"))
+        return changes
+
+    async def _prepare(self, verb: str, name: str, before: ServiceStatus) -> None:
+        """Clear the way for a job. Raises `Permanent` for one that cannot succeed, with the way out."""
+        if not before.exists:
+            raise Permanent(await self._unknown(verb, name))
+        if before.extra["stale"]:
+            await self._units.manager("Reload", timeout=RELOAD_TIMEOUT)
+        if before.masked and verb in ("start", "restart"):
+            raise Permanent(f"cannot {verb} {name}: it is masked; say `unmask: true`")
+        if verb == "reload" and not before.extra["can_reload"]:
+            raise Permanent(f"cannot reload {name}: its unit has no ExecReload=; leave out `reload: true` to have it restarted")
+        if before.extra["result"] == "start-limit-hit":  # the engine has its own brake on what fails again and again
+            await self._units.manager("ResetFailedUnit", "s", unit_name(name))
+
+    async def _run_job(self, verb: str, name: str, timeout: float | None, *, wait: bool) -> None:
+        """Queue a job and wait for its end; after a start, wait until the service has settled."""
+        begun = time.time()  # of the journal's clock
+        matches = (manager_signals("JobRemoved"), unit_signals(await self._units.load(unit_name(name))))
+        async with aclosing(self._units.signals(*matches)) as signals:
+            await anext(signals)
+            try:
+                async with asyncio.timeout(timeout):
+                    job = (await self._units.manager(f"{verb.capitalize()}Unit", "ss", unit_name(name), "replace"))[0]
+                    result = await job_result(signals, job) if wait else "skipped"
+            except BusError as error:
+                raise refused(verb, name, error) from error
+            except TimeoutError:
+                raise Temporary(f"cannot {verb} {name}: it took more than {timeout:g} s") from None
+            if result == "canceled":
+                raise Temporary(f"cannot {verb} {name}: somebody else asked systemd for something contrary", delay=1.0)
+            if result not in ("done", "skipped"):
+                raise await self._units.obituary(verb, name, result, begun)
+            if result == "done" and verb in ("start", "restart"):
+                await self._settle(verb, name, signals, begun)
+
+    async def _settle(self, verb: str, name: str, signals: AsyncIterator[Signal | None], begun: float) -> None:
+        """See that a started service still runs. Raises `Permanent` with its last words when it does not."""
+        status = await self._units.status(name)
+        if status.active and status.extra["type"] in UNSAID:
+            try:
+                async with asyncio.timeout(SETTLE):
+                    while status.active:
+                        await anext(signals)
+                        status = await self._units.status(name)
+            except TimeoutError:
+                return
+        if status.active:
+            return
+        if status.extra["result"] == "success":
+            hint = "; for a one-time task its unit needs RemainAfterExit=yes" if status.extra["type"] == "oneshot" else ""
+            raise Permanent(f"cannot keep {name} running: it came to its end by itself{hint}{await self._units.last_words(name, begun)}")
+        raise await self._units.obituary(verb, name, "it ended at once", begun)
+
+    async def _unknown(self, verb: str, name: str) -> str:
+        near = nearest(name.removesuffix(".service"), await self.list())
+        hint = f", did you mean {near}?" if near else "; is the package that brings it installed?"
+        return f"cannot {verb} {name}: there is no unit {unit_name(name)}{hint}"
+
+    # -- watching ------------------------------------------------------------------------------------------------
+
+    async def watch(self, names: Sequence[str]) -> Watch:
+        """Signals of these units, and of anything that changes what is enabled.
+
+        Whatever ends a job also changes a property of its unit, so jobs need no watch of their own.
+        """
+        while True:
+            paths = await self._paths(names)
+            matches = (*map(unit_signals, paths), manager_signals("UnitFilesChanged"), manager_signals("Reloading"))
+            async with aclosing(self._units.signals(*matches)) as signals:
+                async for signal in signals:
+                    reload = signal is not None and signal.member == "Reloading"
+                    if reload and signal is not None and signal.body[0]:
+                        continue  # it begins; its end will be told, too
+                    yield None
+                    if reload and paths != await self._paths(names):
+                        break  # a name has become an alias of another unit, or ceased to be one
+
+    async def _paths(self, names: Sequence[str]) -> tuple[str, ...]:
+        return tuple([await self._units.load(unit_name(name)) for name in names])
+
+
+def refused(verb: str, name: str, error: BusError) -> Permanent | Temporary:
+    """The error for a call that the manager did not accept; one that D-Bus lost may be tried again."""
+    if not error.name:
+        return Temporary(f"cannot {verb} {name}: {error}", delay=error.delay)
+    return Permanent(f"cannot {verb} {name}: {error}")

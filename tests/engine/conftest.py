@@ -1,0 +1,20 @@
+"""Fixtures of the engine's tests."""
+
+from __future__ import annotations
+
+import pytest
+from engine_bench import Action, Bench, Machine, Setting
+
+
+@pytest.fixture
+def machine() -> Machine:
+    """An empty machine, which the kinds of the bench manage."""
+    machine = Machine()
+    Setting.machine = Action.machine = machine
+    return machine
+
+
+@pytest.fixture
+def bench(machine: Machine) -> Bench:
+    """An engine bench with a journal in memory."""
+    return Bench(machine)

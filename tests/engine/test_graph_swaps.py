@@ -1,0 +1,162 @@
+"""New states replace old ones without disturbing what is the same in both."""
+
+from __future__ import annotations
+
+import asyncio
+
+from engine_bench import Bench, compilation, simulate, state
+
+from holdfast import Permanent
+
+
+def test_an_identical_graph_is_not_looked_at_again(bench: Bench) -> None:
+    """Same watch, same past."""
+
+    async def scenario() -> None:
+        engine = bench.engine()
+        await engine.swap(compilation(state("a"), state("b", require=["a"])), "start")
+        await engine.settle()
+        watchers = dict(bench.machine.watchers)
+        bench.forget()
+        await engine.swap(compilation(state("a"), state("b", require=["a"])))
+        await engine.settle()
+
+        assert bench.machine.log == []
+        assert bench.machine.watchers == watchers
+        await engine.stop()
+
+    simulate(scenario)
+
+
+def test_only_what_is_new_or_different_runs(bench: Bench) -> None:
+    """In definition order among themselves."""
+
+    async def scenario() -> None:
+        engine = bench.engine()
+        await engine.swap(compilation(state("a"), state("b"), state("c")), "start")
+        await engine.settle()
+        bench.forget()
+        await engine.swap(compilation(state("new"), state("a"), state("b", value="other"), state("d")))
+        await engine.settle()
+
+        applied = [line for line in bench.machine.log if line.startswith("apply")]
+        assert applied == ["apply new", "apply b", "apply d"]
+        assert bench.machine.settings == {"a": "right", "b": "other", "c": "right", "d": "right", "new": "right"}
+        assert [row["id"] for row in engine.status()] == ["new", "a", "b", "d"]
+        await engine.stop()
+
+    simulate(scenario)
+
+
+def test_a_removed_resource_is_watched_no_more(bench: Bench) -> None:
+    """What left the graph may drift."""
+
+    async def scenario() -> None:
+        engine = bench.engine()
+        await engine.swap(compilation(state("a"), state("b")), "start")
+        await engine.settle()
+        await engine.swap(compilation(state("a")))
+        bench.forget()
+        bench.machine.drift("b")
+        await asyncio.sleep(10)
+
+        assert bench.machine.log == []
+        await engine.stop()
+
+    simulate(scenario)
+
+
+def test_a_failed_resource_gets_another_chance_from_a_new_graph(bench: Bench) -> None:
+    """Even an identical one."""
+
+    async def scenario() -> None:
+        bench.machine.broken["a"] = Permanent("no")
+        engine = bench.engine()
+        await engine.swap(compilation(state("a")), "start")
+        await engine.settle()
+        bench.machine.broken.clear()
+        await engine.swap(compilation(state("a")))
+        await engine.settle()
+
+        assert bench.machine.settings == {"a": "right"}
+        await engine.stop()
+
+    simulate(scenario)
+
+
+def test_a_running_resource_may_finish_before_its_successor_starts(bench: Bench) -> None:
+    """Within stop_timeout."""
+
+    async def scenario() -> None:
+        gate = bench.machine.gates["a"] = asyncio.Event()
+        engine = bench.engine(stop_timeout=5)
+        await engine.swap(compilation(state("a")), "start")
+        while not bench.machine.log:
+            await asyncio.sleep(0)
+        asyncio.get_running_loop().call_later(3, gate.set)
+        await engine.swap(compilation(state("a", value="new")))
+        await engine.settle()
+
+        assert bench.machine.log == ["check a", "apply a", "check a", "check a", "apply a", "check a"]
+        assert bench.machine.settings == {"a": "new"}
+        await engine.stop()
+
+    simulate(scenario)
+
+
+def test_a_running_resource_that_does_not_finish_is_cancelled(bench: Bench) -> None:
+    """After stop_timeout; the new one runs."""
+
+    async def scenario() -> None:
+        bench.machine.gates["a"] = asyncio.Event()
+        engine = bench.engine(stop_timeout=5)
+        await engine.swap(compilation(state("a")), "start")
+        while not bench.machine.log:
+            await asyncio.sleep(0)
+        swap = asyncio.create_task(engine.swap(compilation(state("a", value="new"))))
+        await asyncio.sleep(6)
+        await swap
+        bench.machine.gates["a"].set()
+        await engine.settle()
+
+        assert asyncio.get_running_loop().time() == 6
+        assert bench.machine.settings == {"a": "new"}
+        await engine.stop()
+
+    simulate(scenario)
+
+
+def test_a_changed_requisite_makes_its_owner_run_again(bench: Bench) -> None:
+    """A hook that waited for a change runs when the requisite is taken away."""
+
+    async def scenario() -> None:
+        bench.machine.settings["a"] = "right"
+        engine = bench.engine()
+        await engine.swap(compilation(state("a"), state("b", onchanges=["a"])), "start")
+        await engine.settle()
+        assert "b" not in bench.machine.settings
+        await engine.swap(compilation(state("a"), state("b")))
+        await engine.settle()
+
+        assert bench.machine.settings["b"] == "right"
+        await engine.stop()
+
+    simulate(scenario)
+
+
+def test_stop_waits_for_what_runs_and_cancels_the_rest(bench: Bench) -> None:
+    """Within its timeout, and nothing starts any more."""
+
+    async def scenario() -> None:
+        bench.machine.gates["a"] = asyncio.Event()
+        engine = bench.engine()
+        await engine.swap(compilation(state("a"), state("b")), "start")
+        while not bench.machine.log:
+            await asyncio.sleep(0)
+        await engine.stop(4)
+
+        assert asyncio.get_running_loop().time() == 4
+        assert bench.machine.log == ["check a"]
+        assert len(asyncio.all_tasks()) == 1
+
+    simulate(scenario)

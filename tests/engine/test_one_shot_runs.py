@@ -1,0 +1,276 @@
+"""One-shot runs: order, requisites and results as the language promises them."""
+
+from __future__ import annotations
+
+from engine_bench import Bench, compilation, simulate, state
+
+from holdfast import Permanent, Temporary
+from holdfast.agent.engine.report import PassRecord
+
+
+async def once(bench: Bench, *states: tuple, **options: object) -> PassRecord:
+    """Converge once."""
+    engine = bench.engine(watch=False, **options)
+    await engine.swap(compilation(*states), "start")
+    return await engine.settle()
+
+
+def names(record: PassRecord) -> list[str]:
+    """Names of the states in the order in which they ended."""
+    return [outcome.identity.partition("[")[2][:-1] for outcome in record.outcomes]
+
+
+def results(record: PassRecord) -> dict[str, tuple[bool | None, str]]:
+    """Name -> result and reason."""
+    return {name: (outcome.result, outcome.reason) for name, outcome in zip(names(record), record.outcomes, strict=True)}
+
+
+def test_states_without_requisites_run_one_by_one_in_definition_order(bench: Bench) -> None:
+    """Each waits for the one before it, whatever the number of workers."""
+
+    async def scenario() -> None:
+        record = await once(bench, *(state(name) for name in "cab"), workers=4)
+
+        assert names(record) == ["c", "a", "b"]
+        assert bench.machine.most == 1
+        assert bench.machine.settings == dict.fromkeys("cab", "right")
+
+    simulate(scenario)
+
+
+def test_a_second_run_changes_nothing_and_says_so(bench: Bench) -> None:
+    """Idempotence: the same states again are all right already."""
+
+    async def scenario() -> None:
+        await once(bench, state("a"))
+        record = await once(bench, state("a"))
+
+        assert [(o.result, o.changes, o.comment) for o in record.outcomes] == [(True, {}, "a is as declared")]
+        assert record.converged
+
+    simulate(scenario)
+
+
+def test_parallel_lifts_the_barrier_for_those_after_it(bench: Bench) -> None:
+    """A state with `parallel: true` starts in its turn, and the next does not wait for it."""
+
+    async def scenario() -> None:
+        record = await once(bench, state("slow", meta={"parallel": True, "retry": {"interval": 5, "attempts": 2}}), state("b"), workers=2)
+
+        assert names(record) == ["b", "slow"]
+
+    bench.machine.broken["slow"] = Permanent("no")
+    simulate(scenario)
+
+
+def test_a_failed_requirement_is_named_and_its_dependents_do_not_run(bench: Bench) -> None:
+    """Also down a chain: each names the one right before it."""
+
+    async def scenario() -> None:
+        record = await once(bench, state("a"), state("b", require=["a"]), state("c", require=["b"]), state("d"))
+
+        assert results(record) == {
+            "a": (False, ""), "b": (False, "requisite_failed"), "c": (False, "requisite_failed"), "d": (True, ""),
+        }  # fmt: skip
+        assert record.outcomes[1].because == ("zsetting.present[a]",)
+        assert record.outcomes[2].because == ("zsetting.present[b]",)
+        assert not record.converged
+        assert "check b" not in bench.machine.log
+
+    bench.machine.broken["a"] = Permanent("no")
+    simulate(scenario)
+
+
+def test_watch_refreshes_only_when_the_run_itself_changed_nothing(bench: Bench) -> None:
+    """Salt's rule for mod_watch."""
+
+    async def scenario() -> None:
+        await once(bench, state("conf"), state("old", watch=["conf"]), state("new", watch=["conf"]))
+
+        assert [line for line in bench.machine.log if line.startswith("refresh")] == ["refresh old"]
+
+    bench.machine.settings["old"] = "right"
+    simulate(scenario)
+
+
+def test_a_watch_of_something_unchanged_refreshes_nothing(bench: Bench) -> None:
+    """No change, no refresh."""
+
+    async def scenario() -> None:
+        await once(bench, state("conf"), state("svc", watch=["conf"]))
+
+        assert bench.machine.log == ["check conf", "check svc"]
+
+    bench.machine.settings.update(conf="right", svc="right")
+    simulate(scenario)
+
+
+def test_onchanges_runs_only_after_a_change(bench: Bench) -> None:
+    """And not being run is a success."""
+
+    async def scenario() -> None:
+        states = state("conf"), state("hook", "zaction.run", onchanges=["conf"])
+        first, second = await once(bench, *states), await once(bench, *states)
+
+        assert results(first)["hook"] == (True, "")
+        assert results(second)["hook"] == (True, "onchanges")
+        assert second.outcomes[1].because == ("zsetting.present[conf]",)
+
+    simulate(scenario)
+
+
+def test_onfail_runs_only_after_a_failure(bench: Bench) -> None:
+    """The handler of a failure."""
+
+    async def scenario() -> None:
+        good = await once(bench, state("ok"), state("handler", "zaction.run", onfail=["ok"]))
+        bad = await once(bench, state("a"), state("handler", "zaction.run", onfail=["a"]))
+
+        assert results(good)["handler"] == (True, "onfail")
+        assert results(bad)["handler"] == (True, "")
+
+    bench.machine.broken["a"] = Permanent("no")
+    simulate(scenario)
+
+
+def test_prereq_runs_before_a_change_and_only_then(bench: Bench) -> None:
+    """The target is looked at first; it is changed after its prereq has run."""
+
+    async def scenario() -> None:
+        states = state("before", "zaction.run", prereq=["a"]), state("a")
+        first = await once(bench, *states)
+
+        assert bench.machine.log == ["check a", "run before", "check a", "apply a", "check a"]
+        assert results(first) == {"before": (True, ""), "a": (True, "")}
+
+        assert results(await once(bench, *states))["before"] == (True, "prereq")
+
+    simulate(scenario)
+
+
+def test_a_failed_prereq_keeps_its_target_as_it_is(bench: Bench) -> None:
+    """The target's row tells what it would have done, without changes."""
+
+    async def scenario() -> None:
+        record = await once(bench, state("before", "zaction.run", prereq=["a"]), state("a"))
+
+        assert results(record) == {"before": (False, ""), "a": (None, "prereq")}
+        assert record.outcomes[1].changes == {}
+        assert bench.machine.settings == {}
+
+    bench.machine.broken["before"] = Permanent("no")
+    simulate(scenario)
+
+
+def test_listeners_are_refreshed_once_after_all_else(bench: Bench) -> None:
+    """However many of their sources changed, and wherever these stand."""
+
+    async def scenario() -> None:
+        record = await once(bench, state("svc", listen=["a", "b"]), state("a"), state("b"))
+
+        assert [line for line in bench.machine.log if "refresh" in line] == ["refresh svc"]
+        assert bench.machine.log[-1] == "refresh svc"
+        assert record.outcomes[-1].listener
+
+    simulate(scenario)
+
+
+def test_noop_changes_nothing_and_reports_none_where_it_would(bench: Bench) -> None:
+    """Watch, onchanges and prereq see the changes that would be."""
+
+    async def scenario() -> None:
+        record = await once(
+            bench, state("conf"), state("svc", watch=["conf"]), state("hook", "zaction.run", onchanges=["conf"]), state("ok"), noop=True
+        )
+
+        assert results(record) == {"conf": (None, ""), "svc": (None, ""), "hook": (None, ""), "ok": (True, "")}
+        assert record.outcomes[1].refreshed
+        assert "would refresh svc" in bench.machine.log
+        assert bench.machine.settings == {"svc": "right", "ok": "right"}
+        assert record.converged
+
+    bench.machine.settings.update(svc="right", ok="right")
+    simulate(scenario)
+
+
+def test_retry_tries_again_in_the_same_run_until_it_is_right(bench: Bench) -> None:
+    """Attempts are counted, and nothing else starts meanwhile."""
+
+    async def scenario() -> None:
+        engine = bench.engine(watch=False)
+        await engine.swap(compilation(state("a", meta={"retry": {"attempts": 5, "interval": 7}}), state("b", require=["a"])), "start")
+        await bench.until(lambda _: bool(bench.notices("attempt-failed")))
+        del bench.machine.broken["a"]
+        record = await engine.settle()
+
+        assert results(record) == {"a": (True, ""), "b": (True, "")}
+        assert record.outcomes[0].attempts == 2
+        assert record.outcomes[0].duration == 7
+
+    bench.machine.broken["a"] = Temporary("not yet")
+    simulate(scenario)
+
+
+def test_failhard_stops_after_the_first_failure(bench: Bench) -> None:
+    """What comes later is not run at all; what ran stays."""
+
+    async def scenario() -> None:
+        record = await once(bench, state("a"), state("b", meta={"failhard": True}), state("c"))
+
+        assert names(record) == ["a", "b"]
+        assert not record.converged
+
+    bench.machine.broken["b"] = Permanent("no")
+    simulate(scenario)
+
+
+def test_an_exception_in_a_kind_fails_that_resource_only(bench: Bench) -> None:
+    """With one clear line, and the traceback for those who debug."""
+
+    async def scenario() -> None:
+        record = await once(bench, state("a"), state("b"))
+
+        assert results(record) == {"a": (False, ""), "b": (True, "")}
+        assert record.outcomes[0].comment == "internal error in zsetting.present: ZeroDivisionError: oops"
+        assert bench.notices("traceback")
+
+    bench.machine.broken["a"] = ZeroDivisionError("oops")
+    simulate(scenario)
+
+
+def test_an_operating_system_error_reads_as_one_line(bench: Bench) -> None:
+    """What, on which path, why."""
+
+    async def scenario() -> None:
+        record = await once(bench, state("a"))
+
+        assert record.outcomes[0].comment == "/etc/x: No space left on device"
+
+    bench.machine.broken["a"] = OSError(28, "No space left on device", "/etc/x")
+    simulate(scenario)
+
+
+def test_a_run_beyond_its_timeout_is_an_error(bench: Bench) -> None:
+    """And what comes after goes on."""
+
+    async def scenario() -> None:
+        import asyncio
+
+        bench.machine.gates["a"] = asyncio.Event()
+        record = await once(bench, state("a", meta={"timeout": 3}), state("b"))
+
+        assert results(record) == {"a": (False, ""), "b": (True, "")}
+        assert record.outcomes[0].comment == "did not finish within 3 s"
+
+    simulate(scenario)
+
+
+def test_an_empty_graph_is_converged(bench: Bench) -> None:
+    """Nothing to do is a success."""
+
+    async def scenario() -> None:
+        record = await once(bench)
+
+        assert (record.outcomes, record.converged) == ((), True)
+
+    simulate(scenario)

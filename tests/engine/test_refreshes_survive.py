@@ -1,0 +1,141 @@
+"""A pending refresh survives whatever happens to the agent: restart, kill, swap."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from engine_bench import Bench, Machine, compilation, simulate, state
+
+from holdfast import Permanent
+from holdfast.agent.engine.journal import Journal
+
+
+@pytest.fixture
+def disk(machine: Machine, tmp_path: Path) -> Bench:
+    """A bench whose journal is a file."""
+    return Bench(machine, tmp_path / "journal.sqlite")
+
+
+STATES = state("conf"), state("svc", watch=["conf"])
+
+
+def test_a_refresh_that_failed_is_delivered_after_a_restart(disk: Bench) -> None:
+    """Once, and not again at the restart after that."""
+
+    async def scenario() -> None:
+        disk.machine.settings["svc"] = "right"
+        disk.machine.broken["refresh svc"] = Permanent("cannot restart")
+        engine = disk.engine()
+        await engine.swap(compilation(*STATES), "start")
+        await engine.settle()
+        await engine.stop()
+        disk.machine.broken.clear()
+        for expected in (1, 0):
+            disk.forget()
+            engine = disk.engine()
+            await engine.swap(compilation(*STATES), "start")
+            await engine.settle()
+            assert disk.machine.log.count("refresh svc") == expected
+            await engine.stop()
+
+    simulate(scenario)
+
+
+def test_a_kill_between_change_and_record_still_delivers(disk: Bench) -> None:
+    """The intent was written before; the change counts as made."""
+
+    async def scenario() -> None:
+        engine = disk.engine()
+        await engine.swap(compilation(*STATES), "start")
+        await engine.settle()
+        gate = disk.machine.gates["conf"] = asyncio.Event()
+        disk.machine.drift("conf")
+        for _ in range(20):
+            await asyncio.sleep(0)
+        disk.machine.settings["conf"] = "right"  # the repair itself was made, and then the agent was killed
+        disk.forget()
+        after = disk.engine()
+        disk.machine.gates.clear()
+        await after.swap(compilation(*STATES), "start")
+        await after.settle()
+
+        assert disk.machine.log == ["check conf", "check svc", "refresh svc"]
+        gate.set()
+        await engine.stop()
+        await after.stop()
+
+    simulate(scenario)
+
+
+def test_a_refresh_survives_a_swap_that_keeps_both_ends(disk: Bench) -> None:
+    """By identity, though the listener's own declaration changed."""
+
+    async def scenario() -> None:
+        disk.machine.broken["refresh svc"] = Permanent("cannot restart")
+        disk.machine.settings["svc"] = "right"
+        engine = disk.engine()
+        await engine.swap(compilation(*STATES), "start")
+        await engine.settle()
+        disk.machine.broken.clear()
+        disk.machine.settings["svc"] = "other"
+        await engine.swap(compilation(state("conf"), state("svc", watch=["conf"], value="other")))
+        await engine.settle()
+
+        assert "refresh svc" in disk.machine.log
+        await engine.stop()
+
+    simulate(scenario)
+
+
+def test_a_new_edge_has_missed_nothing(disk: Bench) -> None:
+    """Changes from before it was declared do not refresh."""
+
+    async def scenario() -> None:
+        engine = disk.engine()
+        await engine.swap(compilation(*STATES), "start")
+        await engine.settle()
+        disk.machine.settings["late"] = "right"
+        disk.forget()
+        await engine.swap(compilation(*STATES, state("late", watch=["conf"])))
+        await engine.settle()
+
+        assert disk.machine.log == ["check late"]
+        await engine.stop()
+
+    simulate(scenario)
+
+
+def test_an_action_is_remembered_across_restarts_and_forgotten_when_it_leaves(disk: Bench) -> None:
+    """Declared again, it is new."""
+
+    async def scenario() -> None:
+        for states, expected in (((state("hook", "zaction.run"),), 1), ((state("hook", "zaction.run"),), 0), ((), 0), ((state("hook", "zaction.run"),), 1)):
+            disk.forget()
+            engine = disk.engine()
+            await engine.swap(compilation(*states), "start")
+            await engine.settle()
+            assert disk.machine.log.count("run hook") == expected
+            await engine.stop()
+
+    simulate(scenario)
+
+
+def test_the_journal_counts_an_intent_left_behind_as_a_change(tmp_path: Path) -> None:
+    """White box: what a kill -9 leaves in the file."""
+    edge = ("a", "b", "watch")
+    first = Journal(tmp_path / "j")
+    first.adopt([edge], {"a", "b"})
+    first.intend("a", [edge])
+    first.close()
+    second = Journal(tmp_path / "j")
+    second.adopt([edge], {"a", "b"})
+
+    assert second.interrupted == ("a",)
+    assert second.pending(edge)
+    second.deliver([(edge, second.count(edge))])
+    second.close()
+    third = Journal(tmp_path / "j")
+    assert not third.pending(edge)
+    third.close()

@@ -1,0 +1,413 @@
+"""The engine as a daemon: drift is repaired, in order, and only what drifted."""
+
+from __future__ import annotations
+
+import asyncio
+
+from engine_bench import Bench, compilation, simulate, state
+
+from holdfast import Permanent, Temporary
+from holdfast.agent.engine.engine import Engine
+from holdfast.agent.engine.report import Event, PassEnded, Ran
+
+
+async def running(bench: Bench, *states: tuple, **options: object) -> Engine:
+    """An engine that has converged on these states."""
+    engine = bench.engine(**options)
+    await engine.swap(compilation(*states), "start")
+    await engine.settle()
+    bench.forget()
+    return engine
+
+
+def ended(cause: str) -> object:
+    """The end of a pass with this cause."""
+
+    def wanted(event: Event) -> bool:
+        return isinstance(event, PassEnded) and event.record.cause == cause
+
+    return wanted
+
+
+def test_drift_is_repaired_and_nothing_else_is_looked_at(bench: Bench) -> None:
+    """One event, one resource."""
+
+    async def scenario() -> None:
+        engine = await running(bench, state("a"), state("b", require=["a"]), state("c", require=["b"]))
+        bench.machine.drift("b")
+        await bench.until(ended("drift"))
+
+        assert bench.machine.log == ["check b", "apply b", "check b"]
+        assert bench.outcomes("b")[0].cause == "drift"
+        await engine.stop()
+
+    simulate(scenario)
+
+
+def test_a_repair_refreshes_who_watches(bench: Bench) -> None:
+    """In the same pass."""
+
+    async def scenario() -> None:
+        engine = await running(bench, state("conf"), state("svc", watch=["conf"]))
+        bench.machine.drift("conf")
+        record = (await bench.until(ended("drift"))).record
+
+        assert bench.machine.log[-1] == "refresh svc"
+        assert [o.cause for o in record.outcomes] == ["drift", "refresh"]
+        await engine.stop()
+
+    simulate(scenario)
+
+
+def test_two_drifts_are_repaired_in_requisite_order_even_through_a_clean_one(bench: Bench) -> None:
+    """c needs b needs a; b is right, yet c waits for a."""
+
+    async def scenario() -> None:
+        engine = await running(bench, state("a"), state("b", require=["a"]), state("c", require=["b"]), workers=4)
+        bench.machine.gates["a"] = asyncio.Event()
+        bench.machine.drift("a")
+        bench.machine.drift("c")
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert bench.machine.log == ["check a"]
+        bench.machine.gates["a"].set()
+        await bench.until(ended("drift"))
+
+        applied = [line for line in bench.machine.log if line.startswith("apply")]
+        assert applied == ["apply a", "apply c"]
+        await engine.stop()
+
+    simulate(scenario)
+
+
+def test_unrelated_drifts_are_repaired_at_once(bench: Bench) -> None:
+    """After the first pass definition order binds no more."""
+
+    async def scenario() -> None:
+        engine = await running(bench, state("a"), state("b"), workers=2)
+        bench.machine.gates["a"] = asyncio.Event()
+        bench.machine.drift("a")
+        bench.machine.drift("b")
+        await bench.until(lambda e: isinstance(e, Ran) and e.outcome.identity == "zsetting.present[b]")
+        assert bench.outcomes("a") == []
+
+        bench.machine.gates["a"].set()
+        await bench.until(ended("drift"))
+        await engine.stop()
+
+    simulate(scenario)
+
+
+def test_an_event_during_a_run_is_not_lost(bench: Bench) -> None:
+    """It makes the resource dirty again when the run ends."""
+
+    async def scenario() -> None:
+        engine = await running(bench, state("a"))
+        gate = bench.machine.gates["a"] = asyncio.Event()
+        bench.machine.drift("a")
+        while not bench.machine.log:
+            await asyncio.sleep(0)
+        del bench.machine.gates["a"]
+        bench.machine.touch("a")
+        for _ in range(5):
+            await asyncio.sleep(0)
+        gate.set()
+        await bench.until(ended("drift"))
+
+        assert len(bench.outcomes("a")) == 2
+        await engine.stop()
+
+    simulate(scenario)
+
+
+def test_a_recovered_upstream_wakes_what_it_blocked(bench: Bench) -> None:
+    """Also those further down."""
+
+    async def scenario() -> None:
+        bench.machine.broken["a"] = Permanent("no")
+        engine = await running(bench, state("a"), state("b", require=["a"]), state("c", require=["b"]))
+        del bench.machine.broken["a"]
+        bench.machine.touch("a")
+        await bench.until(ended("drift"))
+
+        assert bench.machine.settings == dict.fromkeys("abc", "right")
+        assert engine.converged
+        await engine.stop()
+
+    simulate(scenario)
+
+
+def test_a_temporary_failure_is_tried_again_after_the_delay_it_asks_for(bench: Bench) -> None:
+    """Without any event."""
+
+    async def scenario() -> None:
+        bench.machine.broken["a"] = Temporary("busy", delay=42)
+        engine = await running(bench, state("a"))
+        del bench.machine.broken["a"]
+        before = asyncio.get_running_loop().time()
+        await bench.until(ended("retry"))
+
+        assert asyncio.get_running_loop().time() - before == 42
+        assert bench.machine.settings == {"a": "right"}
+        await engine.stop()
+
+    simulate(scenario)
+
+
+def test_endless_retries_are_spaced_with_backoff_up_to_a_minute(bench: Bench) -> None:
+    """`retry: -1` in a daemon ends each pass as failed and wakes later."""
+
+    async def scenario() -> None:
+        bench.machine.broken["a"] = Permanent("no")
+        engine = await running(bench, state("a", meta={"retry": -1}))
+        times = []
+        for _ in range(9):
+            bench.forget()
+            await bench.until(ended("retry"))
+            times.append(asyncio.get_running_loop().time())
+        gaps = [b - a for a, b in zip(times, times[1:], strict=False)]
+
+        assert gaps[0] < 6 < 40 < gaps[-1] <= 72
+        await engine.stop()
+
+    simulate(scenario)
+
+
+def test_a_failed_refresh_stays_pending_and_is_retried(bench: Bench) -> None:
+    """Until it succeeds once; then it is delivered, and not again."""
+
+    async def scenario() -> None:
+        engine = await running(bench, state("conf"), state("svc", watch=["conf"]))
+        bench.machine.broken["refresh svc"] = Permanent("cannot restart")
+        bench.machine.drift("conf")
+        await bench.until(ended("drift"))
+        assert engine.status()[1]["pending_refresh"]
+        bench.machine.broken.clear()
+        await bench.until(ended("retry"))
+        assert not engine.status()[1]["pending_refresh"]
+        bench.forget()
+        engine.recheck()
+        await engine.settle()
+
+        assert "refresh svc" not in bench.machine.log
+        await engine.stop()
+
+    simulate(scenario)
+
+
+def test_a_drift_of_something_with_a_prereq_runs_the_prereq_first(bench: Bench) -> None:
+    """Probe, prereq, repair."""
+
+    async def scenario() -> None:
+        engine = await running(bench, state("before", "zaction.run", prereq=["a"]), state("a"))
+        bench.machine.drift("a")
+        await bench.until(ended("drift"))
+
+        assert bench.machine.log == ["check a", "run before", "check a", "apply a", "check a"]
+        await engine.stop()
+
+    simulate(scenario)
+
+
+def test_a_listener_waits_for_the_end_of_the_pass(bench: Bench) -> None:
+    """Once, after all else."""
+
+    async def scenario() -> None:
+        engine = await running(bench, state("svc", listen=["a", "b"]), state("a"), state("b"))
+        bench.machine.drift("a")
+        bench.machine.drift("b")
+        await bench.until(ended("drift"))
+
+        assert [line for line in bench.machine.log if "refresh" in line] == ["refresh svc"]
+        assert bench.machine.log[-1] == "refresh svc"
+        await engine.stop()
+
+    simulate(scenario)
+
+
+def test_an_action_runs_once_for_its_declaration_and_again_when_told(bench: Bench) -> None:
+    """Not at a recheck; at a delivery, a trigger, or when its declaration changes."""
+
+    async def scenario() -> None:
+        engine = await running(bench, state("conf"), state("hook", "zaction.run", watch=["conf"]))
+        engine.recheck()
+        await engine.settle()
+        assert bench.machine.log == ["check conf"]
+        assert bench.outcomes("hook")[-1].reason == "action"
+
+        bench.machine.drift("conf")
+        await bench.until(ended("drift"))
+        engine.trigger("zaction.run[hook]")
+        await engine.settle()
+        await engine.swap(compilation(state("conf"), state("hook", "zaction.run", watch=["conf"], what="more")))
+        await engine.settle()
+
+        assert bench.machine.log.count("run hook") == 3
+        await engine.stop()
+
+    simulate(scenario)
+
+
+def test_an_action_that_failed_is_due_at_the_next_look(bench: Bench) -> None:
+    """Only success is remembered."""
+
+    async def scenario() -> None:
+        bench.machine.broken["hook"] = Permanent("no")
+        engine = await running(bench, state("hook", "zaction.run"))
+        bench.machine.broken.clear()
+        engine.recheck()
+        await engine.settle()
+
+        assert bench.machine.log == ["run hook"]
+        await engine.stop()
+
+    simulate(scenario)
+
+
+def test_rerun_gives_an_action_a_period(bench: Bench) -> None:
+    """`rerun: 100` runs it every 100 s."""
+
+    async def scenario() -> None:
+        engine = await running(bench, state("hook", "zaction.run", meta={"rerun": 100.0}))
+        await asyncio.sleep(350)
+
+        assert bench.machine.log == ["run hook"] * 3
+        await engine.stop()
+
+    simulate(scenario)
+
+
+def test_onfail_in_the_daemon_runs_once_for_each_new_failure(bench: Bench) -> None:
+    """Not at every retry of what failed."""
+
+    async def scenario() -> None:
+        engine = await running(bench, state("a"), state("handler", "zaction.run", onfail=["a"]))
+        bench.machine.broken["a"] = Permanent("no")
+        bench.machine.drift("a")
+        await bench.until(ended("drift"))
+        engine.recheck()
+        await engine.settle()
+        assert bench.machine.log.count("run handler") == 1
+
+        bench.machine.broken.clear()
+        engine.recheck()
+        await engine.settle()
+        bench.machine.broken["a"] = Permanent("no")
+        bench.forget()
+        bench.machine.drift("a")
+        await bench.until(ended("drift"))
+        assert bench.machine.log.count("run handler") == 1
+        await engine.stop()
+
+    simulate(scenario)
+
+
+def test_poll_replaces_the_watch_by_a_ticker(bench: Bench) -> None:
+    """Drift that no watch tells is found at the next look."""
+
+    async def scenario() -> None:
+        engine = await running(bench, state("a", meta={"poll": 30}))
+        bench.machine.settings["a"] = "drifted"
+        await bench.until(lambda e: isinstance(e, Ran) and e.outcome.changed)
+
+        assert asyncio.get_running_loop().time() == 30
+        assert bench.machine.watchers == {}
+        await engine.stop()
+
+    simulate(scenario)
+
+
+def test_the_full_check_finds_what_no_watch_told(bench: Bench) -> None:
+    """`recheck` seconds after the last one."""
+
+    async def scenario() -> None:
+        engine = bench.engine()
+        engine.set_options(engine.options.model_copy(update={"recheck": 100.0, "recheck_splay": 0.0}))
+        await engine.swap(compilation(state("a")), "start")
+        await engine.settle()
+        bench.machine.settings["a"] = "drifted"
+        await bench.until(ended("recheck"))
+
+        assert bench.machine.settings == {"a": "right"}
+        await engine.stop()
+
+    simulate(scenario)
+
+
+def test_a_paused_engine_notices_and_repairs_when_resumed(bench: Bench) -> None:
+    """Nothing is lost in between."""
+
+    async def scenario() -> None:
+        engine = await running(bench, state("a"))
+        engine.pause()
+        bench.machine.drift("a")
+        await asyncio.sleep(1000)
+        assert bench.machine.settings == {"a": "drifted"}
+        engine.resume()
+        await engine.settle()
+
+        assert bench.machine.settings == {"a": "right"}
+        await engine.stop()
+
+    simulate(scenario)
+
+
+def test_a_noop_daemon_reports_drift_and_repairs_nothing(bench: Bench) -> None:
+    """And converges."""
+
+    async def scenario() -> None:
+        engine = await running(bench, state("a"), noop=True)
+        bench.machine.drift("a")
+        record = (await bench.until(ended("drift"))).record
+
+        assert [o.result for o in record.outcomes] == [None]
+        assert record.converged
+        assert bench.machine.settings == {"a": "drifted"}
+        engine.set_options(engine.options.model_copy(update={"noop": False}))
+        await engine.settle()
+        assert bench.machine.settings == {"a": "right"}
+        await engine.stop()
+
+    simulate(scenario)
+
+
+def test_flapping_is_said_once_and_repaired_at_growing_intervals(bench: Bench) -> None:
+    """Somebody undoes every repair at once."""
+
+    async def scenario() -> None:
+        engine = await running(bench, state("a"), flap_limit=3, flap_window=60)
+        times = []
+        for _ in range(9):
+            bench.machine.drift("a")
+            before = len(bench.outcomes("a"))
+            await bench.until(lambda _, before=before: any(o.changed for o in bench.outcomes("a")[before:]))
+            times.append(asyncio.get_running_loop().time())
+
+        assert len(bench.notices("flapping")) == 1
+        assert engine.status()[0]["flapping"]
+        assert [round(b - a) for a, b in zip(times, times[1:], strict=False)] == [0, 0, 0, 1, 2, 4, 8, 16]
+        await asyncio.sleep(300)
+        bench.forget()
+        bench.machine.drift("a")
+        await bench.until(ended("drift"))
+        await engine.settle()
+        assert not engine.status()[0]["flapping"]
+        await engine.stop()
+
+    simulate(scenario)
+
+
+def test_a_rate_limit_builds_up_no_debt(bench: Bench) -> None:
+    """A thousand events cost one wait, not a thousand."""
+
+    async def scenario() -> None:
+        engine = await running(bench, state("a", meta={"limit": 0.1, "burst": 1}))
+        for _ in range(1000):
+            bench.machine.touch("a")
+            await asyncio.sleep(0)
+        await asyncio.sleep(100)
+
+        assert len(bench.outcomes("a")) == 2
+        await engine.stop()
+
+    simulate(scenario)

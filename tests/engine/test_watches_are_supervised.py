@@ -1,0 +1,69 @@
+"""A watch that fails is restarted, and nothing runs until it is armed."""
+
+from __future__ import annotations
+
+import asyncio
+
+from engine_bench import Bench, compilation, simulate, state
+
+from holdfast.agent.engine.report import Ran
+
+
+def test_a_resource_that_cannot_be_watched_fails_until_it_can(bench: Bench) -> None:
+    """It is not looked at before its watch is armed."""
+
+    async def scenario() -> None:
+        bench.machine.unwatchable.add("a")
+        engine = bench.engine()
+        await engine.swap(compilation(state("a"), state("b")), "start")
+        record = await engine.settle()
+
+        assert [(o.result, o.comment) for o in record.outcomes] == [(False, "cannot watch: no watch here"), (True, "created b")]
+        assert bench.machine.log[0] == "check b"
+        bench.machine.unwatchable.clear()
+        await bench.until(lambda e: isinstance(e, Ran) and e.outcome.changed and "[a]" in e.outcome.identity)
+        assert bench.machine.settings["a"] == "right"
+        await engine.stop()
+
+    simulate(scenario)
+
+
+def test_a_failing_watch_cancels_the_run_and_starts_it_anew(bench: Bench) -> None:
+    """What was under way is joined first; it costs no retry."""
+
+    async def scenario() -> None:
+        engine = bench.engine()
+        await engine.swap(compilation(state("a")), "start")
+        await engine.settle()
+        bench.forget()
+        bench.machine.gates["a"] = asyncio.Event()
+        bench.machine.drift("a")
+        while not bench.machine.log:
+            await asyncio.sleep(0)
+        bench.machine.unwatchable.add("a")
+        bench.machine.touch("a")
+        await bench.until(lambda _: bool(bench.notices("watch-failed")))
+        assert bench.machine.now == 0
+        bench.machine.unwatchable.clear()
+        bench.machine.gates["a"].set()
+        await bench.until(lambda e: isinstance(e, Ran) and e.outcome.changed)
+
+        assert bench.machine.settings == {"a": "right"}
+        await engine.stop()
+
+    simulate(scenario)
+
+
+def test_watch_restarts_are_spaced_with_backoff(bench: Bench) -> None:
+    """Not a busy loop."""
+
+    async def scenario() -> None:
+        bench.machine.unwatchable.add("a")
+        engine = bench.engine()
+        await engine.swap(compilation(state("a")), "start")
+        await asyncio.sleep(600)
+
+        assert 10 < len(bench.notices("watch-failed")) < 25
+        await engine.stop()
+
+    simulate(scenario)

@@ -1,0 +1,224 @@
+"""A small machine of named settings to manage, a clock that jumps, and an engine on both."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+from holdfast import Context, Delta, Permanent, Refreshable, Resource, Watch
+from holdfast.agent.engine.engine import Engine
+from holdfast.agent.engine.journal import Journal
+from holdfast.agent.engine.options import EngineOptions
+from holdfast.agent.engine.report import Event, Notice, Outcome, PassEnded, PassRecord, Ran
+from holdfast.resources.context import Report
+from holdfast.resources.meta import Meta
+from holdfast.states.data import REQUISITES, Call, Compilation
+from holdfast.states.errors import Place
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """An event loop whose clock jumps to the next timer instead of waiting for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._now = 0.0
+
+    def time(self) -> float:
+        """Seconds since the loop was made."""
+        return self._now
+
+    def _run_once(self) -> None:
+        if not self._ready and self._scheduled:
+            self._now = max(self._now, self._scheduled[0]._when)
+        super()._run_once()
+
+
+@dataclass
+class Machine:
+    """What there is to manage: settings that drift, fail, hang, and remember who touched them."""
+
+    settings: dict[str, str] = field(default_factory=dict)
+    broken: dict[str, Exception] = field(default_factory=dict)
+    """Name -> what applying it raises."""
+    gates: dict[str, asyncio.Event] = field(default_factory=dict)
+    """Name -> what a run of it waits for."""
+    unwatchable: set[str] = field(default_factory=set)
+    watchers: dict[str, asyncio.Queue[None]] = field(default_factory=dict)
+    log: list[str] = field(default_factory=list)
+    """`check x`, `apply x`, `refresh x`, in the order in which they happened."""
+    most: int = 0
+    """The most runs there ever were at once."""
+    now: int = 0
+
+    def drift(self, name: str, value: str = "drifted") -> None:
+        """Somebody changes a setting by hand."""
+        self.settings[name] = value
+        self.touch(name)
+
+    def touch(self, name: str) -> None:
+        """The watch of a setting tells of something."""
+        self.watchers[name].put_nowait(None)
+
+
+class Setting(Refreshable, Resource, kind="zsetting.present"):
+    """One setting of the fake machine."""
+
+    machine: ClassVar[Machine]
+    value: str = "right"
+
+    async def probe(self, ctx: Context) -> dict[str, Any] | None:
+        """Look at the machine."""
+        machine = self.machine
+        machine.now += 1
+        machine.most = max(machine.most, machine.now)
+        try:
+            machine.log.append(f"check {self.name}")
+            if self.name in machine.gates:
+                await machine.gates[self.name].wait()
+        finally:
+            machine.now -= 1
+        return {"value": machine.settings[self.name]} if self.name in machine.settings else None
+
+    async def apply(self, ctx: Context, delta: Delta) -> None:
+        """Change the machine, unless that is broken."""
+        self.machine.log.append(f"apply {self.name}")
+        if self.name in self.machine.broken:
+            raise self.machine.broken[self.name]
+        self.machine.settings[self.name] = self.value
+
+    async def refresh(self, ctx: Context, apply: bool) -> bool:
+        """Remember that it was refreshed."""
+        self.machine.log.append(f"refresh {self.name}" if apply else f"would refresh {self.name}")
+        if f"refresh {self.name}" in self.machine.broken:
+            raise self.machine.broken[f"refresh {self.name}"]
+        ctx.report.changes = {"refreshed": True}
+        return False
+
+    async def watch(self, ctx: Context) -> Watch:
+        """Tell of each drift."""
+        if self.name in self.machine.unwatchable:
+            raise Permanent("no watch here")
+        queue = self.machine.watchers[self.name] = asyncio.Queue()
+        yield None
+        while True:
+            await queue.get()
+            if self.name in self.machine.unwatchable:
+                raise Permanent("no watch here any more")
+            yield None
+
+
+class Action(Resource, kind="zaction.run"):
+    """Something done, not kept."""
+
+    machine: ClassVar[Machine]
+    what: str = "it"
+
+    def action(self) -> bool:
+        """It cannot tell whether it is needed."""
+        return True
+
+    async def check_apply(self, ctx: Context, apply: bool) -> bool:
+        """Do it."""
+        if apply:
+            self.machine.log.append(f"run {self.name}")
+            if self.name in self.machine.broken:
+                raise self.machine.broken[self.name]
+        ctx.report.changes = {"ran": True}
+        return False
+
+
+class FakeContext:
+    """The least of a context that these kinds need."""
+
+    def __init__(self, identity: str) -> None:
+        self.identity = identity
+        self.report = Report()
+
+
+class FakeHost:
+    """Hands out contexts."""
+
+    def context(self, identity: str) -> Any:
+        """One context for each resource."""
+        return FakeContext(identity)
+
+
+def state(name: str, kind: str = "zsetting.present", *, meta: Mapping[str, Any] | None = None, **spec: Any) -> tuple[Any, ...]:
+    """One declared state: `state("b", require=["a"], value="x")`."""
+    return name, kind, dict(meta or {}), spec
+
+
+def compilation(*states: tuple[Any, ...]) -> Compilation:
+    """Compile states that stand in order of execution; requisites name earlier (or, prereq and listen, any) states."""
+    kinds = {"zsetting.present": Setting, "zaction.run": Action}
+    position = {name: i for i, (name, *_) in enumerate(states)}
+    calls = []
+    for i, (name, kind, meta, spec) in enumerate(states):
+        requisites = {k: tuple(position[t] for t in spec[k]) for k in REQUISITES if k in spec}
+        arguments = {k: v for k, v in spec.items() if k not in REQUISITES}
+        family, _, function = kind.partition(".")
+        low = {"state": family, "fun": function, "name": name, "__id__": name, "__sls__": "test", "__env__": "base", "order": 10000 + i}
+        resource = kinds[kind].declare(name, **arguments)
+        calls.append(Call(i, f"{kind}[{name}]", low, Place("test.sls", i + 1), resource, Meta.model_validate(meta), requisites))
+    return Compilation(tuple(calls))
+
+
+class Bench:
+    """An engine on a fake machine, and what it told."""
+
+    def __init__(self, machine: Machine, journal: Path | None = None) -> None:
+        self.machine = machine
+        self.journal_path = journal
+        self.events: list[Event] = []
+        self._told = asyncio.Event()
+
+    def engine(self, *, watch: bool = True, **options: Any) -> Engine:
+        """A new engine; its journal is the file of before, if there is one."""
+        self.journal = Journal(self.journal_path)
+        return Engine(FakeHost(), EngineOptions(recheck=0, **options), self.journal, self._emit, watch=watch)
+
+    def _emit(self, event: Event) -> None:
+        self.events.append(event)
+        self._told.set()
+
+    async def until(self, wanted: Callable[[Event], bool]) -> Event:
+        """Wait for an event that has come or will come."""
+        seen = 0
+        while True:
+            for event in self.events[seen:]:
+                if wanted(event):
+                    return event
+            seen = len(self.events)
+            self._told.clear()
+            await self._told.wait()
+
+    def forget(self) -> None:
+        """Forget what was told and done so far."""
+        self.events.clear()
+        self.machine.log.clear()
+
+    def outcomes(self, name: str) -> list[Outcome]:
+        """All outcomes of one state."""
+        return [e.outcome for e in self.events if isinstance(e, Ran) and e.outcome.identity.endswith(f"[{name}]")]
+
+    def notices(self, code: str) -> list[Notice]:
+        """All notices of one code."""
+        return [e for e in self.events if isinstance(e, Notice) and e.code == code]
+
+    def passes(self) -> list[PassRecord]:
+        """All passes that have ended."""
+        return [e.record for e in self.events if isinstance(e, PassEnded)]
+
+
+def simulate(scenario: Callable[[], Awaitable[None]], seconds: float = 1e6) -> None:
+    """Run a scenario in virtual time; one that takes longer than `seconds` of it hangs."""
+
+    async def bounded() -> None:
+        async with asyncio.timeout(seconds):
+            await scenario()
+
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        runner.run(bounded())
