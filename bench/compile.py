@@ -1,0 +1,97 @@
+"""How long states take to compile, against PyYAML's own C loading of the same text.
+
+    python bench/compile.py [--states 5000] [--repeat 5]
+
+prints one line of JSON: seconds (the best of the repetitions) to load the text with PyYAML, to compile it, to compile it again
+unchanged, to compile twice as many states; and the ratios to hold: `ratio` (compile / load) below 2, `growth` near 2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import yaml
+
+from holdfast.resources.context import Context
+from holdfast.resources.contract import Resource
+from holdfast.resources.delta import Delta, State
+from holdfast.resources.fields import AbsPath, Mode
+from holdfast.states.compile import Compiler
+from holdfast.states.data import Request
+
+
+class Managed(Resource, kind="benchfile.managed"):
+    """A file as `file.managed` declares it."""
+
+    name: AbsPath
+    contents: str | None = None
+    user: str | None = None
+    group: str | None = None
+    mode: Mode | None = None
+    makedirs: bool = False
+    template: str | None = None
+
+    def uids(self) -> tuple[tuple[str, str], ...]:
+        """Its path."""
+        return (("path", self.name),)
+
+    async def probe(self, ctx: Context) -> State:
+        """Nothing is looked at."""
+        return None
+
+    async def apply(self, ctx: Context, delta: Delta) -> None:
+        """Nothing is done."""
+
+
+def tree(count: int, state: str) -> str:
+    """A state file of so many files, each but the first with a requisite."""
+    return "".join(
+        f"/srv/data/file-{number}.conf:\n  {state}:\n    - contents: setting number {number}\n    - user: root\n    - group: root\n    - mode: '0644'\n"
+        + (f"    - require:\n      - {state.partition('.')[0]}: /srv/data/file-{number // 2}.conf\n" if number else "")
+        for number in range(count)
+    )
+
+
+def best(repeat: int, call: Callable[[], object]) -> float:
+    """Seconds of the fastest of some calls."""
+    seconds = []
+    for _ in range(repeat):
+        start = time.perf_counter()
+        call()
+        seconds.append(time.perf_counter() - start)
+    return min(seconds)
+
+
+def main() -> None:
+    """Measure, and print the figures."""
+    parser = argparse.ArgumentParser(description="Measure how long states take to compile.")
+    parser.add_argument("--states", type=int, default=5000)
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--state", default="benchfile.managed", help="a kind that takes the arguments of file.managed")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as directory:
+        text, double = tree(options.states, options.state), tree(2 * options.states, options.state)
+        one, two = Path(directory, "one"), Path(directory, "two")
+        for path, content in ((one, text), (two, double)):
+            path.mkdir(mode=0o755)
+            path.joinpath("site.sls").write_text(content)
+        trusted = frozenset({os.getuid()})
+        kept = Compiler()
+        kept.compile(Request(one, trusted_uids=trusted))
+        load = best(options.repeat, lambda: yaml.load(text, yaml.CSafeLoader))
+        fresh = best(options.repeat, lambda: Compiler().compile(Request(one, trusted_uids=trusted)))
+        again = best(options.repeat, lambda: kept.compile(Request(one, trusted_uids=trusted)))
+        large = best(options.repeat, lambda: Compiler().compile(Request(two, trusted_uids=trusted)))
+    figures = {"states": options.states, "yaml_s": load, "compile_s": fresh, "unchanged_s": again, "double_s": large}
+    ratios = {"ratio": fresh / load, "unchanged_ratio": again / load, "growth": large / fresh}
+    print(json.dumps({key: round(value, 4) for key, value in (figures | ratios).items()}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,207 @@
+"""Each call against its declared kind: what exists, which arguments it takes, of which type; and who manages what.
+
+All mistakes of one state are found together, each at the line of the argument, with the nearest right name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from holdfast.resources import registry
+from holdfast.resources.contract import Resource, Uid
+from holdfast.resources.fields import secret_fields
+from holdfast.resources.meta import META_FIELDS, Meta
+from holdfast.states.errors import Problem
+from holdfast.states.low import CONTROL, Chunk
+from holdfast.states.marks import Spot, descend
+
+IGNORED: Mapping[str, str] = {
+    "onfail_stop": "a failure that a handler has dealt with is still reported",
+    "provider": "the host's own provider is used",
+    "runas_password": "it is for Windows",
+}
+"""Arguments that every Salt state accepts and that have no effect here -> why."""
+CONDITIONAL = frozenset({"onlyif", "unless", "creates", "onfail", "onfail_any", "onfail_all", "onchanges", "onchanges_any", "prereq"})
+"""A state with one of these does not apply always, so it may contradict another one."""
+_NO_META = Meta()
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What one kind accepts, worked out once."""
+
+    cls: type[Resource]
+    fields: frozenset[str]
+    meta: frozenset[str]
+    secrets: frozenset[str]
+    ignored: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A call that is right."""
+
+    chunk: Chunk
+    resource: Resource
+    meta: Meta
+
+
+class Checker:
+    """Checks the calls of one compilation."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+        self.warnings: list[Problem] = []
+        self._shapes: dict[str, Shape | None] = {}
+
+    def check(self, chunk: Chunk) -> Checked | None:
+        """The call with its resource; None when there is no such kind, or an argument is wrong."""
+        low = chunk.low
+        kind = f"{low['state']}.{low['fun']}"
+        if kind not in self._shapes:
+            self._shapes[kind] = self._find(kind, chunk)
+        shape = self._shapes[kind]
+        if shape is None:
+            self._unknown(kind, chunk)
+            return None
+        arguments: dict[str, Any] = {"name": low["name"]}
+        meta: dict[str, Any] = {}
+        for key, value in low.items():
+            if key in shape.fields:
+                arguments[key] = value
+            elif key in shape.meta:
+                meta[key] = value
+            elif key not in CONTROL:
+                why = shape.ignored.get(key)
+                if why is None:
+                    arguments[key] = value
+                else:
+                    self.warnings.append(
+                        _spot(chunk, (key,)).problem("argument-ignored", f"{kind} accepts {key!r} without effect: {why}", "remove it")
+                    )
+        resource = self._validate(shape.cls, arguments, chunk, shape)
+        checked_meta = self._validate(Meta, meta, chunk, shape) if meta else _NO_META
+        return Checked(chunk, resource, checked_meta) if resource is not None and checked_meta is not None else None
+
+    def _find(self, kind: str, chunk: Chunk) -> Shape | None:
+        """The shape of a kind; None when there is no such kind."""
+        try:
+            cls = registry.find(kind)
+        except Exception as error:  # noqa: BLE001 - a kind's module is foreign code
+            self.problems.append(chunk.spot.problem("kind-broken", f"cannot load the kind {kind}: {error}"))
+            return None
+        return None if cls is None else shape_of(cls)
+
+    def _unknown(self, kind: str, chunk: Chunk) -> None:
+        """Say that a kind does not exist, unless it is known to be broken."""
+        if any(problem.code == "kind-broken" and f" {kind}:" in problem.message for problem in self.problems):
+            return
+        family, _, function = kind.partition(".")
+        functions = registry.functions(family) if family.isidentifier() else []
+        if functions:
+            near = registry.nearest(function, functions)
+            hint = f"did you mean {family}.{near}?" if near else f"there are: {', '.join(f'{family}.{name}' for name in functions)}"
+            self.problems.append(chunk.spot.problem("unknown-function", f"the state {family} has no function {function!r}", hint))
+            return
+        families = registry.families()
+        near = registry.nearest(family, families)
+        hint = f"did you mean {near}?" if near else f"there are: {', '.join(families)}"
+        self.problems.append(chunk.spot.problem("unknown-state", f"there is no state {family!r}", hint))
+
+    def _validate(self, model: type[Any], arguments: dict[str, Any], chunk: Chunk, shape: Shape) -> Any:
+        """An instance of the model, or None."""
+        try:
+            return model.model_validate(arguments)
+        except ValidationError as error:
+            self.problems += _problems(error, chunk, shape)
+        except RecursionError:
+            self.problems.append(chunk.spot.problem("argument-type", f"{chunk.identity}: its arguments are nested too deeply"))
+        return None
+
+
+@cache
+def shape_of(cls: type[Resource]) -> Shape:
+    """What a kind accepts."""
+    fields = frozenset(names(cls))
+    ignored = {key: why for key, why in {**IGNORED, **cls.ignored}.items() if key not in fields}
+    return Shape(cls, fields, META_FIELDS - fields - cls.ignored.keys(), frozenset(secret_fields(cls)), ignored)
+
+
+def names(model: type[BaseModel]) -> Iterator[str]:
+    """The arguments of a model, as they are written."""
+    for name, info in model.model_fields.items():
+        yield info.alias or name
+
+
+def _spot(chunk: Chunk, path: tuple[object, ...]) -> Spot:
+    """Where an argument, or a value deep in it, stands."""
+    item = chunk.items.get(str(path[0])) if path else None
+    if item is None:
+        return chunk.spot
+    return Spot(item.document, descend(item.value, path[1:]) or item.mark)
+
+
+def _problems(error: ValidationError, chunk: Chunk, shape: Shape) -> Iterable[Problem]:
+    """One problem for each wrong argument."""
+    found: dict[tuple[object, ...], list[dict[str, Any]]] = {}
+    for detail in error.errors(include_url=False, include_input=False, include_context=False):
+        found.setdefault(detail["loc"][:1], []).append(dict(detail))
+    for path, details in found.items():
+        yield _problem(path, details, chunk, shape)
+
+
+def _problem(path: tuple[object, ...], details: list[dict[str, Any]], chunk: Chunk, shape: Shape) -> Problem:
+    """What is wrong with one argument."""
+    name, first = str(path[0]) if path else "", details[0]
+    if first["type"] == "missing" and len(first["loc"]) == 1:
+        return chunk.spot.problem("argument-missing", f"{chunk.identity} lacks the argument {name!r}", f"add '- {name}: ...'")
+    if first["type"] == "extra_forbidden" and len(first["loc"]) == 1:
+        return _unknown_argument(name, chunk, shape)
+    said = "; or ".join(dict.fromkeys(detail["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ") for detail in details))
+    if not path:
+        return chunk.spot.problem("argument-value", f"{chunk.identity}: {said}")
+    inner = ".".join(str(step) for step in first["loc"]) if len(details) == 1 else name
+    code = "argument-value" if first["type"] in ("value_error", "assertion_error", "literal_error") else "argument-type"
+    problem = _spot(chunk, first["loc"]).problem(code, f"{chunk.identity}: the argument {inner!r} is wrong: {said}")
+    return replace(problem, text="") if name in shape.secrets else problem
+
+
+def _unknown_argument(name: str, chunk: Chunk, shape: Shape) -> Problem:
+    """The problem for an argument that there is not."""
+    known = shape.fields | shape.meta | (CONTROL - {"state", "fun"} - {word for word in CONTROL if word.startswith("__")})
+    near = registry.nearest(name, sorted(known))
+    hint = f"did you mean {near!r}?" if near else f"it takes: {', '.join(sorted(shape.fields - {'name'})) or 'only a name'}"
+    return _spot(chunk, (name,)).problem("unknown-argument", f"{shape.cls.kind} has no argument {name!r}", hint)
+
+
+def contradictions(calls: Iterable[Checked]) -> tuple[list[Problem], list[Problem]]:
+    """States that declare one thing differently: problems; and warnings where one of the two applies only sometimes."""
+    owners: dict[Uid, Checked] = {}
+    problems: list[Problem] = []
+    warnings: list[Problem] = []
+    for call in calls:
+        if not call.resource.exclusive:
+            continue
+        for uid in _uids(call, problems):
+            owner = owners.setdefault(uid, call)
+            why = None if owner is call else owner.resource.cmp(call.resource)
+            if why is None:
+                continue
+            sometimes = not CONDITIONAL.isdisjoint(owner.chunk.low) or not CONDITIONAL.isdisjoint(call.chunk.low)
+            message = f"{call.chunk.identity} and {owner.chunk.identity} ({owner.chunk.spot.place}) declare the same {uid[0]} {uid[1]} differently: {why}"
+            (warnings if sometimes else problems).append(call.chunk.spot.problem("contradiction", message, "keep one of the two"))
+            break
+    return problems, warnings
+
+
+def _uids(call: Checked, problems: list[Problem]) -> tuple[Uid, ...]:
+    try:
+        return call.resource.uids()
+    except Exception as error:  # noqa: BLE001 - a kind's own code
+        problems.append(call.chunk.spot.problem("kind-broken", f"{call.chunk.identity} cannot say what it manages: {error}"))
+        return ()

@@ -1,0 +1,204 @@
+"""Changes that states make to each other: `extend`, the `_in` requisites, `use`, and `exclude`.
+
+All of them change declarations in place; `load` has copied them. What cannot be changed, because it is not there, is a
+problem.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from holdfast.resources.registry import nearest
+from holdfast.states.errors import Problem
+from holdfast.states.high import FUNCTION, IN_FORMS, TARGETING, Declaration, Item, State, Target
+from holdfast.states.load import Loaded
+from holdfast.states.marks import Spot
+
+NOT_USED = frozenset({"name", "names", "require", "watch", "prereq", "onfail", "onfail_stop", "onchanges", "use"}) | IN_FORMS.keys()
+"""Arguments that `use` never copies."""
+
+
+class Finder:
+    """Finds the state that an extension or an `_in` requisite means: by type and ID, else by type and `name`."""
+
+    def __init__(self, declarations: dict[str, Declaration]) -> None:
+        self.declarations = declarations
+        self._names: dict[tuple[str, str], list[State]] = {}
+        for declaration in declarations.values():
+            for state in declaration.states.values():
+                name = state.find("name")
+                if name is not None and isinstance(name.value, str):
+                    self._names.setdefault((state.type, name.value), []).append(state)
+
+    def find(self, type_: str, value: str) -> list[State]:
+        """The states meant; with the type `id` the first one of that ID, or all of that name."""
+        if value in self.declarations:
+            states = self.declarations[value].states
+            if type_ == "id" and states:
+                return [next(iter(states.values()))]
+            if type_ in states:
+                return [states[type_]]
+        if type_ == "id":
+            return [state for (_, name), states in self._names.items() if name == value for state in states]
+        return self._names.get((type_, value), [])
+
+    def missing(self, type_: str, value: str) -> str:
+        """A hint for a state that is not there."""
+        known = self.declarations.get(value)
+        if known is not None and known.states:
+            return f"the ID {value!r} is of the type {', '.join(known.states)}"
+        words = [id_ for id_, declaration in self.declarations.items() if type_ in ("id", *declaration.states)]
+        words += [name for (known_type, name) in self._names if type_ in ("id", known_type)]
+        near = nearest(value, words)
+        return f"did you mean {near!r}?" if near else "it may stand in a file that is not included: add it to 'include'"
+
+
+def apply_extends(loaded: Loaded) -> list[Problem]:
+    """Apply every `extend`, the own file's before those of the files it includes; returns what is wrong."""
+    problems: list[Problem] = []
+    excluded = {reference.name for reference in loaded.excludes if reference.kind == "sls"}
+    finder = Finder(loaded.declarations)
+    for extension in loaded.extends:
+        if extension.sls in excluded:
+            continue
+        for state in extension.states.values():
+            problem = _extend(finder, extension, state)
+            if problem is not None:
+                problems.append(problem)
+    return problems
+
+
+def _extend(finder: Finder, extension: Declaration, state: State) -> Problem | None:
+    """Apply one state type of an extension."""
+    found = finder.find(state.type, extension.id)
+    if len(found) == 1:
+        for item in state.items:
+            _overlay(found[0], item)
+        return None
+    if len(found) > 1:
+        places = ", ".join(str(other.spot.place) for other in found)
+        return state.spot.problem(
+            "extend-ambiguous",
+            f"cannot extend {state.type}[{extension.id}]: several states have that name: {places}",
+            "extend one by its ID",
+        )
+    if extension.id in finder.declarations and state.find(FUNCTION) is not None:
+        finder.declarations[extension.id].states[state.type] = State(state.type, [*state.items], state.spot)
+        return None
+    message = f"cannot extend {state.type}[{extension.id}]: there is no such state"
+    return extension.spot.problem("extend-missing", message, finder.missing(state.type, extension.id))
+
+
+def _overlay(state: State, item: Item) -> None:
+    """Lay one item upon a state: a requisite is appended, anything else replaces what has its key."""
+    for index, old in enumerate(state.items):
+        if old.key == item.key:
+            state.items[index] = replace(item, value=(*old.value, *item.value)) if item.key in TARGETING else item
+            return
+        if item.key == "name" and old.key == "names":
+            state.items[index] = item
+            return
+    state.items.append(item)
+
+
+def apply_backward(loaded: Loaded, disabled: frozenset[str] = frozenset()) -> list[Problem]:
+    """Apply every `_in` requisite, `use` and `use_in`; returns what is wrong. `disabled` ones have no effect."""
+    work = _Backward(loaded, disabled)
+    for declaration in list(loaded.declarations.values()):
+        for state in declaration.states.values():
+            for item in state.items:
+                if (item.key in IN_FORMS or item.key == "use") and item.key not in disabled:
+                    work.item(declaration, state, item)
+    work.apply()
+    return work.problems
+
+
+class _Backward:
+    """The requisites that are written at their other end, collected before any is applied: none sees another's effect."""
+
+    def __init__(self, loaded: Loaded, disabled: frozenset[str]) -> None:
+        self.loaded, self.disabled = loaded, disabled
+        self.finder = Finder(loaded.declarations)
+        self.problems: list[Problem] = []
+        self.targets: dict[int, tuple[State, dict[str, list[Target]]]] = {}
+        self.copies: list[tuple[State, Item]] = []
+
+    def item(self, declaration: Declaration, state: State, item: Item) -> None:
+        """Note one requisite list."""
+        kind = IN_FORMS.get(item.key, item.key)
+        for target in item.value:
+            for other in self._others(item.key, target):
+                if item.key == "use":
+                    self._use(other, state)
+                elif item.key == "use_in":
+                    self._use(state, other)
+                else:
+                    lists = self.targets.setdefault(id(other), (other, {}))[1]
+                    lists.setdefault(kind, []).append(Target(state.type, declaration.id, {state.type: declaration.id}, target.spot))
+
+    def _others(self, key: str, target: Target) -> Iterable[State]:
+        """The states at the other end."""
+        if target.value is None:
+            return ()
+        if target.type == "sls":
+            found = list(self._of_sls(target.value))
+            if not found and target.value not in self.loaded.included:
+                near = nearest(target.value, self.loaded.included)
+                hint = f"did you mean {near!r}?" if near else "only files that this run applies or includes can be named"
+                self.problems.append(
+                    target.spot.problem(
+                        "requisite-missing", f"{key} names the state file {target.value!r}, which is not part of this run", hint
+                    )
+                )
+            return found
+        found = self.finder.find(target.type, target.value)
+        if not found:
+            message = f"{key} names {shown_target(target)}, which does not exist"
+            self.problems.append(target.spot.problem("requisite-missing", message, self.finder.missing(target.type, target.value)))
+        if len(found) > 1 and target.type != "id":
+            places = ", ".join(str(other.spot.place) for other in found)
+            self.problems.append(
+                target.spot.problem(
+                    "requisite-ambiguous",
+                    f"{key} names {shown_target(target)}, but several states have that name: {places}",
+                    "name one by its ID",
+                )
+            )
+        return found
+
+    def _of_sls(self, pattern: str) -> Iterator[State]:
+        for declaration in self.loaded.declarations.values():
+            if fnmatch.fnmatchcase(declaration.sls, pattern):
+                yield from declaration.states.values()
+
+    def _use(self, source: State, user: State) -> None:
+        """Note the arguments that one state takes over from another."""
+        own = {item.key for item in user.items}
+        if user.number is not None:
+            own.add("order")
+        self.copies += [(user, item) for item in source.items if item.key and item.key not in NOT_USED and item.key not in own]
+
+    def apply(self) -> None:
+        """Carry out all that was noted."""
+        for user, item in self.copies:
+            _overlay(user, item)
+        for state, lists in self.targets.values():
+            for kind, targets in lists.items():
+                spot: Spot = targets[0].spot
+                _overlay(state, Item(kind, tuple(targets), spot.document, spot.mark))
+
+
+def shown_target(target: Target) -> str:
+    """A requisite's target, as messages name it."""
+    return f"{target.value!r}" if target.type == "id" else f"{target.type}[{target.value}]"
+
+
+def apply_excludes(loaded: Loaded) -> None:
+    """Remove what is excluded: by ID, or every ID of the files that a glob matches. Files that those include stay."""
+    ids = {reference.name for reference in loaded.excludes if reference.kind == "id"}
+    patterns = [reference.name for reference in loaded.excludes if reference.kind == "sls"]
+    for id_, declaration in list(loaded.declarations.items()):
+        if id_ in ids or any(fnmatch.fnmatchcase(declaration.sls, pattern) for pattern in patterns):
+            del loaded.declarations[id_]

@@ -1,0 +1,124 @@
+"""High data: what state files declare, in one form, whichever of the many spellings they used.
+
+A `Unit` is one file. Units are kept as long as their file is the same, so nothing changes them: what later steps change is
+copied first (`Declaration.copy`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from holdfast.states.data import REQUISITES
+from holdfast.states.errors import Problem
+from holdfast.states.marks import Document, Mark, Spot, plain
+
+FUNCTION = ""
+"""Key of an item that is the name of the function."""
+IN_FORMS = {f"{kind}_in": kind for kind in ("require", "watch", "prereq", "onchanges", "onfail", "listen", "use")}
+"""Requisites that are written at the other end -> what they mean there."""
+TARGETING = frozenset(REQUISITES) | IN_FORMS.keys() | {"use"}
+"""Arguments whose value is a list of other states."""
+
+
+class Target(NamedTuple):
+    """One item of a requisite list."""
+
+    type: str
+    """State type, or `id` (any type) or `sls`."""
+    value: str | None
+    """ID, name or SLS that is meant, or a glob; None is skipped."""
+    raw: Any
+    """As it was written."""
+    spot: Spot
+
+
+@dataclass(slots=True)
+class Item:
+    """One argument of a state: key and value; or its function; or (keys of TARGETING) a tuple of `Target`."""
+
+    key: str
+    value: Any
+    document: Document
+    mark: Mark | None
+
+    @property
+    def spot(self) -> Spot:
+        """Where it stands."""
+        return Spot(self.document, self.mark)
+
+    def written(self) -> Any:
+        """As Salt's high data have it."""
+        if self.key == FUNCTION:
+            return self.value
+        return {self.key: [plain(target.raw) for target in self.value] if self.key in TARGETING else plain(self.value)}
+
+
+@dataclass(slots=True)
+class State:
+    """One state type of an ID, with its items in the order of Salt's high data."""
+
+    type: str
+    items: list[Item]
+    spot: Spot
+    number: int | None = None
+    """Its place in definition order, where it has no `order` of its own."""
+
+    def find(self, key: str) -> Item | None:
+        """The item with that key."""
+        return next((item for item in self.items if item.key == key), None)
+
+
+@dataclass(slots=True)
+class Declaration:
+    """One ID of one file."""
+
+    id: str
+    sls: str
+    env: str
+    spot: Spot
+    states: dict[str, State] = field(default_factory=dict)
+
+    def copy(self) -> Declaration:
+        """A copy that may be extended."""
+        states = {name: State(state.type, [*state.items], state.spot) for name, state in self.states.items()}
+        return Declaration(self.id, self.sls, self.env, self.spot, states)
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """An SLS (or, to exclude, an ID) that a file names."""
+
+    name: str
+    spot: Spot
+    kind: str = "sls"
+    env: str = ""
+
+
+@dataclass(slots=True)
+class Unit:
+    """One file, normalised."""
+
+    sls: str
+    document: Document
+    declarations: list[Declaration] = field(default_factory=list)
+    includes: list[Reference] = field(default_factory=list)
+    extends: list[Declaration] = field(default_factory=list)
+    excludes: list[Reference] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
+
+
+def shown(value: Any) -> str:
+    """What a wrong value is, in words."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return f"the boolean {str(value).lower()}"
+    if isinstance(value, (int, float)):
+        return f"the number {value}"
+    if isinstance(value, str):
+        return f"the text {value[:60]!r}"
+    if isinstance(value, (dict, list)):
+        return f"a {'mapping' if isinstance(value, dict) else 'list'} of {len(value)} item{'s' * (len(value) != 1)}"
+    return f"a {type(value).__name__}"

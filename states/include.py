@@ -1,0 +1,71 @@
+"""From the names that people write (requested, in top files, in `include`) to state files that exist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from holdfast.resources.registry import nearest
+from holdfast.states.errors import Problem
+from holdfast.states.high import Reference
+from holdfast.states.marks import Document, Spot
+from holdfast.states.source import Tree
+
+
+class Names:
+    """The names of one tree. What does not exist is added to `problems`."""
+
+    def __init__(self, tree: Tree, env: str, problems: list[Problem]) -> None:
+        self.tree, self.env, self.problems = tree, env, problems
+
+    def of(self, reference: Reference) -> list[str]:
+        """The SLS names that a reference means: itself, or those that its glob matches."""
+        if reference.env not in ("", self.env):
+            self._problem(reference, "include-environment", f"there is no environment {reference.env!r}", f"this host's is {self.env!r}")
+            return []
+        names = self.tree.match(reference.name)
+        if not names:
+            near = nearest(reference.name.replace("/", "."), self.tree.names())
+            path = reference.name.replace(".", "/")
+            hint = f"did you mean {near}?" if near else f"looked for {path}.sls and {path}/init.sls below {self.tree.root}"
+            self._problem(reference, "sls-missing", f"there is no state file for {reference.name!r}", hint)
+        return names
+
+    def included(self, references: Iterable[Reference], sls: str, path: Path) -> Iterator[tuple[str, Reference]]:
+        """The names that the file `path`, which is `sls`, includes; one by one, as they are asked for."""
+        for reference in references:
+            absolute = self._absolute(reference, sls, path)
+            if absolute is not None:
+                for name in self.of(absolute):
+                    yield name, absolute
+
+    def _absolute(self, reference: Reference, sls: str, path: Path) -> Reference | None:
+        """A relative include (`.x`: beside this file; each further dot one directory up) by its full name."""
+        rest = reference.name.lstrip(".")
+        dots = len(reference.name) - len(rest)
+        if not dots:
+            return reference
+        parts = [*sls.split("."), "init"] if path.name == "init.sls" and sls != "init" else sls.split(".")
+        if dots > len(parts):
+            self._problem(
+                reference,
+                "include-outside",
+                f"the include {reference.name!r} leads out of the states directory",
+                "use fewer dots, or the full name",
+            )
+            return None
+        return Reference(".".join([*parts[:-dots], *filter(None, [rest])]), reference.spot, env=reference.env)
+
+    def _problem(self, reference: Reference, code: str, message: str, hint: str) -> None:
+        self.problems.append(reference.spot.problem(code, message, hint))
+
+
+def everything(tree: Tree) -> list[Reference]:
+    """What applies when there is no top file: every file, sorted by path, but for those whose names begin with `_`."""
+    return requested(tree, tree.public())
+
+
+def requested(tree: Tree, names: Iterable[str]) -> list[Reference]:
+    """References for names that do not stand in any file."""
+    spot = Spot(Document(str(tree.root), ""))
+    return [Reference(name, spot) for name in names]

@@ -1,0 +1,113 @@
+"""Jinja tags of state files, and the trick that keeps their lines known.
+
+Rendering loses line numbers: a loop makes many lines of one, a condition none. So each line of text that a template puts
+out by itself gets an invisible mark with its line number, and the marks are taken out when the whole is rendered. Text
+that a template keeps as a value (macros, `set` blocks, ...) is not marked: its length and content may matter.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from jinja2 import nodes
+from jinja2.ext import Extension
+from jinja2.lexer import Token, TokenStream
+from jinja2.parser import Parser
+
+BEGIN, END = "\ufdd0", "\ufdd1"
+"""Characters that Unicode reserves for use inside of programs; they never stand in text."""
+_MARK = re.compile(f"{BEGIN}([^{BEGIN}{END}]*){BEGIN}([0-9]+){END}")
+_VALUE_BLOCKS = frozenset({"macro", "call", "filter", "load_yaml", "load_json", "load_text"})
+_VALUE_ENDS = frozenset({"endmacro", "endcall", "endfilter", "endset", "endload"})
+
+
+def unmark(text: str) -> str:
+    """Text without marks."""
+    return _MARK.sub("", text) if BEGIN in text else text
+
+
+def split_marks(text: str, name: str) -> tuple[str, list[tuple[str, int]]]:
+    """Rendered text without its marks, and for each of its lines the template and line it was made from.
+
+    A line without a mark was made by the same line as the one before it.
+    """
+    lines, origins = [], []
+    origin = (name, 1)
+    for line in text.split("\n"):
+        found = _MARK.search(line)
+        if found is not None:
+            origin = (found[1], int(found[2]))
+            line = _MARK.sub("", line)  # noqa: PLW2901 - the line as it should be
+        lines.append(line)
+        origins.append(origin)
+    return "\n".join(lines), origins
+
+
+class LineMarks(Extension):
+    """Marks each line of top-level text."""
+
+    def filter_stream(self, stream: TokenStream) -> Iterator[Token]:
+        """Pass all tokens on, text with marks. Jinja calls it while it compiles a template."""
+        depth, block = 0, []
+        name = stream.name or ""
+        for token in stream:
+            if token.type == "data" and depth == 0:
+                yield Token(token.lineno, "data", marked(token.value, token.lineno, name))
+                continue
+            yield token
+            if token.type == "block_begin":
+                block = [token]
+            elif block:
+                block.append(token)
+                if token.type == "block_end":
+                    depth = max(0, depth + nesting(block))
+                    block = []
+
+
+def marked(text: str, line: int, name: str) -> str:
+    """Text of a template with a mark at its beginning and after each newline."""
+    return "\n".join(f"{BEGIN}{name}{BEGIN}{line + count}{END}{part}" for count, part in enumerate(text.split("\n")))
+
+
+def nesting(block: list[Token]) -> int:
+    """By how many levels a `{% ... %}` enters (1) or leaves (-1) text that is kept as a value."""
+    word = block[1].value if len(block) > 1 else ""
+    if word in _VALUE_BLOCKS:
+        return 1
+    if word in _VALUE_ENDS:
+        return -1
+    if word != "set":
+        return 0
+    depth = 0
+    for token in block:
+        depth += {"lparen": 1, "lbracket": 1, "lbrace": 1, "rparen": -1, "rbracket": -1, "rbrace": -1}.get(token.type, 0)
+        if token.type == "assign" and depth == 0:
+            return 0
+    return 1
+
+
+_DATA_TAGS = frozenset(f"{verb}_{form}" for verb in ("load", "import") for form in ("yaml", "json", "text"))
+
+
+class DataTags(Extension):
+    """`{% load_yaml as x %}...{% endload %}` and `{% import_yaml "file" as x %}`, likewise json and text."""
+
+    tags = set(_DATA_TAGS)  # noqa: RUF012 - Jinja declares it so
+
+    def parse(self, parser: Parser) -> nodes.Node:
+        """Turn one tag into an assignment of what a filter makes of its text."""
+        token = next(parser.stream)
+        verb, _, form = token.value.partition("_")
+        source = parser.parse_expression() if verb == "import" else None
+        parser.stream.expect("name:as")
+        target = parser.parse_assign_target(name_only=True)
+        if source is None:
+            body = parser.parse_statements(("name:endload",), drop_needle=True)
+        else:
+            for word in ("with", "without", "context"):
+                parser.stream.skip_if(f"name:{word}")
+            body = [nodes.Include(source, True, False, lineno=token.lineno)]
+        load: Any = nodes.Filter(None, f"load_{form}", [], [], None, None, lineno=token.lineno)
+        return nodes.AssignBlock(target, load, body, lineno=token.lineno)

@@ -1,0 +1,158 @@
+"""Which files make up a run: from the names asked for, through their includes, to one set of declarations.
+
+Each file is loaded once, at its first mention. What a file includes is numbered before it, but listed after it; so are Salt's rules,
+and the second of them decides which of two equal things comes first.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from holdfast.states.errors import CompileError, Problem
+from holdfast.states.high import Declaration, Reference, Unit
+from holdfast.states.include import Names
+from holdfast.states.normalise import normalise
+from holdfast.states.render import Rendered, Renderer
+from holdfast.states.source import Tree
+
+FIRST_NUMBER = 10000
+"""Where definition order begins to count."""
+
+
+@dataclass(slots=True)
+class Loaded:
+    """All declarations of a run, and which file included which."""
+
+    declarations: dict[str, Declaration] = field(default_factory=dict)
+    extends: list[Declaration] = field(default_factory=list)
+    excludes: list[Reference] = field(default_factory=list)
+    included: dict[str, list[str]] = field(default_factory=dict)
+    """SLS -> those it includes, but for those that were being loaded already (a loop)."""
+    parent: dict[str, str] = field(default_factory=dict)
+    """SLS -> the one that loaded it first."""
+    problems: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
+
+    def covered(self, sls: str) -> set[str]:
+        """What an SLS stands for in a requisite: itself, or those a glob matches, and whatever it includes."""
+        found = {name for name in self.included if fnmatch.fnmatchcase(name, sls)}
+        todo = [sls] if sls in self.included else []
+        while todo:
+            name = todo.pop()
+            found.add(name)
+            todo += [child for child in self.included[name] if child not in found]
+        return found
+
+    def chain(self, sls: str) -> list[str]:
+        """The files that pulled an SLS in, innermost first."""
+        chain: list[str] = []
+        while sls in self.parent:
+            sls = self.parent[sls]
+            chain.append(sls)
+        return chain
+
+
+class Loader:
+    """Loads files for one compilation after the other; keeps the normalised form of those that stay the same."""
+
+    def __init__(self, renderer: Renderer) -> None:
+        self.renderer = renderer
+        self._units: dict[Path, tuple[Rendered, str, Unit]] = {}
+
+    def load(self, tree: Tree, references: Iterable[Reference], env: str, *, numbered: bool = True) -> Loaded:
+        """Load all that the references name. Mistakes are in `problems` of the result."""
+        return _Run(self, tree, env, numbered).load(references)
+
+    def unit(self, path: Path, sls: str, env: str) -> Unit:
+        """One file, normalised. Raises `CompileError` when it cannot be read, rendered or parsed."""
+        rendered = self.renderer.render(path, sls)
+        kept = self._units.get(path)
+        if kept is None or kept[0] is not rendered or kept[1] != env:
+            kept = self._units[path] = (rendered, env, normalise(rendered.document, rendered.data, sls, env))
+        return kept[2]
+
+    def forget(self, paths: Iterable[Path]) -> None:
+        """Keep only what was made from these files."""
+        self._units = {path: self._units[path] for path in paths if path in self._units}
+
+
+class _Run:
+    """The loading of one tree."""
+
+    def __init__(self, loader: Loader, tree: Tree, env: str, numbered: bool) -> None:
+        self.loader, self.tree, self.env, self.numbered = loader, tree, env, numbered
+        self.result = Loaded()
+        self.names = Names(tree, env, self.result.problems)
+        self.next_number = FIRST_NUMBER
+        self.active: set[str] = set()
+
+    def load(self, references: Iterable[Reference]) -> Loaded:
+        """Load all that the references name."""
+        for reference in references:
+            for name in self.names.of(reference):
+                if name not in self.result.included:
+                    self._load(name)
+        return self.result
+
+    def _load(self, sls: str) -> None:
+        """Load one file and what it includes, depth first; a stack of our own, for chains of any length."""
+        stack = [(sls, *self._enter(sls))]
+        while stack:
+            name, unit, includes = stack[-1]
+            step = next(includes, None)
+            if step is None:
+                self._number(unit)
+                self.active.discard(name)
+                stack.pop()
+                continue
+            child, _ = step
+            known = child in self.result.included
+            if not known or child not in self.active:
+                self.result.included[name].append(child)
+            if not known:
+                self.result.parent[child] = name
+                stack.append((child, *self._enter(child)))
+
+    def _enter(self, sls: str) -> tuple[Unit | None, Iterator[tuple[str, Reference]]]:
+        """Take in one file's declarations; returns it, and the files it includes."""
+        self.result.included[sls] = []
+        self.active.add(sls)
+        path = self.tree.find(sls) or self.tree.root / f"{sls}.sls"  # gone since it was matched: reading says so
+        try:
+            unit = self.loader.unit(path, sls, self.env)
+        except CompileError as error:
+            self.result.problems += error.problems
+            return None, iter(())
+        self.result.problems += unit.problems
+        self.result.warnings += unit.warnings
+        self.result.extends += unit.extends
+        self.result.excludes += unit.excludes
+        for declaration in unit.declarations:
+            self._add(declaration)
+        return unit, self.names.included(unit.includes, sls, path)
+
+    def _add(self, declaration: Declaration) -> None:
+        known = self.result.declarations.get(declaration.id)
+        if known is None:
+            self.result.declarations[declaration.id] = declaration.copy()
+            return
+        message = f"the ID {declaration.id!r} stands twice: first in {known.spot.place}"
+        self.result.problems.append(
+            declaration.spot.problem("duplicate-id", message, "give one of them another ID, and the name as an argument")
+        )
+
+    def _number(self, unit: Unit | None) -> None:
+        """Number a file's states when all it includes have their numbers."""
+        if unit is None or not self.numbered:
+            return
+        for declaration in unit.declarations:
+            own = self.result.declarations[declaration.id]
+            if own.sls != unit.sls:
+                continue
+            for state in own.states.values():
+                if state.find("order") is None:
+                    state.number = self.next_number
+                    self.next_number += 1

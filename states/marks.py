@@ -1,0 +1,133 @@
+"""Where data came from: mappings and lists that know the line of each entry, and the document that they stand in.
+
+The data of a state file keep their marks to the very end, so that whatever is wrong with a value, however late it is
+found, is reported at its line. Marks are libyaml's own objects (line and column from 0); nothing is computed until a
+problem has to be shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from holdfast.states.errors import Place, Problem
+
+
+class Mark(Protocol):
+    """A position in the text that was parsed, counted from 0."""
+
+    @property
+    def line(self) -> int:
+        """The line."""
+        ...
+
+    @property
+    def column(self) -> int:
+        """The column."""
+        ...
+
+
+class At(NamedTuple):
+    """A mark made by ourselves."""
+
+    line: int
+    column: int = 0
+
+
+class Map(dict[Any, Any]):
+    """A mapping of a state file; `marks` has the position of each key."""
+
+    __slots__ = ("marks",)
+
+    def __init__(self, values: Mapping[Any, Any] | None = None, marks: dict[Any, Mark] | None = None) -> None:
+        super().__init__(values or ())
+        self.marks: dict[Any, Mark] = {} if marks is None else marks
+
+
+class Seq(list[Any]):
+    """A list of a state file; `marks` has the position of each item."""
+
+    __slots__ = ("marks",)
+
+    def __init__(self, values: Sequence[Any] = (), marks: Sequence[Mark | None] | None = None) -> None:
+        super().__init__(values)
+        self.marks: list[Mark | None] = [*(marks or ())]
+
+
+def plain(value: Any) -> Any:
+    """The same data without marks, as ordinary dicts and lists. Nesting is bounded by the parser."""
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    return value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Document:
+    """One file as it was read, and how the lines of what was rendered from it lead back to it."""
+
+    file: str
+    """Path, as shown to people."""
+    text: str
+    """What the file contains."""
+    lines: Sequence[tuple[str, int]] | None = None
+    """For each line of the rendered text: file and line (from 1) it was made from. None: it was not rendered."""
+    others: Mapping[str, str] = field(default_factory=dict)
+    """File -> text of the templates that were included."""
+    secret: bool = False
+    """Its lines must not be shown (pillar)."""
+
+    def place(self, mark: Mark | None) -> Place:
+        """Where a mark stands in the source. The column is known only where no template made the line."""
+        if mark is None:
+            return Place(self.file)
+        if self.lines is None:
+            return Place(self.file, mark.line + 1, mark.column + 1)
+        if not self.lines:
+            return Place(self.file)
+        file, line = self.lines[min(mark.line, len(self.lines) - 1)]
+        source = self.line_text(file, line)
+        return Place(file, line, 0 if "{" in source else mark.column + 1)
+
+    def line_text(self, file: str, line: int) -> str:
+        """A line of this document or of a template in it; empty when there is no such line."""
+        lines = (self.text if file == self.file else self.others.get(file, "")).split("\n")
+        return lines[line - 1].rstrip("\r") if 0 < line <= len(lines) else ""
+
+    def problem(self, mark: Mark | None, code: str, message: str, hint: str = "") -> Problem:
+        """Something wrong at a mark of the rendered text."""
+        return self.problem_at(self.place(mark), code, message, hint)
+
+    def problem_at(self, place: Place, code: str, message: str, hint: str = "") -> Problem:
+        """Something wrong at a place of the source."""
+        text = "" if self.secret else self.line_text(place.file, place.line)[:500]
+        return Problem(place, code, message, hint, text)
+
+
+class Spot(NamedTuple):
+    """A position in a document."""
+
+    document: Document
+    mark: Mark | None = None
+
+    @property
+    def place(self) -> Place:
+        """Where it stands in the source."""
+        return self.document.place(self.mark)
+
+    def problem(self, code: str, message: str, hint: str = "") -> Problem:
+        """Something wrong right here."""
+        return self.document.problem(self.mark, code, message, hint)
+
+
+def descend(value: Any, path: Sequence[Any]) -> Mark | None:
+    """The position of what `path` (keys and indices) leads to in a marked value, as deep as it is known."""
+    found: Mark | None = None
+    for step in path:
+        known = isinstance(value, Map) and step in value.marks
+        if not known and not (isinstance(value, Seq) and isinstance(step, int) and 0 <= step < len(value.marks)):
+            break
+        found, value = value.marks[step], value[step]
+    return found

@@ -1,0 +1,176 @@
+"""Which hosts an expression of a top file means: globs, regular expressions, lists, grains, pillar, addresses, and compounds."""
+
+from __future__ import annotations
+
+import fnmatch
+import ipaddress
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.states.world import traverse
+
+
+class BadExpression(ValueError):
+    """An expression that cannot be read; its text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What a host is matched by."""
+
+    minion_id: str
+    grains: Mapping[str, Any] = field(default_factory=dict)
+    pillar: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def matches(kind: str, expression: str, host: Host) -> bool:
+    """Whether the expression means this host. Raises `BadExpression`."""
+    if kind not in MATCHERS:
+        raise BadExpression(f"there is no matcher {kind!r}: use one of {', '.join(sorted(MATCHERS))}")
+    return MATCHERS[kind](expression, host)
+
+
+def _regex(pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise BadExpression(f"{pattern!r} is not a regular expression: {error}") from error
+
+
+def _in_data(data: Mapping[str, Any], expression: str, test: Callable[[str, str], bool]) -> bool:
+    """Whether `key:...:pattern` matches a value, or an element or key of it; the key may be nested."""
+    parts = expression.split(":")
+    if len(parts) < 2:
+        raise BadExpression(f"{expression!r} must be 'key:value'")
+    for cut in range(len(parts) - 1, 0, -1):
+        found = traverse(data, ":".join(parts[:cut]), None)
+        if found is None:
+            continue
+        pattern = ":".join(parts[cut:])
+        values = found if isinstance(found, (list, tuple, dict)) else [found]
+        if pattern == "*" or any(test(str(value), pattern) for value in values):
+            return True
+    return False
+
+
+def _glob(text: str, pattern: str) -> bool:
+    return fnmatch.fnmatchcase(text.lower(), pattern.lower())
+
+
+def _pcre(text: str, pattern: str) -> bool:
+    return _regex(pattern.lower()).match(text.lower()) is not None
+
+
+def _exact(text: str, pattern: str) -> bool:
+    return text == pattern
+
+
+def _address(expression: str, host: Host) -> bool:
+    """Whether the host has this address, or one in this network."""
+    try:
+        network = ipaddress.ip_network(expression, strict=False)
+    except ValueError as error:
+        raise BadExpression(f"{expression!r} is not an address or network") from error
+    addresses = [*host.grains.get("ipv4", ()), *host.grains.get("ipv6", ())]
+    return any(ipaddress.ip_address(str(address).partition("%")[0]) in network for address in addresses)
+
+
+def _nodegroup(name: str, host: Host) -> bool:
+    """Whether the host is in a node group of the settings."""
+    groups = host.options.get("nodegroups") or {}
+    if name not in groups:
+        raise BadExpression(f"there is no node group {name!r}")
+    others = {key: value for key, value in groups.items() if key != name}  # a group cannot contain itself
+    group = groups[name]
+    inner = Host(host.minion_id, host.grains, host.pillar, {**host.options, "nodegroups": others})
+    return compound(group if isinstance(group, str) else " ".join(map(str, group)), inner)
+
+
+_WORD = re.compile(r"([GPEIJLSN])(?P<delimiter>\W)?@(.+)")
+_LETTERS = {"G": "grain", "P": "grain_pcre", "E": "pcre", "I": "pillar", "J": "pillar_pcre", "L": "list", "S": "ipcidr", "N": "nodegroup"}
+
+
+def _word(word: str, host: Host) -> bool:
+    """One word of a compound: `G@os:Debian`, or a glob."""
+    found = _WORD.fullmatch(word)
+    if found is None:
+        if re.match(r"[A-Z]@", word):
+            raise BadExpression(f"{word!r}: there is no matcher {word[0]}@")
+        return fnmatch.fnmatchcase(host.minion_id, word)
+    delimiter, expression = found["delimiter"], found[3]
+    return matches(_LETTERS[found[1]], expression.replace(delimiter, ":") if delimiter else expression, host)
+
+
+def compound(expression: str, host: Host) -> bool:
+    """Words joined by `and`, `or`, `not` and parentheses (`and` binds stronger than `or`). Raises `BadExpression`."""
+    reader = _Compound(expression, host)
+    try:
+        result = reader.alternatives()
+    except RecursionError as error:
+        raise BadExpression(f"{expression[:40]!r}...: nested too deeply") from error
+    if reader.words:
+        raise BadExpression(f"{expression!r}: {reader.words[0]!r} stands where 'and' or 'or' should")
+    return result
+
+
+class _Compound:
+    """A compound that is being read: each method takes its part from the front of `words` and judges it."""
+
+    def __init__(self, expression: str, host: Host) -> None:
+        self.expression, self.host = expression, host
+        # parentheses stand alone; elsewhere they belong to a word, such as E@web(1|2)
+        self.words = re.sub(r"(?<!\S)\(|\)(?!\S)", lambda found: f" {found[0]} ", expression).split()
+
+    def take(self, *wanted: str) -> bool:
+        """Take the next word if it is one of these."""
+        if self.words and self.words[0] in wanted:
+            self.words.pop(0)
+            return True
+        return False
+
+    def alternatives(self) -> bool:
+        """Parts joined by `or`."""
+        result = self.conjunction()
+        while self.take("or"):
+            result = self.conjunction() or result
+        return result
+
+    def conjunction(self) -> bool:
+        """Parts joined by `and`."""
+        result = self.term()
+        while self.take("and"):
+            result = self.term() and result
+        return result
+
+    def term(self) -> bool:
+        """One word, a negation, or what stands in parentheses."""
+        if self.take("not"):
+            return not self.term()
+        if self.take("("):
+            result = self.alternatives()
+            if not self.take(")"):
+                raise BadExpression(f"{self.expression!r}: a parenthesis is not closed")
+            return result
+        if not self.words or self.words[0] in ("and", "or", ")"):
+            where = f"before {self.words[0]!r}" if self.words else "at the end"
+            raise BadExpression(f"{self.expression!r}: a host is missing {where}")
+        return _word(self.words.pop(0), self.host)
+
+
+MATCHERS: dict[str, Callable[[str, Host], bool]] = {
+    "glob": lambda expression, host: fnmatch.fnmatchcase(host.minion_id, expression),
+    "pcre": lambda expression, host: _regex(expression).match(host.minion_id) is not None,
+    "list": lambda expression, host: host.minion_id in (part.strip() for part in expression.split(",")),
+    "grain": lambda expression, host: _in_data(host.grains, expression, _glob),
+    "grain_pcre": lambda expression, host: _in_data(host.grains, expression, _pcre),
+    "pillar": lambda expression, host: _in_data(host.pillar, expression, _glob),
+    "pillar_pcre": lambda expression, host: _in_data(host.pillar, expression, _pcre),
+    "pillar_exact": lambda expression, host: _in_data(host.pillar, expression, _exact),
+    "ipcidr": _address,
+    "nodegroup": _nodegroup,
+    "compound": compound,
+}
+"""Word after `match:` in a top file -> test."""

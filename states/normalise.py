@@ -1,0 +1,252 @@
+"""From the data of one file to its declarations: all the spellings of Salt's language become the one of `high`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from holdfast.states.high import FUNCTION, IN_FORMS, TARGETING, Declaration, Item, Reference, State, Target, Unit, shown
+from holdfast.states.marks import Document, Map, Mark, Seq, Spot, plain
+
+
+def normalise(document: Document, data: Any, sls: str, env: str) -> Unit:
+    """The declarations of one file. What is wrong with it is in the unit's `problems`."""
+    unit = Unit(sls, document)
+    if not data and not isinstance(data, (int, Seq)):
+        return unit
+    if not isinstance(data, Map):
+        what = "a list" if isinstance(data, Seq) else f"the text {str(data)[:40]!r}"
+        unit.problems.append(
+            document.problem(
+                None, "sls-shape", f"a state file must be a mapping of IDs, but this is {what}", "write 'ID:' and below it 'type.function:'"
+            )
+        )
+        return unit
+    _Normaliser(unit, env).run(data)
+    return unit
+
+
+class _Normaliser:
+    """The work of `normalise`, with what it collects."""
+
+    def __init__(self, unit: Unit, env: str) -> None:
+        self.unit, self.env = unit, env
+        self.document = unit.document
+
+    def run(self, data: Map) -> None:
+        """Sort the keys of a file into declarations and the three that have a meaning of their own."""
+        for key, value in data.items():
+            mark = data.marks.get(key)
+            if key == "include":
+                self.unit.includes += self._references(value, mark, "include")
+            elif key == "exclude":
+                self.unit.excludes += self._references(value, mark, "exclude")
+            elif key == "extend":
+                self._extend(value, mark)
+            else:
+                declaration = self._declaration(key, value, mark)
+                if declaration is not None:
+                    self.unit.declarations.append(declaration)
+
+    def _problem(self, mark: Mark | None, code: str, message: str, hint: str = "") -> None:
+        self.unit.problems.append(self.document.problem(mark, code, message, hint))
+
+    def _references(self, value: Any, mark: Mark | None, word: str) -> Iterator[Reference]:
+        """The items of `include` or `exclude`."""
+        if not isinstance(value, Seq):
+            self._problem(mark, f"{word}-shape", f"{word} must be a list", f"write '{word}:' and below it '- name'")
+            return
+        for index, item in enumerate(value):
+            here = value.marks[index] if value.marks else mark
+            if isinstance(item, str) and item:
+                yield Reference(item, Spot(self.document, here), env=self.env)
+            elif isinstance(item, Map) and len(item) == 1 and all(isinstance(part, str) for part in (*item, *item.values())):
+                ((key, name),) = item.items()
+                if word == "exclude" and key not in ("sls", "id"):
+                    self._problem(here, "exclude-shape", f"{key!r} cannot be excluded", "write '- sls: name' or '- id: name'")
+                    continue
+                yield Reference(
+                    name, Spot(self.document, here), key if word == "exclude" else "sls", self.env if word == "exclude" else key
+                )
+            else:
+                self._problem(here, f"{word}-shape", f"an item of {word} must be a name, but this is {shown(item)}", "write '- name'")
+
+    def _extend(self, value: Any, mark: Mark | None) -> None:
+        if not isinstance(value, Map):
+            self._problem(
+                mark,
+                "extend-shape",
+                "extend must be a mapping of IDs",
+                "write 'extend:', below it 'ID:', and below that 'type:' with a list",
+            )
+            return
+        for id_, body in value.items():
+            here = value.marks.get(id_)
+            if not isinstance(body, Map):
+                self._problem(
+                    here,
+                    "extend-shape",
+                    f"the extension of {id_!r} must be a mapping of state types, but this is {shown(body)}",
+                    "write 'type:' below it, with a list of arguments",
+                )
+                continue
+            declaration = self._declaration(id_, body, here)
+            if declaration is not None:
+                self.unit.extends.append(declaration)
+
+    def _declaration(self, id_: Any, body: Any, mark: Mark | None) -> Declaration | None:
+        """One ID with its body; None when it is wrong or meant to be left out."""
+        if not isinstance(id_, str):
+            self._problem(mark, "id-type", f"an ID must be text, but YAML reads this one as {shown(id_)}", f'quote it: "{id_}"')
+            return None
+        if id_.startswith("__"):
+            return None
+        declaration = Declaration(id_, self.unit.sls, self.env, Spot(self.document, mark))
+        if isinstance(body, str) and "." in body and " " not in body:
+            body = Map({body: Seq()}, {body: mark} if mark is not None else {})
+        if not isinstance(body, Map):
+            self._problem(
+                mark,
+                "id-shape",
+                f"the ID {id_!r} must say what it declares, but this is {shown(body)}",
+                "write 'type.function:' below it, like 'file.managed:'",
+            )
+            return None
+        # Salt moves keys with a dot behind those without, which their numbers show
+        for key in sorted((key for key in body if isinstance(key, str)), key=lambda key: "." in key):
+            if not key.startswith("__"):
+                self._state(declaration, key, body[key], body.marks.get(key, mark))
+        for key in body:
+            if not isinstance(key, str):
+                self._problem(
+                    body.marks.get(key),
+                    "state-type",
+                    f"a state type must be text, but this is {shown(key)}",
+                    "write 'type.function:', like 'file.managed:'",
+                )
+        return declaration
+
+    def _state(self, declaration: Declaration, key: str, arguments: Any, mark: Mark | None) -> None:
+        """One state type of an ID."""
+        type_, dot, function = key.partition(".")
+        if not isinstance(arguments, Seq):
+            hint = (
+                "remove the colon, or add arguments below it: '- name: value'"
+                if arguments is None
+                else "write each argument as an item: '- name: value'"
+            )
+            self._problem(mark, "arguments-shape", f"the arguments of {key} must be a list, but this is {shown(arguments)}", hint)
+            return
+        if type_ in declaration.states:
+            first = declaration.states[type_].spot.place
+            self._problem(
+                mark,
+                "state-repeated",
+                f"the ID {declaration.id!r} declares the type {type_} twice: first in line {first.line}",
+                "give one of them an ID of its own",
+            )
+            return
+        items = self._items(arguments, mark)
+        if dot:
+            items.append(Item(FUNCTION, function, self.document, mark))
+        declaration.states[type_] = State(type_, items, Spot(self.document, mark))
+
+    def _items(self, arguments: Seq, mark: Mark | None) -> list[Item]:
+        """The items of a list of arguments."""
+        items: list[Item] = []
+        seen: dict[str, Item] = {}
+        marks = arguments.marks or [mark] * len(arguments)
+        document = self.document
+        for entry, here in zip(arguments, marks, strict=True):
+            if entry.__class__ is Map:
+                for key, value in entry.items():
+                    item = self._item(key, value, entry.marks.get(key, here))
+                    if item is None:
+                        continue
+                    if key in seen:
+                        self._repeated(item, seen[key])
+                    seen[key] = item
+                    items.append(item)
+            elif isinstance(entry, str):
+                items.append(Item(FUNCTION, entry, document, here))
+            else:
+                self._problem(here, "argument-shape", f"an argument must be '- name: value', but this is {shown(entry)}")
+        return items
+
+    def _item(self, key: Any, value: Any, mark: Mark | None) -> Item | None:
+        """One argument; None when it is wrong or to be left out."""
+        if not isinstance(key, str):
+            self._problem(mark, "argument-shape", f"the name of an argument must be text, but this is {shown(key)}", f'quote it: "{key}"')
+            return None
+        if key in TARGETING:
+            value = tuple(self._targets(key, value, mark))
+        elif key == "names":
+            value = self._names(value, mark)
+        elif key.startswith("__"):
+            return None
+        elif key in ("state", "fun"):
+            self.unit.warnings.append(
+                self.document.problem(mark, "argument-reserved", f"{key!r} is not an argument, and has no effect", "remove it")
+            )
+            return None
+        return Item(key, value, self.document, mark)
+
+    def _repeated(self, item: Item, first: Item) -> None:
+        self._problem(
+            item.mark,
+            "argument-repeated",
+            f"the argument {item.key!r} stands twice: first in line {first.spot.place.line}",
+            "merge the two, or remove one",
+        )
+
+    def _names(self, value: Any, mark: Mark | None) -> list[tuple[str, list[Item], Any]]:
+        """The entries of `names`: name, arguments of its own, and the entry as written; repeated ones are dropped."""
+        if not isinstance(value, Seq):
+            self._problem(mark, "names-shape", f"names must be a list, but this is {shown(value)}", "write each name as an item: '- name'")
+            return []
+        found: dict[str, tuple[str, list[Item], Any]] = {}
+        for index, entry in enumerate(value):
+            here = value.marks[index] if value.marks else mark
+            name, own = next(iter(entry.items())) if isinstance(entry, Map) and len(entry) == 1 else (entry, Seq())
+            if not isinstance(name, str) or not isinstance(own, Seq):
+                self._problem(
+                    here,
+                    "names-shape",
+                    f"an entry of names must be text, but this is {shown(entry)}",
+                    "quote it, or write 'name:' with a list of its own arguments",
+                )
+                continue
+            made = (name, self._items(own, here), entry)
+            if name in found and plain(found[name][2]) != plain(entry):
+                self._problem(here, "names-repeated", f"the name {name!r} stands twice, with different arguments", "remove one of them")
+            found.setdefault(name, made)
+        return list(found.values())
+
+    def _targets(self, key: str, value: Any, mark: Mark | None) -> Iterator[Target]:
+        """The states that a requisite names."""
+        if isinstance(value, Map) and key in IN_FORMS:
+            value = Seq([Map({type_: name}) for type_, name in value.items()], [value.marks.get(type_, mark) for type_ in value])
+        if not isinstance(value, Seq):
+            self._problem(
+                mark, "requisite-shape", f"{key} must be a list, but this is {shown(value)}", f"write '{key}:' and below it '- type: name'"
+            )
+            return
+        for index, item in enumerate(value):
+            here = value.marks[index] if value.marks else mark
+            type_, name = next(iter(item.items())) if isinstance(item, Map) and len(item) == 1 else ("id", item)
+            if not isinstance(type_, str) or not (isinstance(name, str) or (name is None and isinstance(item, Map))):
+                self._problem(
+                    here,
+                    "requisite-shape",
+                    f"an item of {key} must be '- type: name' or '- ID', but this is {shown(item)}",
+                    "one state to an item; quote what YAML reads as a number",
+                )
+            elif "." in type_:
+                self._problem(
+                    here,
+                    "requisite-shape",
+                    f"an item of {key} names a type without function, but this says {type_!r}",
+                    f"write '- {type_.partition('.')[0]}: {name}'",
+                )
+            else:
+                yield Target(type_, name, item, Spot(self.document, here))

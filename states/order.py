@@ -1,0 +1,137 @@
+"""The order of execution: numbers first, then what requisites pull forward. Total, and fixed when states are compiled.
+
+Chunks are sorted by number. Then each in turn is run, and before it, depth first, whatever it requires that has not run yet:
+kinds in the order of REQUISITES, items as listed, chunks of one item by number. `listen` pulls nothing.
+
+`prereq` (S has a prereq T) asks for a look at T before S, so all that T requires comes before S; and S comes before T.
+That is why a chunk has two nodes in the walk: its run, and the look at it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from holdfast.states.errors import Problem
+from holdfast.states.high import Target
+from holdfast.states.low import Chunk
+from holdfast.states.requisites import Edge
+
+CAP_STEP, LAST = 100, 1_000_000
+"""Where numbers for chunks without one begin, after the highest; and how far behind these `last` and negative ones are."""
+
+
+def number(chunks: Sequence[Chunk]) -> tuple[list[Chunk], list[Problem]]:
+    """The chunks sorted by number (Salt's arithmetic), each with it; and warnings for orders that mean nothing."""
+    cap = 1
+    for chunk in chunks:
+        order = chunk.low.get("order")
+        if isinstance(order, int) and order > 0 and order >= cap:
+            cap = order + CAP_STEP
+    warnings = []
+    for chunk in chunks:
+        given = chunk.low.get("order")
+        order = _number(given, cap) + chunk.name_index / 10000 if chunk.name_index else _number(given, cap)
+        chunk.order = chunk.low["order"] = order + cap + LAST if order < 0 else order
+        if "order" in chunk.items and not isinstance(given, (int, float)) and given not in ("first", "last"):
+            hint = "write a number, 'first' or 'last'"
+            warnings.append(
+                chunk.items["order"].spot.problem(
+                    "order-word", f"the order {given!r} means nothing: it runs after the numbered states", hint
+                )
+            )
+    return sorted(chunks, key=lambda c: (c.order, c.low["state"], c.low["name"], c.low["fun"], c.low["__id__"])), warnings
+
+
+def _number(order: object, cap: int) -> float:
+    """The number for an `order` as written."""
+    if isinstance(order, (int, float)) and order == order:  # noqa: PLR0124 - not a number is no number
+        return order
+    return {"first": 0, "last": cap + LAST}.get(order, cap) if isinstance(order, str) else cap
+
+
+class Step(NamedTuple):
+    """Why the walk goes from one chunk to another."""
+
+    kind: str
+    target: Target
+    position: int
+    probe: bool
+    """Only a look at the other is wanted."""
+    holder: int
+    """The chunk whose requisite it is."""
+
+
+class Plan:
+    """The order of execution: `sequence` of positions in number order, `reasons`, and the loops that were found."""
+
+    def __init__(self, chunks: Sequence[Chunk], edges: Sequence[Sequence[Edge]]) -> None:
+        self.chunks, self.edges = chunks, edges
+        self.sequence: list[int] = []
+        self.reasons: dict[int, str] = {}
+        self.problems: list[Problem] = []
+        self._before: dict[int, list[tuple[int, Target]]] = {}
+        """Chunk -> those that have it as a prereq, and so run before it."""
+        self._state: dict[tuple[int, bool], bool] = {}
+        """Node -> finished; missing: not met yet."""
+        self._done: set[tuple[int, bool]] = set()
+        """Groups all of whose members have been walked."""
+        for position, own in enumerate(edges):
+            for edge in own:
+                if edge.kind == "prereq":
+                    for target in edge.group:
+                        self._before.setdefault(target, []).append((position, edge.target))
+        for position in range(len(chunks)):
+            if (position, False) not in self._state:
+                self.reasons[position] = f"order {chunks[position].order:.10g}"
+                self._walk(position)
+
+    def _steps(self, node: tuple[int, bool]) -> Iterator[Step]:
+        """What must come before a node, in order; taken one by one, each walked before the next is asked for."""
+        position, probe = node
+        for edge in self.edges[position]:
+            look = edge.kind == "prereq"
+            if edge.kind == "listen" or (id(edge.group), look) in self._done:
+                continue
+            for target in edge.group:
+                yield Step(edge.kind, edge.target, target, look, position)
+            self._done.add((id(edge.group), look))
+        if not probe:
+            for other, asked in self._before.get(position, ()):
+                yield Step("prereq", asked, other, False, other)
+
+    def _walk(self, start: int) -> None:
+        """Walk from one chunk, with a stack of our own: chains may be of any length."""
+        root = (start, False)
+        self._state[root] = False
+        stack: list[tuple[tuple[int, bool], Iterator[Step], Step | None]] = [(root, self._steps(root), None)]
+        while stack:
+            node, steps, _ = stack[-1]
+            step = next(steps, None)
+            if step is None:
+                self._state[node] = True
+                if not node[1]:
+                    self.sequence.append(node[0])
+                stack.pop()
+                continue
+            child = (step.position, step.probe)
+            finished = self._state.get(child)
+            if finished is None:
+                self._state[child] = False
+                if not step.probe:
+                    self.reasons[step.position] = f"pulled forward by {self.chunks[node[0]].identity} ({step.kind})"
+                stack.append((child, self._steps(child), step))
+            elif not finished:
+                at = next(index for index, frame in enumerate(stack) if frame[0] == child)
+                self._loop([frame[2] for frame in stack[at + 1 :] if frame[2] is not None] + [step])
+
+    def _loop(self, steps: list[Step]) -> None:
+        """Note a loop: every edge of it, with its place."""
+        parts = []
+        for index, step in enumerate(steps):
+            origin = steps[index - 1].position
+            other = step.position if step.holder == origin else origin
+            parts.append(f"{self.chunks[step.holder].identity} {step.kind} {self.chunks[other].identity} ({step.target.spot.place})")
+        message = f"requisites form a loop: {'; '.join(parts)}"
+        hint = "a state cannot require itself: remove it from the list" if len(parts) == 1 else "remove one of these requisites"
+        self.problems.append(steps[0].target.spot.problem("requisite-loop", message, hint))

@@ -1,0 +1,183 @@
+"""From a state file to its data: which renderers it asks for, Jinja with its context, then YAML or JSON.
+
+A text without Jinja never meets Jinja. What was rendered and parsed is kept, and used again as long as the file and all
+that its rendering depended on (templates, grains, pillar, settings) are the same.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from holdfast.states.errors import CompileError, Place, Problem
+from holdfast.states.lines import split_marks
+from holdfast.states.marks import Document
+from holdfast.states.parse import parse_json, parse_yaml
+from holdfast.states.source import Text, Tree
+from holdfast.states.templates import StateEnvironment, TreeLoader, environment, explain
+from holdfast.states.world import World
+
+PIPES = (("jinja", "yaml"), ("yaml",), ("json",), ("jinja", "json"))
+"""What the first line of a file may ask for, `#!jinja|yaml` being the default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """The data of one file, and what they depended on."""
+
+    document: Document
+    data: Any
+    digest: str
+    sls: str
+    world: str = ""
+    """Digest of the world; empty when no template was run."""
+    used: Mapping[str, str | None] = field(default_factory=dict)
+    """Templates: name -> digest."""
+    stable: bool = True
+    """False: a template looked at something that may change at any time."""
+
+
+class Renderer:
+    """Renders the files of one directory, again and again as they change."""
+
+    def __init__(self, root: Path, *, secret: bool = False) -> None:
+        self.loader = TreeLoader(Tree(root))
+        self.environment: StateEnvironment | None = None
+        self.secret = secret
+        self.world = World()
+        self._digest = ""
+        self._kept: dict[Path, Rendered] = {}
+        self.renders = 0
+        """How many files were rendered and parsed rather than taken from what was kept."""
+
+    def begin(self, tree: Tree, world: World) -> None:
+        """Start a new compilation: files are read anew through `tree`."""
+        self.loader.tree, self.world = tree, world
+        self._digest = world.freeze()
+
+    def end(self) -> None:
+        """Forget what files that are gone were rendered to."""
+        self._kept = {path: kept for path, kept in self._kept.items() if path in self.loader.tree.read_files}
+
+    def render(self, path: Path, sls: str) -> Rendered:
+        """The data of a file. Raises `CompileError`."""
+        text = self.loader.tree.read(path)
+        kept = self._kept.get(path)
+        if kept is None or not self._still(kept, text, sls):
+            kept = self._kept[path] = self._render(text, sls)
+            self.renders += 1
+        return kept
+
+    def _still(self, kept: Rendered, text: Text, sls: str) -> bool:
+        """Whether rendering again would give the same."""
+        if (kept.digest, kept.sls) != (text.digest, sls) or not kept.stable:
+            return False
+        return not kept.world or (kept.world == self._digest and all(self.loader.digest(name) == was for name, was in kept.used.items()))
+
+    def _render(self, text: Text, sls: str) -> Rendered:
+        pipe, body = split_shebang(text)
+        parse = parse_json if pipe[-1] == "json" else parse_yaml
+        if "jinja" not in pipe or not any(mark in body for mark in ("{{", "{%", "{#")):
+            document = Document(str(text.path), text.text, secret=self.secret)
+            return Rendered(document, parse(document, body), text.digest, sls)
+        document, rendered, world, used = self._jinja(text, sls)
+        return Rendered(document, parse(document, rendered), text.digest, sls, self._digest, used, stable=not world.looked)
+
+    def _jinja(self, text: Text, sls: str) -> tuple[Document, str, World, dict[str, str | None]]:
+        """Run the template. Raises `CompileError` that names its line."""
+        if self.environment is None:
+            self.environment = environment(self.loader, marks=True)
+        root = self.loader.tree.root
+        name, file = text.path.relative_to(root).as_posix(), str(text.path)
+        world = self.world.copy()
+        variables = {**world.variables(), **sls_variables(sls, name)}
+        self.loader.used = {}
+        try:
+            marked = self.environment.get_template(name).render(variables)
+        except Exception as error:
+            raise CompileError([explain(error, file, self._texts(), variables, secret=self.secret)]) from error
+        rendered, origins = split_marks(marked, name)
+        files = {used: str(root / used) for used in {origin for origin, _ in origins}}
+        lines = [(files[origin], line) for origin, line in origins]
+        others = self._texts() if len(files) > 1 else {}
+        used = {used: digest for used, digest in self.loader.used.items() if used != name}
+        return Document(file, text.text, lines, others, secret=self.secret), rendered, world, used
+
+    def _texts(self) -> dict[str, str]:
+        return {str(path): known.text for path, known in self.loader.tree.read_files.items()}
+
+
+def split_shebang(text: Text) -> tuple[tuple[str, ...], str]:
+    """The renderers that a file asks for, and its text, in which that line is a comment or (for JSON) blank.
+
+    Raises `CompileError` for renderers that there are not.
+    """
+    first, newline, rest = text.text.partition("\n")
+    if not first.startswith("#!") or first.startswith("#!/"):
+        return PIPES[0], text.text
+    pipe = tuple(part.split()[0] if part.split() else "" for part in first[2:].split("|"))
+    if pipe in PIPES:
+        return pipe, newline + rest
+    unknown = next((name for name in pipe if name not in ("jinja", "yaml", "json")), "|".join(pipe))
+    hint = (
+        "state files never run as programs: write the loop in Jinja, or a kind in Python"
+        if unknown.startswith("py")
+        else f"use one of {', '.join('#!' + '|'.join(known) for known in PIPES)}"
+    )
+    raise CompileError([Problem(Place(str(text.path), 1), "renderer-unknown", f"there is no renderer {unknown!r}", hint, first)])
+
+
+def sls_variables(sls: str, name: str) -> dict[str, str]:
+    """What a state file is told about itself. `name` is its path from the root."""
+    directory = posixpath.dirname(name)
+    return {
+        "sls": sls,
+        "slspath": directory,
+        "slsdotpath": directory.replace("/", "."),
+        "slscolonpath": directory.replace("/", ":"),
+        "sls_path": directory.replace("/", "_"),
+        "tpldir": directory or ".",
+        "tplfile": name,
+        "tplpath": name,
+        "tpldot": directory.replace("/", "."),
+    }
+
+
+def render_text(
+    text: str,
+    *,
+    name: str,
+    variables: Mapping[str, Any],
+    grains: Mapping[str, Any],
+    pillar: Mapping[str, Any],
+    root: Path | None = None,
+) -> str:
+    """Render the template of a managed file, in the sandbox.
+
+    `name` is what the template is called in errors. It sees salt, grains, pillar, opts and `variables`; `root` is the
+    directory that it may import from. Raises `CompileError` with the template's line.
+    """
+    world = World(grains, pillar, minion_id=str(grains.get("id", "")), root=root).copy()
+    context = {**world.variables(), **variables}
+    try:
+        return _template(text, root).render(context)
+    except Exception as error:
+        problem = explain(error, "<template>", {"<template>": text, "<unknown>": text}, context)
+        place = Place(name, problem.place.line) if problem.place.file.startswith("<") else problem.place
+        raise CompileError([Problem(place, problem.code, problem.message, problem.hint, problem.text)]) from error
+
+
+@lru_cache(maxsize=8)
+def _environment(root: Path | None) -> StateEnvironment:
+    return environment(None if root is None else jinja2.FileSystemLoader(root), marks=False)
+
+
+@lru_cache(maxsize=256)
+def _template(text: str, root: Path | None) -> jinja2.Template:
+    return _environment(root).from_string(text)

@@ -1,0 +1,60 @@
+"""What a plain YAML scalar means: YAML 1.1 as Salt reads it.
+
+`yes`, `no`, `on`, `off` are booleans; an integer with a leading zero is decimal (0644 is 644, and a file mode's digits are
+kept), `0x` and `0b` are not; timestamps stay text.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+STARTERS = frozenset("0123456789+-.~nNtTfFyYoO<=")
+"""Characters that a plain scalar which is not text can begin with."""
+
+_PREFIX = "tag:yaml.org,2002:"
+_RESOLVERS: dict[str, list[tuple[str, Any]]] = yaml.SafeLoader.yaml_implicit_resolvers
+_CONSTRUCTOR = yaml.constructor.SafeConstructor()
+
+
+def resolve(text: str) -> Any:
+    """The value of a plain scalar."""
+    if not text:
+        return None
+    for tag, pattern in _RESOLVERS.get(text[0], ()):
+        if pattern.match(text):
+            kind = tag.removeprefix(_PREFIX)
+            return convert(kind, text) if kind in ("int", "float", "bool", "null") else text
+    return text
+
+
+def convert(kind: str, text: str) -> Any:
+    """The value of a scalar whose type is known. Raises `ValueError` when the text is no such value."""
+    if kind == "str":
+        return text
+    if kind == "int":
+        return integer(text)
+    node = yaml.ScalarNode(f"{_PREFIX}{kind}", text)
+    if kind == "float":
+        return _CONSTRUCTOR.construct_yaml_float(node)
+    if kind == "bool":
+        if text.lower() not in _CONSTRUCTOR.bool_values:
+            raise ValueError(f"{text!r} is not a boolean")
+        return _CONSTRUCTOR.construct_yaml_bool(node)
+    if kind == "null":
+        return None
+    raise ValueError(f"values of the type !!{kind} cannot be used in state files")
+
+
+def integer(text: str) -> int:
+    """An integer: decimal whatever it begins with, but for `0x`, `0b` and base 60 (`1:30`)."""
+    digits = text.replace("_", "")
+    sign = -1 if digits.startswith("-") else 1
+    digits = digits.lstrip("+-")
+    if digits.startswith(("0x", "0b")):
+        return sign * int(digits, 0)
+    number = 0
+    for part in digits.split(":"):
+        number = number * 60 + int(part or "0")
+    return sign * number

@@ -1,0 +1,200 @@
+"""The files of a states or pillar directory: which there are, and what they contain.
+
+What may be read is decided here, once: regular files, in UTF-8, of bounded size, which nobody but a trusted owner can
+have written. A state file runs with all of the agent's power, so a file that anyone may write is refused.
+"""
+
+from __future__ import annotations
+
+import errno
+import fnmatch
+import hashlib
+import os
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from holdfast.states.data import Source
+from holdfast.states.errors import CompileError, Place, Problem
+
+LIMIT = 32 << 20
+"""Bytes that a state file may have."""
+TOP = "top"
+"""Name of the file that says what applies to whom."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A file that was read."""
+
+    path: Path
+    text: str
+    digest: str
+    """SHA-256 of the bytes, hex."""
+
+
+@dataclass(slots=True)
+class Tree:
+    """One directory of state files, as it is seen during one compilation: each file is read once."""
+
+    root: Path
+    trusted: frozenset[int] = frozenset({0})
+    """Owners whose files are read."""
+    limit: int = LIMIT
+    read_files: dict[Path, Text] = field(default_factory=dict)
+    """Every file that was read."""
+    warnings: list[Problem] = field(default_factory=list)
+    _names: dict[str, Path] | None = None
+    _safe: set[Path] = field(default_factory=set)
+
+    def find(self, sls: str) -> Path | None:
+        """The file of an SLS name: `a.b` is `a/b.sls`, else `a/b/init.sls`; None when there is neither."""
+        stem = self.root.joinpath(*sls.split(".")) if all(sls.split(".")) and "/" not in sls and "\0" not in sls else None
+        for path in () if stem is None else (stem.with_name(stem.name + ".sls"), stem / "init.sls"):
+            if os.path.lexists(path):
+                return path
+        return self.names().get(sls)
+
+    def names(self) -> dict[str, Path]:
+        """Every SLS name there is -> its file, sorted by path."""
+        if self._names is None:
+            self._names = {}
+            for path in self._walk():
+                self._names.setdefault(sls_name(path.relative_to(self.root)), path)
+        return self._names
+
+    def public(self) -> list[str]:
+        """The names that apply when there is no top file: none with a part that begins with `_`."""
+        found = []
+        for name, path in self.names().items():
+            parts = path.relative_to(self.root).parts
+            if any(part.startswith("_") for part in parts):
+                continue
+            twin = self.find(name)
+            if twin not in (None, path):
+                self.warnings.append(
+                    Problem(Place(str(path)), "source-hidden", f"this file never applies: {twin} has the same name, {name!r}")
+                )
+            found.append(name)
+        return found
+
+    def match(self, pattern: str) -> list[str]:
+        """The names that a glob matches (`*` crosses dots), sorted; a name without wildcards matches itself if it exists."""
+        if any(char in pattern for char in "*?["):
+            return sorted(fnmatch.filter(self.names(), pattern))
+        return [pattern] if self.find(pattern) is not None else []
+
+    def read(self, path: Path) -> Text:
+        """The text of a file. Raises `CompileError` when it may not or cannot be read."""
+        known = self.read_files.get(path)
+        if known is None:
+            known = self.read_files[path] = self._read(path)
+        return known
+
+    def template(self, name: str) -> Path:
+        """The path of a template named from the root; symbolic links are followed, `..` never leads out of the root."""
+        parts = PurePosixPath(os.path.normpath(name.removeprefix("salt://").removeprefix("tree://"))).parts
+        if not parts or parts[0] in ("..", "/"):
+            raise FileNotFoundError(errno.ENOENT, "outside the states directory", name)
+        return self.root.joinpath(*parts)
+
+    def sources(self) -> tuple[Source, ...]:
+        """What was read, for telling later whether it is still the same."""
+        return tuple(Source(text.path, text.digest) for text in sorted(self.read_files.values(), key=lambda text: text.path))
+
+    def _walk(self) -> list[Path]:
+        """All `*.sls` files below the root, sorted by path; names that begin with a dot are left out."""
+        found = []
+        for directory, subdirectories, files in os.walk(self.root, followlinks=False):
+            subdirectories[:] = [name for name in subdirectories if not name.startswith(".")]
+            found += [Path(directory, name) for name in files if name.endswith(".sls") and not name.startswith(".")]
+        return sorted(found, key=lambda path: os.fsencode(path.relative_to(self.root)))
+
+    def _read(self, path: Path) -> Text:
+        shown = display(path)
+        if shown != str(path):
+            raise refuse(path, "source-name", "the file's name is not UTF-8", "rename it")
+        self._check_directories(path)
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError as error:
+            raise refuse(path, "source-unreadable", f"cannot read the file: {error.strerror}", "") from error
+        with os.fdopen(descriptor, "rb") as file:
+            info = os.fstat(descriptor)
+            self._check_file(path, info)
+            content = file.read(self.limit + 1)
+        if len(content) > self.limit:
+            raise too_large(path, self.limit)
+        return Text(path, decode(path, content), hashlib.sha256(content).hexdigest())
+
+    def _check_file(self, path: Path, info: os.stat_result) -> None:
+        if not stat.S_ISREG(info.st_mode):
+            raise refuse(path, "source-unreadable", "this is not a regular file", "")
+        if info.st_size > self.limit:
+            raise too_large(path, self.limit)
+        self._check_owner(path, info)
+
+    def _check_directories(self, path: Path) -> None:
+        """Refuse a directory, from the root down, in which others could replace a file."""
+        for directory in (self.root, *reversed([p for p in path.parents if p.is_relative_to(self.root) and p != self.root])):
+            if directory in self._safe:
+                continue
+            try:
+                info = directory.stat()
+            except OSError as error:
+                raise refuse(directory, "source-unreadable", f"cannot read the directory: {error.strerror}", "") from error
+            if not info.st_mode & stat.S_ISVTX:
+                self._check_owner(directory, info)
+            self._safe.add(directory)
+
+    def _check_owner(self, path: Path, info: os.stat_result) -> None:
+        """Refuse what anyone but a trusted owner may write. A group of the owner's own (gid equal to uid) is the owner."""
+        if info.st_uid not in self.trusted:
+            trusted = ", ".join(str(uid) for uid in sorted(self.trusted))
+            raise refuse(
+                path,
+                "source-owner",
+                f"it belongs to uid {info.st_uid}, which is not trusted ({trusted})",
+                f"chown it, if you trust what is in it: chown {min(self.trusted, default=0)} {path}",
+            )
+        if info.st_mode & stat.S_IWOTH:
+            raise refuse(path, "source-writable", "anyone may write it", f"chmod o-w {path}")
+        if info.st_mode & stat.S_IWGRP and info.st_gid != info.st_uid:
+            raise refuse(path, "source-writable", f"the group {info.st_gid} may write it", f"chmod g-w {path}")
+
+
+def sls_name(relative: Path) -> str:
+    """The SLS name of a file: `web/init.sls` is `web`, `web/conf.sls` is `web.conf`."""
+    parts = [*relative.parts[:-1], relative.stem]
+    if parts[-1] == "init" and len(parts) > 1:
+        parts.pop()
+    return ".".join(parts)
+
+
+def display(path: Path) -> str:
+    """A path as text that can always be printed."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def decode(path: Path, content: bytes) -> str:
+    """The text of a file's bytes. Raises `CompileError` when they are not UTF-8 text."""
+    if b"\0" in content:
+        line = content.count(b"\n", 0, content.index(b"\0")) + 1
+        raise refuse(path, "source-binary", "this is a binary file: it contains a NUL byte", "", line)
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise refuse(
+            path, "source-encoding", f"the text is not UTF-8: byte 0x{content[error.start]:02x}", "save the file as UTF-8", line
+        ) from error
+
+
+def too_large(path: Path, limit: int) -> CompileError:
+    """The error for a file beyond the size limit."""
+    return refuse(path, "source-size", f"the file has more than {limit >> 20} MB", "split it, or make the states with a loop in a template")
+
+
+def refuse(path: Path, code: str, message: str, hint: str, line: int = 0) -> CompileError:
+    """The error for a file that is not read."""
+    return CompileError([Problem(Place(display(path), line), code, f"cannot use this file: {message}", hint)])

@@ -1,0 +1,142 @@
+"""The Jinja environment: sandboxed, strict about undefined names, with templates from the states directory only."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import traceback
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from jinja2.sandbox import SandboxedEnvironment
+
+from holdfast.resources.registry import nearest
+from holdfast.states.errors import CompileError, Place, Problem
+from holdfast.states.filters import FILTERS, TESTS
+from holdfast.states.lines import DataTags, LineMarks
+from holdfast.states.source import Text, Tree
+from holdfast.states.world import NoSuchCall, TemplateStop
+
+
+class TreeLoader(jinja2.BaseLoader):
+    """Reads templates of a tree, and keeps book of which one a rendering has used.
+
+    `tree` is set anew for each compilation; `used` has name -> digest of its content (None: it was looked for in vain).
+    """
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self.used: dict[str, str | None] = {}
+
+    def digest(self, name: str) -> str | None:
+        """What a template contains now; None when it cannot be read."""
+        try:
+            return self._text(name).digest
+        except (OSError, CompileError):
+            return None
+
+    def get_source(self, environment: jinja2.Environment, template: str) -> tuple[str, str, Callable[[], bool]]:  # noqa: ARG002 - Jinja's signature
+        """A template's text, its path, and a function that tells whether it is still the same."""
+        try:
+            text = self._text(template)
+        except OSError as error:
+            self.used[template] = None
+            raise jinja2.TemplateNotFound(template) from error
+        self.used[template] = text.digest
+
+        def same() -> bool:
+            now = self.digest(template)
+            self.used[template] = now
+            return now == text.digest
+
+        return text.text, str(text.path), same
+
+    def _text(self, name: str) -> Text:
+        path = self.tree.template(name)
+        if not path.exists():
+            raise FileNotFoundError(name)
+        return self.tree.read(path)
+
+
+class StateEnvironment(SandboxedEnvironment):
+    """Jinja as state files know it. Relative names (`./x`, `../x`) begin at the directory of the template that imports."""
+
+    def join_path(self, template: str, parent: str) -> str:
+        """The name of a template from the root of the tree."""
+        template = template.removeprefix("salt://").removeprefix("tree://")
+        if template.startswith(("./", "../")):
+            return posixpath.normpath(posixpath.join(posixpath.dirname(parent), template))
+        return template
+
+
+def environment(loader: jinja2.BaseLoader | None, *, marks: bool) -> StateEnvironment:
+    """A new environment; with `marks` for text whose lines have to be known afterwards."""
+    extensions: list[Any] = ["jinja2.ext.do", "jinja2.ext.loopcontrols", DataTags, *([LineMarks] if marks else [])]
+    made = StateEnvironment(loader=loader, extensions=extensions, undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
+    made.filters.update(FILTERS)
+    made.tests.update({name: test for name, test in TESTS.items() if name not in made.tests})
+    return made
+
+
+def explain(error: Exception, file: Path | str, texts: Mapping[str, str], names: Iterable[str], *, secret: bool = False) -> Problem:
+    """The problem for whatever rendering `file` raised. `texts` has the text of each template by its path."""
+    place = template_place(error, str(file), texts)
+    lines = texts.get(place.file, "").split("\n")
+    text = lines[place.line - 1].rstrip("\r") if 0 < place.line <= len(lines) and not secret else ""
+    code, message, hint = _words(error, list(names))
+    return Problem(place, code, message, hint, text[:500])
+
+
+def template_place(error: Exception, file: str, texts: Mapping[str, str]) -> Place:
+    """The innermost line of a template that an error came from."""
+    if isinstance(error, jinja2.TemplateSyntaxError):
+        return Place(error.filename or file, error.lineno)
+    frames = traceback.extract_tb(error.__traceback__)
+    return next((Place(frame.filename, frame.lineno or 0) for frame in reversed(frames) if frame.filename in texts), Place(file))
+
+
+def _words(error: Exception, names: list[str]) -> tuple[str, str, str]:
+    """Code, message and hint for an error of a template."""
+    said = str(error)
+    match error:
+        case jinja2.TemplateSyntaxError():
+            words = "template-syntax", f"the template cannot be read: {error.message}", _syntax_hint(error.message or "")
+        case jinja2.TemplateNotFound():
+            words = (
+                "template-missing",
+                f"there is no template {error.name or said}",
+                "paths begin at the states directory; './x' is beside this file",
+            )
+        case jinja2.UndefinedError():
+            words = "template-undefined", f"the template uses what is not there: {said}", _undefined_hint(said, names)
+        case jinja2.exceptions.SecurityError():
+            words = "template-forbidden", f"the template does what templates may not: {said}", ""
+        case NoSuchCall():
+            words = "template-call", said, error.hint
+        case TemplateStop():
+            words = "template-raise", f"the template stops: {said}", ""
+        case CompileError():
+            words = "template-data", "; ".join(problem.message for problem in error.problems), error.problems[0].hint
+        case RecursionError():
+            words = "template-error", "the template includes or calls itself without end", ""
+        case _:
+            words = "template-error", f"the template failed: {type(error).__name__}: {said}", ""
+    return words
+
+
+def _syntax_hint(message: str) -> str:
+    known = re.search(r"No (filter|test) named '(\w+)'", message)
+    if known:
+        near = nearest(known[2], FILTERS if known[1] == "filter" else TESTS)
+        return f"did you mean {near}?" if near else ""
+    return "look for a tag that is not closed" if "end of" in message or "unexpected" in message else ""
+
+
+def _undefined_hint(message: str, names: list[str]) -> str:
+    missing = re.match(r"'(\w+)' is undefined", message)
+    near = nearest(missing[1], names) if missing else None
+    if near:
+        return f"did you mean {near}?"
+    return "give a default: salt['pillar.get']('a:b', 'value'), or {{ x | default('value') }}"
