@@ -1,0 +1,76 @@
+"""The account files of a Unix host, parsed: passwd, shadow and group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.resources.interfaces.results import Group, User
+
+ETC = Path("/etc")
+FILES = ("passwd", "shadow", "group", "gshadow")
+GECOS = ("fullname", "roomnumber", "workphone", "homephone", "other")
+"""Parts of the comment field, in their order."""
+AGEING = ("date", "mindays", "maxdays", "warndays", "inactdays", "expire")
+"""Fields of shadow that follow the password, in their order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accounts:
+    """Everybody on this host."""
+
+    users: dict[str, User]
+    groups: dict[str, Group]
+
+    def group_of(self, gid: str | int) -> Group | None:
+        """A group by its name or number."""
+        if isinstance(gid, str):
+            return self.groups.get(gid)
+        return next((group for group in self.groups.values() if group.gid == gid), None)
+
+
+def read(etc: Path = ETC) -> Accounts:
+    """Read the files. Without the right to read shadow, passwords and ageing are None."""
+    groups = {
+        name: Group(name=name, gid=int(gid), members=tuple(sorted(filter(None, members.split(",")))))
+        for name, _, gid, members in _records(etc / "group", 4)
+    }
+    names = {group.gid: group.name for group in reversed(groups.values())}
+    supplementary: dict[str, list[str]] = {}
+    for group in groups.values():
+        for member in group.members:
+            supplementary.setdefault(member, []).append(group.name)
+    shadow: dict[str, list[str]] = {name: rest for name, *rest in _records(etc / "shadow", 9)}
+    users = {}
+    for name, _, uid, gid, gecos, home, shell in _records(etc / "passwd", 7):
+        comment = dict(zip(GECOS, gecos.split(",", 4), strict=False))
+        secret = shadow.get(name, [])
+        password = secret[0] if secret else None
+        ageing = dict.fromkeys(AGEING) | {field: int(age) for field, age in zip(AGEING, secret[1:], strict=False) if age}
+        users[name] = User(
+            name=name,
+            uid=int(uid),
+            gid=int(gid),
+            primary_group=names.get(int(gid)),
+            groups=tuple(sorted(supplementary.get(name, ()))),
+            home=home or None,
+            shell=shell or None,
+            fullname=comment.get("fullname") or None,
+            locked=None if password is None else password.startswith("!"),
+            password=password,
+            extra={**{part: comment.get(part) or None for part in GECOS[1:]}, **ageing},
+        )
+    return Accounts(users, groups)
+
+
+def _records(path: Path, width: int) -> Iterator[list[str]]:
+    """The records of a file; comments, NIS entries and broken lines left out. A file that cannot be read has none."""
+    try:
+        lines = path.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except (FileNotFoundError, PermissionError):
+        return
+    for line in lines:
+        record = line.split(":")
+        if len(record) == width and record[0] and record[0][0] not in "#+-":
+            yield record

@@ -1,0 +1,234 @@
+"""Users and groups by the shadow tools (useradd and its family).
+
+Looking reads the host's own files. Passwords go to the tools through standard input, never through an argument list.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from holdfast.resources.context import Completed, Watch
+from holdfast.resources.errors import Permanent, Temporary
+from holdfast.resources.fields import MASK
+from holdfast.resources.interfaces.base import Confine, Host, Options, Provider
+from holdfast.resources.interfaces.group import GroupInterface
+from holdfast.resources.interfaces.results import ChangeSet, Group, User
+from holdfast.resources.interfaces.user import UserInterface
+from holdfast.resources.providers._etc import AGEING, ETC, FILES, GECOS, read
+
+SWITCHES = {"uid": "--uid", "gid": "--gid", "home": "--home-dir", "shell": "--shell"}
+"""Fields of a user -> switches of useradd and usermod."""
+AGES = {"date": "-d", "mindays": "-m", "maxdays": "-M", "warndays": "-W", "inactdays": "-I", "expire": "-E"}
+"""Fields of ageing -> switches of chage."""
+IN_USE = 8
+"""Status of userdel and usermod when the user has processes."""
+FAREWELL = (0.1, 0.3, 0.6)
+"""Seconds between attempts to remove a user whose sessions were ended."""
+
+
+class ShadowUsers(Provider):
+    """The accounts of /etc/passwd."""
+
+    implements = UserInterface
+    confine = Confine(grains={"kernel": ("Linux",)}, commands=("useradd", "usermod", "userdel", "chage", "chpasswd"))
+
+    async def list(self) -> tuple[str, ...]:
+        """Names of all, sorted."""
+        return tuple(sorted(read().users))
+
+    async def info(self, names: Sequence[str]) -> dict[str, User | None]:
+        """The accounts; `extra` has the rest of the comment field and the ageing, in days."""
+        users = read().users
+        return {name: users.get(name) for name in names}
+
+    async def add(
+        self,
+        name: str,
+        *,
+        system: bool = False,
+        createhome: bool = True,
+        usergroup: bool | None = None,
+        unique: bool = True,
+        test: bool = False,
+        options: Options = None,
+        **fields: Any,
+    ) -> ChangeSet:
+        """Add an account. Without `gid`, a group of its own name that exists already becomes its primary group."""
+        if not test:
+            if "gid" not in fields and usergroup is None and name in read().groups:
+                fields["gid"] = name
+            switches = ["--create-home" if createhome else "--no-create-home"]
+            switches += ["--system"] if system else []
+            switches += ["--non-unique"] if not unique else []
+            switches += [] if usergroup is None or "gid" in fields else ["--user-group" if usergroup else "--no-user-group"]
+            await tool(self.host, f"add user {name}", "useradd", *switches, *arguments(fields, None), name)
+        return ChangeSet(changes={field: {"old": None, "new": value} for field, value in {"name": name, **fields}.items()})
+
+    async def remove(
+        self, name: str, remove_home: bool = False, force: bool = False, *, test: bool = False, options: Options = None
+    ) -> ChangeSet:
+        """Remove an account. Its sessions are ended first if they are in the way."""
+        if name not in read().users:
+            return ChangeSet()
+        if not test:
+            switches = [*(["--remove"] if remove_home else []), *(["--force"] if force else [])]
+            await self._delete(name, switches)
+        return ChangeSet(changes={name: {"old": "present", "new": None}})
+
+    async def _delete(self, name: str, switches: Sequence[str]) -> None:
+        done = await self.host.run("userdel", *switches, name, check=False)
+        if done.retcode == IN_USE:
+            await self.host.run("loginctl", "terminate-user", name, check=False, timeout=10.0)
+        for wait in FAREWELL:
+            if done.retcode != IN_USE:
+                break
+            await asyncio.sleep(wait)  # the kernel tells nobody when a user's last process has ended
+            done = await self.host.run("userdel", *switches, name, check=False)
+        judge(done, f"remove user {name}")
+
+    async def modify(self, name: str, *, unique: bool = True, test: bool = False, options: Options = None, **changed: Any) -> ChangeSet:
+        """Change fields; the home directory's content is left where it is."""
+        user = read().users.get(name)
+        if user is None:
+            raise Permanent(f"cannot change user {name}: there is no such user")
+        if not test and changed:
+            switches = ["--non-unique"] if not unique and "uid" in changed else []
+            await tool(self.host, f"change user {name}", "usermod", *switches, *arguments(changed, user), name)
+        return ChangeSet(changes={field: {"old": known(user, field), "new": value} for field, value in changed.items()})
+
+    async def rename(self, name: str, new_name: str, *, test: bool = False, options: Options = None) -> ChangeSet:
+        """Change the login name."""
+        if not test:
+            await tool(self.host, f"rename user {name}", "usermod", "--login", new_name, name)
+        return ChangeSet(changes={"name": {"old": name, "new": new_name}})
+
+    async def set_password(self, name: str, value: str, *, test: bool = False, options: Options = None) -> ChangeSet:
+        """Set the hash as it is given."""
+        if "\n" in value or ":" in value:
+            raise Permanent(f"cannot set the password of {name}: a hash has neither a colon nor a line break")
+        if not test and value:
+            await tool(self.host, f"set the password of {name}", "chpasswd", "--encrypted", stdin=f"{name}:{value}\n")
+        elif not test:
+            await tool(self.host, f"empty the password of {name}", "passwd", "--quiet", "--delete", name)
+        return ChangeSet(changes={"password": {"old": MASK, "new": MASK}})
+
+    async def set_expiry(self, name: str, value: dict[str, int], *, test: bool = False, options: Options = None) -> ChangeSet:
+        """Set ageing by chage."""
+        user = read().users.get(name)
+        if value and not test:
+            switches = [part for field in AGEING if field in value for part in (AGES[field], str(value[field]))]
+            await tool(self.host, f"set the ageing of {name}", "chage", *switches, name)
+        return ChangeSet(changes={field: {"old": user and user.extra[field], "new": days} for field, days in value.items()})
+
+    def watch(self) -> Watch:
+        """Events of the account files."""
+        return self.host.watch_path(*(str(ETC / file) for file in FILES))
+
+
+class ShadowGroups(Provider):
+    """The groups of /etc/group."""
+
+    implements = GroupInterface
+    confine = Confine(grains={"kernel": ("Linux",)}, commands=("groupadd", "groupmod", "groupdel", "gpasswd"))
+
+    async def list(self) -> tuple[str, ...]:
+        """Names of all, sorted."""
+        return tuple(sorted(read().groups))
+
+    async def info(self, names: Sequence[str]) -> dict[str, Group | None]:
+        """The groups."""
+        groups = read().groups
+        return {name: groups.get(name) for name in names}
+
+    async def add(
+        self, name: str, gid: int | None = None, system: bool = False, *, unique: bool = True, test: bool = False, options: Options = None
+    ) -> ChangeSet:
+        """Add a group."""
+        if not test:
+            switches = [] if gid is None else ["--gid", str(gid)]
+            switches += [*(["--system"] if system else []), *([] if unique else ["--non-unique"])]
+            await tool(self.host, f"add group {name}", "groupadd", *switches, name)
+        return ChangeSet(changes={"name": {"old": None, "new": name}, **({} if gid is None else {"gid": {"old": None, "new": gid}})})
+
+    async def remove(self, name: str, *, test: bool = False, options: Options = None) -> ChangeSet:
+        """Remove a group."""
+        if name not in read().groups:
+            return ChangeSet()
+        if not test:
+            await tool(self.host, f"remove group {name}", "groupdel", name)
+        return ChangeSet(changes={name: {"old": "present", "new": None}})
+
+    async def modify(self, name: str, gid: int, *, unique: bool = True, test: bool = False, options: Options = None) -> ChangeSet:
+        """Change the number; files that belong to the group keep the old one."""
+        old = self._group(name).gid
+        if old == gid:
+            return ChangeSet()
+        if not test:
+            await tool(self.host, f"change group {name}", "groupmod", "--gid", str(gid), *([] if unique else ["--non-unique"]), name)
+        return ChangeSet(changes={"gid": {"old": old, "new": gid}})
+
+    async def members_set(self, name: str, users: Sequence[str], *, test: bool = False, options: Options = None) -> ChangeSet:
+        """Set the list of members."""
+        return await self._members(name, set(users), test=test)
+
+    async def members_add(self, name: str, users: Sequence[str], *, test: bool = False, options: Options = None) -> ChangeSet:
+        """Add to the list of members."""
+        return await self._members(name, {*self._group(name).members, *users}, test=test)
+
+    async def members_remove(self, name: str, users: Sequence[str], *, test: bool = False, options: Options = None) -> ChangeSet:
+        """Remove from the list of members."""
+        return await self._members(name, set(self._group(name).members) - set(users), test=test)
+
+    async def _members(self, name: str, users: set[str], *, test: bool) -> ChangeSet:
+        before = set(self._group(name).members)
+        if users == before:
+            return ChangeSet()
+        if unknown := sorted(users - before - read().users.keys()):
+            raise Permanent(f"cannot make {', '.join(unknown)} a member of group {name}: there is no such user")
+        if not test:
+            await tool(self.host, f"set the members of group {name}", "gpasswd", "--members", ",".join(sorted(users)), name)
+        return ChangeSet(changes={"members": {"old": sorted(before), "new": sorted(users)}})
+
+    def _group(self, name: str) -> Group:
+        group = read().groups.get(name)
+        if group is None:
+            raise Permanent(f"cannot change group {name}: there is no such group")
+        return group
+
+    def watch(self) -> Watch:
+        """Events of the account files."""
+        return self.host.watch_path(*(str(ETC / file) for file in FILES))
+
+
+def known(user: User, field: str) -> Any:
+    """The present value of a field that may be changed."""
+    return user.extra.get(field) if field in GECOS[1:] else getattr(user, field)
+
+
+def arguments(fields: Mapping[str, Any], user: User | None) -> list[str]:
+    """The switches of useradd or usermod for these fields; of the comment field, parts that are not given stay as they are."""
+    switches = [part for field, switch in SWITCHES.items() if field in fields for part in (switch, str(fields[field]))]
+    if "groups" in fields:
+        switches += ["--groups", ",".join(fields["groups"])]
+    if fields.keys() & set(GECOS):
+        parts = [str(fields.get(part, known(user, part) if user else None) or "") for part in GECOS]
+        switches += ["--comment", ",".join(parts).rstrip(",")]
+    return switches
+
+
+async def tool(host: Host, what: str, *argv: str, stdin: str | None = None) -> None:
+    """Run one of the tools. Raises `Temporary` when somebody else has locked the files, else `Permanent` with its reason."""
+    judge(await host.run(*argv, check=False, stdin=stdin), what)
+
+
+def judge(done: Completed, what: str) -> None:
+    """Raise for a tool that failed; its warnings do not count."""
+    if not done.retcode:
+        return
+    said = [line.partition(": ")[2] or line for line in done.stderr.splitlines() if line.strip()]
+    why = said[-1] if said else f"{done.argv[0]} ended with status {done.retcode}"
+    if done.retcode == IN_USE or "try again later" in done.stderr:
+        raise Temporary(f"cannot {what}: {why}", delay=1.0)
+    raise Permanent(f"cannot {what}: {why}")
