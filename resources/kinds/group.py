@@ -1,0 +1,149 @@
+"""Groups of users of this host.
+
+devs:
+  group.present:
+    - gid: 2000
+    - addusers: [alice]
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from pydantic import model_validator
+
+from holdfast.resources.context import Context, Watch
+from holdfast.resources.contract import Resource, Uid
+from holdfast.resources.delta import Delta, State
+from holdfast.resources.fields import Texts, field
+from holdfast.resources.interfaces.group import GroupInterface
+from holdfast.resources.interfaces.results import Group
+
+NAME = r"^[A-Za-z_0-9][A-Za-z0-9_.@-]*\$?$"
+
+
+class GroupKind(Resource):
+    """What the kinds of this family share."""
+
+    name: str = field(pattern=NAME, max_length=256)
+    """Name of the group."""
+
+    async def group(self, ctx: Context) -> Group | None:
+        """The group as it is now."""
+        group: GroupInterface = ctx.interface("group")
+        return (await group.info([self.name]))[self.name]
+
+    def watch(self, ctx: Context) -> Watch:
+        """The account files."""
+        group: GroupInterface = ctx.interface("group")
+        return group.watch()
+
+    def uids(self) -> tuple[Uid, ...]:
+        """The group."""
+        return (("group", self.name),)
+
+
+class Present(GroupKind, kind="group.present"):
+    """A group exists, with the number and members that are declared."""
+
+    gid: int | None = field(None, ge=0)
+    """Number; by default the next free one."""
+    system: bool = field(False)
+    """At creation, take a number of the range for system groups."""
+    members: Texts | None = field(None)
+    """Exactly these users are members."""
+    addusers: Texts = field(())
+    """These users are members, whoever else is."""
+    delusers: Texts = field(())
+    """These users are no members, whoever else is."""
+    non_unique: bool = field(False)
+    """Accept a number that another group has."""
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if self.members is not None and (self.addusers or self.delusers):
+            raise ValueError("members says who is in the group: addusers and delusers cannot be given, too")
+        if both := sorted({*self.addusers} & {*self.delusers}):
+            raise ValueError(f"{', '.join(both)} cannot be in addusers and delusers at once")
+        return self
+
+    def desired(self) -> State:
+        """The number, and who is a member (true) or not (false)."""
+        wanted: dict[str, Any] = {} if self.gid is None else {"gid": self.gid}
+        if self.members is not None:
+            wanted["members"] = tuple(sorted(set(self.members)))
+        wanted |= {"addusers": tuple(sorted(set(self.addusers)))} if self.addusers else {}
+        wanted |= {"delusers": tuple(sorted(set(self.delusers)))} if self.delusers else {}
+        return wanted or {"name": self.name}
+
+    async def probe(self, ctx: Context) -> State:
+        """The group in the words of the declaration: those of `addusers` who are in it, those of `delusers` who are not."""
+        group = await self.group(ctx)
+        if group is None:
+            return None
+        inside = {*group.members}
+        return {
+            "name": self.name,
+            "gid": group.gid,
+            "members": group.members,
+            "addusers": tuple(sorted({*self.addusers} & inside)),
+            "delusers": tuple(sorted({*self.delusers} - inside)),
+        }
+
+    async def apply(self, ctx: Context, delta: Delta) -> None:
+        """Create the group, or change what differs."""
+        group: GroupInterface = ctx.interface("group")
+        if delta.create:
+            await group.add(self.name, self.gid, self.system, unique=not self.non_unique)
+        elif "gid" in delta.fields and self.gid is not None:
+            await group.modify(self.name, self.gid, unique=not self.non_unique)
+        if self.members is not None and "members" in delta.fields:
+            await group.members_set(self.name, self.members)
+        if "addusers" in delta.fields:
+            await group.members_add(self.name, self.addusers)
+        if "delusers" in delta.fields:
+            await group.members_remove(self.name, self.delusers)
+
+    def changes(self, delta: Delta) -> dict[str, Any]:
+        """Salt's shape: the new values."""
+        after = delta.after or {}
+        new = {name: after[name] for name in delta.fields if name in after}
+        return {"name": self.name, **new} if delta.create else new
+
+    def explain(self, ctx: Context) -> str:
+        """Why nothing had to be done."""
+        return f"group {self.name} is as declared"
+
+    def describe(self, delta: Delta, applied: bool) -> str:
+        """What was done, or would be."""
+        done = "created" if delta.create else f"changed ({', '.join(delta.fields)})"
+        return f"group {self.name} {'was' if applied else 'would be'} {done}"
+
+
+class Absent(GroupKind, kind="group.absent"):
+    """There is no such group."""
+
+    def desired(self) -> State:
+        """None: absent."""
+        return None
+
+    async def probe(self, ctx: Context) -> State:
+        """Whether it is there."""
+        return {"name": self.name} if await self.group(ctx) else None
+
+    async def apply(self, ctx: Context, delta: Delta) -> None:
+        """Remove it."""
+        group: GroupInterface = ctx.interface("group")
+        await group.remove(self.name)
+
+    def changes(self, delta: Delta) -> dict[str, Any]:
+        """Salt's shape: `{name: removed}`."""
+        return {self.name: "removed"}
+
+    def explain(self, ctx: Context) -> str:
+        """Why nothing had to be done."""
+        return f"there is no group {self.name}"
+
+    def describe(self, delta: Delta, applied: bool) -> str:
+        """What was done, or would be."""
+        return f"group {self.name} {'was' if applied else 'would be'} removed"

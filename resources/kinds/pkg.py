@@ -1,0 +1,327 @@
+"""Packages: installed, at their newest version, removed, purged, held.
+
+nginx:
+  pkg.installed: []
+tools:
+  pkg.installed:
+    - pkgs: [jq, curl: '>=7.88']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BeforeValidator, field_validator
+
+from holdfast.resources.context import Context, Watch
+from holdfast.resources.contract import Resource, Uid
+from holdfast.resources.errors import Permanent
+from holdfast.resources.fields import Text, field
+from holdfast.resources.interfaces.pkg import PkgInterface
+from holdfast.resources.interfaces.results import ChangeSet, PkgSpec
+from holdfast.resources.kinds._versions import choose, conditions, exact, satisfied
+
+IGNORED = {
+    "ignore_epoch": "epochs are part of a version",
+    "ignore_types": "it belongs to other package managers",
+    "normalize": "names are taken as the package manager writes them",
+    "pkg_verify": "verifying installed files is not part of keeping a package installed",
+    "report_reboot_exit_codes": "it belongs to Windows",
+    "resolve_capabilities": "virtual packages are always resolved",
+    "skip_suggestions": "suggestions are only made in error messages",
+    "split_arch": "names are taken as the package manager writes them",
+    "cache_valid_time": "lists of packages are fetched when something is not found in them",
+}
+
+
+def parse_pkgs(value: object) -> object:
+    """A list of names and of `{name: version}`, or a mapping, as one mapping of name to version or None."""
+    if isinstance(value, str):
+        return {value: None}
+    if not isinstance(value, (list, tuple)):
+        return value
+    found: dict[object, object] = {}
+    for item in value:
+        if isinstance(item, (str, int, float)) and not isinstance(item, bool):
+            found[str(item)] = None
+        elif isinstance(item, Mapping):
+            found.update(item)
+        else:
+            raise ValueError(f"{item!r} is neither a package's name nor `name: version`")  # noqa: TRY004 - pydantic collects ValueErrors
+    return found
+
+
+def check_version(version: str | None) -> str | None:
+    """Refuse what is not a version, early."""
+    if version is not None:
+        conditions(version)
+    return version
+
+
+Versions = Annotated[dict[str, Text | None], BeforeValidator(parse_pkgs)]
+"""Packages by name, each with what its version must be."""
+
+
+class Packages(Resource):
+    """What the kinds of this family share: which packages, and looking, changing, looking again."""
+
+    ignored: ClassVar[Mapping[str, str]] = IGNORED
+
+    pkgs: Versions | None = field(None)
+    """Several packages instead of the one that `name` says: names, or `name: version`."""
+
+    @property
+    def wanted(self) -> dict[str, str | None]:
+        """The packages it is about, with what is said of their versions."""
+        return self.pkgs if self.pkgs is not None else {self.name: getattr(self, "version", None)}
+
+    async def wrong(self, pkg: PkgInterface, apply: bool) -> dict[str, dict[str, str]]:
+        """The packages that are not as they should be: name -> {old, new} as far as is known without a plan."""
+        raise NotImplementedError
+
+    async def put_right(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]], test: bool) -> ChangeSet:
+        """Change the packages that are wrong, in one transaction, or with `test` say what that would change."""
+        raise NotImplementedError
+
+    async def check_apply(self, ctx: Context, apply: bool) -> bool:
+        """Look, and with `apply` put right; the changes are those of the whole transaction, dependencies included."""
+        pkg: PkgInterface = ctx.interface("pkg")
+        wrong = await self.wrong(pkg, apply)
+        if not wrong:
+            ctx.report.comment = await self.reason(pkg)
+            return True
+        if apply:
+            ctx.report.touched = True
+            ctx.report.changes = {**wrong, **(await self.put_right(ctx, pkg, wrong, test=False)).changes}
+            if left := await self.wrong(pkg, apply):
+                raise Permanent(f"still not right after the package manager has run: {', '.join(left)}")
+        else:
+            ctx.report.changes = {**wrong, **(await self._planned(ctx, pkg, wrong))}
+        ctx.report.comment = sentence(ctx.report.changes, done=apply)
+        return False
+
+    async def _planned(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]]) -> dict[str, Any]:
+        """What the package manager says that it would change; nothing when it cannot know yet, for want of a repository perhaps."""
+        try:
+            return (await self.put_right(ctx, pkg, wrong, test=True)).changes
+        except Permanent as error:
+            ctx.log.info("the package manager cannot plan this yet", why=str(error))
+            return {}
+
+    async def reason(self, pkg: PkgInterface) -> str:
+        """Why nothing had to be done."""
+        found = await pkg.list_installed(list(self.wanted))
+        return "; ".join(f"{name} {', '.join(p.version for p in pkgs)} is installed" for name, pkgs in found.items())
+
+    def watch(self, ctx: Context) -> Watch:
+        """The package manager's database."""
+        pkg: PkgInterface = ctx.interface("pkg")
+        return pkg.watch()
+
+    def uids(self) -> tuple[Uid, ...]:
+        """The packages."""
+        return tuple(("pkg", name) for name in self.wanted)
+
+
+class Installing(Packages):
+    """What the kinds that install share: where from and how."""
+
+    refresh: bool | None = field(None)
+    """Fetch the lists of packages before installing; by default when something is not found in them."""
+    fromrepo: str | None = field(None)
+    """Release or repository to prefer."""
+    skip_verify: bool = field(False)
+    """Accept packages that are not signed."""
+    install_recommends: bool | None = field(None)
+    """Install recommended packages too; by default as the package manager is configured."""
+    only_upgrade: bool = field(False)
+    """Install nothing that is not installed already."""
+    update_holds: bool = field(False)
+    """Change packages although they are on hold."""
+    hold: bool | None = field(None)
+    """Keep them at their version afterwards; false lets them go."""
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What the provider is told besides names and versions."""
+        return {name: getattr(self, name) for name in ("fromrepo", "skip_verify", "install_recommends", "only_upgrade", "update_holds")}
+
+    async def wrong_holds(self, pkg: PkgInterface) -> dict[str, dict[str, str]]:
+        """Packages that are on hold and should not be, or the other way round."""
+        if self.hold is None:
+            return {}
+        held = await pkg.holds()
+        words = ("", "hold") if self.hold else ("hold", "")
+        return {name: {"old": words[0], "new": words[1]} for name in self.wanted if (name in held) is not self.hold}
+
+    async def install(self, pkg: PkgInterface, specs: list[PkgSpec], test: bool) -> ChangeSet:
+        """Install, then hold or let go."""
+        changes: dict[str, dict[str, Any]] = {}
+        if specs:
+            changes |= (await pkg.install(specs, self.refresh, test=test, options=self.options)).changes
+        if self.hold is not None:
+            mark = pkg.hold if self.hold else pkg.unhold
+            changes = {**(await mark(list(self.wanted), test=test)).changes, **changes}
+        return ChangeSet(changes=changes)
+
+
+class Installed(Installing, kind="pkg.installed"):
+    """Packages are installed, at the version that is asked for if any."""
+
+    version: Text | None = field(None)
+    """Exactly this version, a pattern (`1.2*`) or conditions (`>=1.2,<2`); `latest` follows the candidate."""
+    sources: Annotated[dict[str, str], BeforeValidator(parse_pkgs)] | None = field(None)
+    """Package files instead of repositories: `name: path or URL`."""
+    allow_updates: bool = field(False)
+    """A newer version than the one asked for is right, too."""
+    reinstall: bool = field(False)
+    """When it is installed at another version than asked for, install it again even if the files would stay."""
+
+    @field_validator("version")
+    @classmethod
+    def _version(cls, version: str | None) -> str | None:
+        return check_version(version)
+
+    @field_validator("pkgs")
+    @classmethod
+    def _pkgs(cls, pkgs: dict[str, str | None] | None) -> dict[str, str | None] | None:
+        for version in (pkgs or {}).values():
+            check_version(version)
+        return pkgs
+
+    @property
+    def wanted(self) -> dict[str, str | None]:
+        """The packages, from whichever argument names them."""
+        return dict.fromkeys(self.sources) if self.sources else super().wanted
+
+    async def wrong(self, pkg: PkgInterface, apply: bool) -> dict[str, dict[str, str]]:
+        """Packages that are missing or at a version that is not wanted."""
+        installed = await pkg.list_installed(list(self.wanted))
+        newest = await pkg.latest([name for name, version in self.wanted.items() if version == "latest"])
+        found = {}
+        for name, version in self.wanted.items():
+            have = [p.version for p in installed.get(name, ())]
+            want = newest.get(name) if version == "latest" else version
+            if not have or (want and not await self._right(pkg, have, want)):
+                found[name] = {"old": ",".join(have), "new": want or "installed"}
+        return {**await self.wrong_holds(pkg), **found}
+
+    async def _right(self, pkg: PkgInterface, have: list[str], want: str) -> bool:
+        if self.allow_updates and exact(want):
+            want = f">={want}"
+        return all([await satisfied(pkg, version, want) for version in have])
+
+    async def put_right(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]], test: bool) -> ChangeSet:
+        """Install those that are wrong, each at a version that is wanted."""
+        holds = (await self.wrong_holds(pkg)).items()
+        specs = [await self._spec(ctx, pkg, name, test) for name, change in wrong.items() if (name, change) not in holds]
+        return await self.install(pkg, specs, test)
+
+    async def _spec(self, ctx: Context, pkg: PkgInterface, name: str, test: bool) -> PkgSpec:
+        version = self.wanted[name]
+        if self.sources:
+            return PkgSpec(name=name, source=await fetch(ctx, name, self.sources[name]))
+        if version is not None and version != "latest" and not exact(version):
+            version = await choose(pkg, name, version, (await pkg.available([name]))[name])
+        return PkgSpec(name=name, version=None if version == "latest" else version, reinstall=self.reinstall)
+
+
+class Latest(Installing, kind="pkg.latest"):
+    """Packages are installed at the newest version that the repositories offer."""
+
+    async def wrong(self, pkg: PkgInterface, apply: bool) -> dict[str, dict[str, str]]:
+        """Packages that are missing or older than the candidate. Unless only looking, the lists are fetched when they are old."""
+        names = list(self.wanted)
+        newest = await pkg.latest(names, refresh=apply and self.refresh is not False)
+        installed = await pkg.list_installed(names)
+        found = {}
+        for name in names:
+            have, candidate = [p.version for p in installed.get(name, ())], newest.get(name)
+            if not have or (candidate and not all([await pkg.compare(version, candidate) >= 0 for version in have])):
+                found[name] = {"old": ",".join(have), "new": candidate or "installed"}
+        return {**await self.wrong_holds(pkg), **found}
+
+    async def put_right(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]], test: bool) -> ChangeSet:
+        """Install or upgrade those that are wrong."""
+        holds = (await self.wrong_holds(pkg)).items()
+        return await self.install(pkg, [PkgSpec(name=name) for name, change in wrong.items() if (name, change) not in holds], test)
+
+    def watch(self, ctx: Context) -> Watch:
+        """The package manager's database, and the lists of the repositories."""
+        pkg: PkgInterface = ctx.interface("pkg")
+        return pkg.watch(catalogue=True)
+
+
+class Removed(Packages, kind="pkg.removed"):
+    """Packages are not installed; their configuration files may stay."""
+
+    purge: ClassVar[bool] = False
+
+    async def wrong(self, pkg: PkgInterface, apply: bool) -> dict[str, dict[str, str]]:
+        """Packages that are installed under this very name: one that is only provided by another does not count."""
+        installed = await pkg.list_installed(list(self.wanted))
+        return {
+            name: {"old": ",".join(p.version for p in found), "new": ""}
+            for name, found in installed.items()
+            if any(p.name == name.partition(":")[0] for p in found)
+        }
+
+    async def put_right(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]], test: bool) -> ChangeSet:
+        """Remove those that are there."""
+        return await pkg.remove(list(wrong), self.purge, test=test)
+
+    async def reason(self, pkg: PkgInterface) -> str:
+        """Why nothing had to be done."""
+        return f"{', '.join(self.wanted)} {'is' if len(self.wanted) == 1 else 'are'} not installed"
+
+
+class Purged(Removed, kind="pkg.purged"):
+    """Packages are not installed, and left no configuration files behind."""
+
+    purge: ClassVar[bool] = True
+
+    async def wrong(self, pkg: PkgInterface, apply: bool) -> dict[str, dict[str, str]]:
+        """Packages that are installed or left something behind."""
+        left = await pkg.residual(list(self.wanted))
+        return {**{name: {"old": "configuration", "new": ""} for name in left}, **await super().wrong(pkg, apply)}
+
+
+class Held(Packages, kind="pkg.held"):
+    """Packages stay at the version they have."""
+
+    async def wrong(self, pkg: PkgInterface, apply: bool) -> dict[str, dict[str, str]]:
+        """Packages that are not on hold."""
+        held = await pkg.holds()
+        return {name: {"old": "", "new": "hold"} for name in self.wanted if name not in held}
+
+    async def put_right(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]], test: bool) -> ChangeSet:
+        """Put them on hold."""
+        return await pkg.hold(list(wrong), test=test)
+
+    async def reason(self, pkg: PkgInterface) -> str:
+        """Why nothing had to be done."""
+        return f"{', '.join(self.wanted)} on hold already"
+
+
+async def fetch(ctx: Context, name: str, url: str) -> str:
+    """The path of a package file: as it is, or kept in the resource's own directory when it has to be fetched."""
+    if url.startswith("/"):
+        return url
+    path = ctx.var_dir / f"{name}.deb"
+    data = await ctx.source(url)
+    await ctx.write_file(str(path), data, mode=0o600)
+    return str(path)
+
+
+def sentence(changes: Mapping[str, Mapping[str, str]], *, done: bool) -> str:
+    """What was changed, or would be, in words."""
+    words = []
+    for name, change in changes.items():
+        old, new = change["old"], change["new"]
+        verb = "hold" if "hold" in (old, new) else "install" if not old else "remove" if not new else "change"
+        verb = "let go" if verb == "hold" and not new else verb
+        past = {"hold": "held", "install": "installed", "remove": "removed", "change": "changed", "let go": "let go"}[verb]
+        versions = f" {old} -> {new}" if verb == "change" else f" {new}" if verb == "install" and new != "installed" else ""
+        words.append(f"{past if done else f'would {verb}'} {name}{versions}")
+    return "; ".join(words)

@@ -1,0 +1,250 @@
+"""User accounts of this host.
+
+alice:
+  user.present:
+    - uid: 2001
+    - groups: [sudo]
+    - shell: /bin/bash
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import partial
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BeforeValidator, field_validator
+
+from holdfast.resources.context import Context, Watch
+from holdfast.resources.contract import Resource, Uid
+from holdfast.resources.delta import Delta, State
+from holdfast.resources.errors import Permanent
+from holdfast.resources.fields import MASK, AbsPath, Text, Texts, field
+from holdfast.resources.interfaces.results import User
+from holdfast.resources.interfaces.user import UserInterface
+
+NAME = r"^[A-Za-z_0-9][A-Za-z0-9_.@-]*\$?$"
+HASH = re.compile(r"[!*]{0,2}(\$[^$:]+\$[^:\n]+|_[./0-9A-Za-z]{19}|[./0-9A-Za-z]{13})|[!*]+|x")
+AGEING = ("date", "mindays", "maxdays", "inactdays", "warndays", "expire")
+PLAIN = ("uid", "home", "shell", "fullname", "roomnumber", "workphone", "homephone", "other")
+"""Fields that are set as they are declared."""
+IGNORED = {
+    "hash_password": "passwords are declared as hashes only",
+    "loginclass": "it belongs to BSD",
+    "nologinit": "it belongs to old logins' databases",
+    "usergroup_default": "say usergroup",
+    "win_homedrive": "it belongs to Windows",
+    "win_profile": "it belongs to Windows",
+    "win_logonscript": "it belongs to Windows",
+    "win_description": "it belongs to Windows",
+}
+
+
+class Account(Resource):
+    """What the kinds of this family share."""
+
+    name: str = field(pattern=NAME, max_length=256)
+    """Login name."""
+
+    async def user(self, ctx: Context) -> User | None:
+        """The account as it is now."""
+        user: UserInterface = ctx.interface("user")
+        return (await user.info([self.name]))[self.name]
+
+    def watch(self, ctx: Context) -> Watch:
+        """The account files."""
+        user: UserInterface = ctx.interface("user")
+        return user.watch()
+
+    def uids(self) -> tuple[Uid, ...]:
+        """The user."""
+        return (("user", self.name),)
+
+
+class Present(Account, kind="user.present"):
+    """An account exists, with the fields that are declared; the others are left as they are."""
+
+    ignored: ClassVar[Mapping[str, str]] = IGNORED
+
+    uid: int | None = field(None, ge=0)
+    """Number; by default the next free one."""
+    gid: Annotated[int | str, BeforeValidator(lambda v: int(v) if isinstance(v, str) and v.isdigit() else v)] | None = field(None)
+    """Primary group, by name or number."""
+    usergroup: bool | None = field(None)
+    """At creation, make a group of the user's own name its primary group; by default as the platform does."""
+    groups: Texts | None = field(None)
+    """Supplementary groups, which must exist. Without `remove_groups: false` it is taken out of all others."""
+    optional_groups: Texts = field(())
+    """Supplementary groups that it is put into if they exist."""
+    remove_groups: bool = field(True)
+    """Take it out of groups that are not named here."""
+    home: AbsPath | None = field(None)
+    """Home directory; what is in the old one is not moved."""
+    createhome: bool = field(True)
+    """At creation, make the home directory."""
+    password: str | None = field(None, secret=True)
+    """Hash of the password, as crypt(3) writes it (`openssl passwd -6`)."""
+    enforce_password: bool = field(True)
+    """Set the password again when it was changed; otherwise it is set at creation only."""
+    empty_password: bool = field(False)
+    """Let anybody in without a password."""
+    shell: AbsPath | None = field(None)
+    """Login shell."""
+    unique: bool = field(True)
+    """Refuse a uid that somebody has; false allows it."""
+    system: bool = field(False)
+    """At creation, take a uid of the range for system accounts."""
+    fullname: Text | None = field(None, pattern=r"^[^:,\n]*$")
+    """Full name."""
+    roomnumber: Text | None = field(None, pattern=r"^[^:,\n]*$")
+    """Room."""
+    workphone: Text | None = field(None, pattern=r"^[^:,\n]*$")
+    """Telephone at work."""
+    homephone: Text | None = field(None, pattern=r"^[^:,\n]*$")
+    """Telephone at home."""
+    other: Text | None = field(None, pattern=r"^[^:\n]*$")
+    """The rest of the comment field."""
+    date: int | None = field(None)
+    """Day of the last change of the password, in days since 1970."""
+    mindays: int | None = field(None)
+    """Days before the password may be changed."""
+    maxdays: int | None = field(None)
+    """Days after which it must be."""
+    inactdays: int | None = field(None)
+    """Days after that for which one may still log in to change it."""
+    warndays: int | None = field(None)
+    """Days of warning."""
+    expire: int | None = field(None)
+    """Day on which the account ends, in days since 1970."""
+    allow_uid_change: bool = field(False)
+    """Give an existing account the declared uid."""
+    allow_gid_change: bool = field(False)
+    """Give an existing account the declared primary group."""
+
+    @field_validator("password")
+    @classmethod
+    def _hash(cls, password: str | None) -> str | None:
+        if password and not HASH.fullmatch(password):
+            raise ValueError("a password is declared as its hash: make one with `openssl passwd -6`")
+        return password
+
+    def desired(self) -> State:
+        """The declared fields, groups sorted."""
+        wanted = {name: value for name in (*PLAIN, "gid", *AGEING) if (value := getattr(self, name)) is not None}
+        if self.groups is not None or self.optional_groups:
+            wanted["groups"] = tuple(sorted({*(self.groups or ()), *self.optional_groups}))
+        if self.empty_password:
+            wanted["password"] = ""
+        elif self.password is not None:
+            wanted["password"] = self.password
+        return wanted or {"name": self.name}
+
+    async def probe(self, ctx: Context) -> State:
+        """The account in the words of the declaration; None when there is none."""
+        user = await self.user(ctx)
+        if user is None:
+            return None
+        seen = {**user.extra, **{name: getattr(user, name) for name in ("name", *PLAIN[:4])}}
+        seen = {name: "" if value is None and name in PLAIN else value for name, value in seen.items()}
+        seen["gid"] = user.primary_group if isinstance(self.gid, str) else user.gid
+        seen["groups"] = self._seen_groups(user, await self._missing_groups(ctx))
+        kept = self.password is not None and not self.enforce_password
+        seen["password"] = self.password if kept or user.password is None else user.password
+        return seen
+
+    def _seen_groups(self, user: User, missing: set[str]) -> tuple[str, ...]:
+        """Its groups as far as they matter: not those it may have beside, and optional ones that do not exist count as joined."""
+        wanted = {*(self.groups or ()), *self.optional_groups}
+        seen = {*user.groups} | ({user.primary_group} & wanted)
+        if not self.remove_groups or self.groups is None:
+            seen &= wanted
+        return tuple(sorted(name for name in seen | (missing & {*self.optional_groups}) if name))
+
+    async def _missing_groups(self, ctx: Context) -> set[str]:
+        """Optional groups that do not exist."""
+        if not self.optional_groups:
+            return set()
+        found = await ctx.interface("group").info(self.optional_groups)
+        return {name for name, group in found.items() if group is None}
+
+    async def check_apply(self, ctx: Context, apply: bool) -> bool:
+        """As always; but numbers that files on disk refer to are only changed when that is allowed."""
+        state = await self.probe(ctx)
+        for name, allowed in (("uid", self.allow_uid_change), ("gid", self.allow_gid_change)):
+            wanted = getattr(self, name)
+            if state and wanted is not None and state[name] != wanted and not allowed:
+                raise Permanent(f"cannot change the {name} of {self.name} from {state[name]} to {wanted}: say allow_{name}_change: true")
+        return await super().check_apply(ctx, apply)
+
+    async def apply(self, ctx: Context, delta: Delta) -> None:
+        """Create the account, or change what differs."""
+        user: UserInterface = ctx.interface("user")
+        after = delta.after or {}
+        fields = {name: after[name] for name in delta.fields if name in (*PLAIN, "gid", "groups") and name in after}
+        if "groups" in fields:
+            fields["groups"] = await self._groups(ctx, fields["groups"])
+        if delta.create:
+            make = partial(user.add, self.name, system=self.system, createhome=self.createhome, usergroup=self.usergroup)
+            await make(unique=self.unique, **fields)
+        elif fields:
+            await user.modify(self.name, unique=self.unique, **fields)
+        if "password" in delta.fields and "password" in after:
+            await user.set_password(self.name, after["password"])
+        if ages := {name: after[name] for name in AGEING if name in delta.fields and name in after}:
+            await user.set_expiry(self.name, ages)
+
+    async def _groups(self, ctx: Context, wanted: tuple[str, ...]) -> tuple[str, ...]:
+        """All supplementary groups that it shall have: the wanted ones, and those it may keep."""
+        user = await self.user(ctx)
+        keep = user.groups if user and (not self.remove_groups or self.groups is None) else ()
+        return tuple(sorted({*wanted, *keep} - await self._missing_groups(ctx)))
+
+    def changes(self, delta: Delta) -> dict[str, Any]:
+        """Salt's shape: the new values."""
+        after = delta.after or {}
+        new = {name: MASK if name == "password" else after[name] for name in delta.fields if name in after}
+        return {"name": self.name, **new} if delta.create else new
+
+    def explain(self, ctx: Context) -> str:
+        """Why nothing had to be done."""
+        return f"user {self.name} is as declared"
+
+    def describe(self, delta: Delta, applied: bool) -> str:
+        """What was done, or would be."""
+        done = "created" if delta.create else f"changed ({', '.join(delta.fields)})"
+        return f"user {self.name} {'was' if applied else 'would be'} {done}"
+
+
+class Absent(Account, kind="user.absent"):
+    """There is no such account."""
+
+    purge: bool = field(False)
+    """Remove its home directory and mail, too."""
+    force: bool = field(False)
+    """Remove it even while it is logged in."""
+
+    def desired(self) -> State:
+        """None: absent."""
+        return None
+
+    async def probe(self, ctx: Context) -> State:
+        """Whether it is there."""
+        return {"name": self.name} if await self.user(ctx) else None
+
+    async def apply(self, ctx: Context, delta: Delta) -> None:
+        """Remove it."""
+        user: UserInterface = ctx.interface("user")
+        await user.remove(self.name, self.purge, self.force)
+
+    def changes(self, delta: Delta) -> dict[str, Any]:
+        """Salt's shape: `{name: removed}`."""
+        return {self.name: "removed"}
+
+    def explain(self, ctx: Context) -> str:
+        """Why nothing had to be done."""
+        return f"there is no user {self.name}"
+
+    def describe(self, delta: Delta, applied: bool) -> str:
+        """What was done, or would be."""
+        return f"user {self.name} {'was' if applied else 'would be'} removed"
