@@ -54,10 +54,10 @@ TINY = {
 
 
 @contextlib.contextmanager
-def locked(directory: Path) -> Iterator[None]:
-    """Hold the one lock of a directory, made if need be; waits for it."""
-    directory.mkdir(parents=True, exist_ok=True)
-    with (directory / ".lock").open("w") as lock:
+def locked(path: Path) -> Iterator[None]:
+    """Hold a lock file, made if need be; waits for it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -65,7 +65,7 @@ def locked(directory: Path) -> Iterator[None]:
 def cached(name: str, recipe: object, make: Callable[[Path], object]) -> Path:
     """The directory that `make` fills, made once for each recipe; half-made ones never get the name."""
     path = CACHE / f"{name}-{hashlib.sha256(repr(recipe).encode()).hexdigest()[:12]}"
-    with locked(CACHE):
+    with locked(CACHE / f"{name}.lock"):
         if not path.exists():
             unfinished = path.with_suffix(".unfinished")
             shutil.rmtree(unfinished, ignore_errors=True)

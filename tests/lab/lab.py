@@ -244,11 +244,12 @@ class Host:
         """Pull the network cable, or plug it in."""
         ip("link", "set", self._cable, "up" if connected else "down")
 
-    def save(self, target: Path) -> None:
-        """Keep what has changed on the disk as a layer for other hosts."""
-        subprocess.run(["cp", "-a", "--no-target-directory", str(self._state / "upper"), str(target)], check=True)
-        for file in ("hostname", "machine-id", "hosts"):
-            (target / "etc" / file).unlink(missing_ok=True)
+    def save(self, target: Path, *paths: str) -> None:
+        """Keep what has changed at these paths as a layer for other hosts."""
+        for path in paths:
+            kept = target / path.lstrip("/")
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            subprocess.run(["cp", "-a", "--no-target-directory", str(self._state / f"upper{path}"), str(kept)], check=True)
 
     # -- use ---------------------------------------------------------------------------------------------------
 

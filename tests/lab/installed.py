@@ -1,0 +1,59 @@
+"""Layers with Holdfast installed, as a user would install it: a virtual environment of the guest's own Python, and a wheel.
+
+What Holdfast depends on makes one layer, kept while the list stays the same. Its own wheel, built from the checkout, makes a
+second one on top. Both are made by booting a host and running pip in it, without a network.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+import image
+from lab import Run
+
+ENVIRONMENT = "/opt/holdfast"
+PYTHON = f"{ENVIRONMENT}/bin/python"
+COMMAND = "/usr/local/bin/holdfast"
+WHEELS = "/srv/wheels"
+KEEP = 24 * 3600
+"""Seconds for which layers with older wheels are kept: another test run may be using one."""
+
+
+def layers(run: Run) -> tuple[Path, ...]:
+    """The layers, the top one first; made if need be."""
+    needed = image.wheels()
+    base = image.cached("needed", (image.root().name, needed.name), lambda path: install_needed(run, needed, path))
+    with tempfile.TemporaryDirectory() as directory:
+        wheel = image.own_wheel(Path(directory))
+        digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+        own = image.cached("holdfast", (base.name, digest), lambda path: install_own(run, wheel, base, path))
+    forget(own)
+    return (own, base)
+
+
+def install_needed(run: Run, wheels: Path, path: Path) -> None:
+    """Make the environment, and install in it what Holdfast depends on."""
+    host = run.host("needed", binds=[f"{wheels}:{WHEELS}"])
+    host.sh(f"python3 -m venv {ENVIRONMENT}; {ENVIRONMENT}/bin/pip install --quiet --no-index --no-deps {WHEELS}/*.whl", timeout=120)
+    host.save(path, ENVIRONMENT)
+    host.down()
+
+
+def install_own(run: Run, wheel: Path, base: Path, path: Path) -> None:
+    """Install Holdfast's own wheel."""
+    host = run.host("own", binds=[f"{wheel.parent}:{WHEELS}"], layers=[base])
+    host.sh(f"{ENVIRONMENT}/bin/pip install --quiet --no-index --no-deps {WHEELS}/{wheel.name}; ln -s {ENVIRONMENT}/bin/holdfast {COMMAND}")
+    host.save(path, ENVIRONMENT, COMMAND)
+    host.down()
+
+
+def forget(current: Path) -> None:
+    """Remove layers with older wheels from the cache."""
+    for path in image.CACHE.glob("holdfast-*"):
+        if path != current and path.stat().st_mtime < time.time() - KEEP:
+            shutil.rmtree(path, ignore_errors=True)
+    current.touch()

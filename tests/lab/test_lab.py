@@ -1,0 +1,93 @@
+"""The lab itself: what other tests rely on holds."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from lab import STATE, Host, Run, wait_for
+
+pytestmark = pytest.mark.lab
+
+
+def test_host_is_a_debian_with_systemd_and_holdfast(host: Host):
+    """A host runs systemd without failed units, and Holdfast can be imported by its own environment."""
+    assert host.run("ps", "-o", "comm=", "1").stdout.strip() == "systemd"
+    assert host.run("systemctl", "--failed", "--no-legend").stdout == ""
+    assert "0." in host.run("/opt/holdfast/bin/python", "-c", "import holdfast; print(holdfast.__version__)").stdout
+
+
+def test_files_survive_a_reboot_and_a_power_cut(host: Host):
+    """The disk stays when the host is rebooted from the inside, and when it loses its power."""
+    host.write("/root/note", "kept\n", 0o600)
+    host.reboot()
+
+    assert host.read("/root/note") == "kept\n"
+
+    host.cut_power()
+    host.start()
+
+    assert host.sh("cat /root/note; stat -c %a /root/note") == "kept\n600\n"
+    assert "/root/note" in host.changed()
+
+
+def test_journal_can_be_waited_for(host: Host):
+    """An entry that is written later is found, with its fields."""
+    host.spawn("systemd-run", "--unit=late", "--quiet", "sh", "-c", "sleep 0.2; echo hello; echo '<4>careful'").wait()
+
+    entry = host.wait_journal(lambda entry: entry["MESSAGE"] == "careful", unit="late.service")
+
+    assert entry["PRIORITY"] == "4"
+
+
+def test_web_server_comes_from_the_local_repository(host: Host):
+    """The web server can be installed without a network, and is reached from the outside."""
+    host.sh("DEBIAN_FRONTEND=noninteractive apt-get -qq install nginx-light")
+
+    assert "Welcome to nginx" in host.http("/")
+
+    host.plug(False)
+    with pytest.raises(OSError, match="timed out"):
+        host.http("/", timeout=0.5)
+
+
+def test_hosts_see_each_other(run: Run, host: Host):
+    """Two hosts of one run are on one network."""
+    other = run.host("other")
+    try:
+        host.run("ping", "-c1", "-W2", other.address)
+    finally:
+        other.down()
+
+
+def test_nothing_is_left_of_a_killed_test_process(run: Run):
+    """Guests die with the process that booted them, however it ends, and the next one clears the rest away."""
+    script = textwrap.dedent("""
+        import lab
+        run = lab.Run()
+        print(run.number, run.host().pid, flush=True)
+        input()
+    """)
+    driver = subprocess.Popen(
+        [sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    with driver:
+        number, guest = map(int, driver.stdout.readline().split())
+        driver.send_signal(signal.SIGKILL)
+    wait_for(
+        "the end of the guest", lambda: not Path(f"/proc/{guest}").exists() or "Z" in Path(f"/proc/{guest}/stat").read_text().split()[2]
+    )
+
+    after = Run()
+    try:
+        assert after.number == number
+        assert not (STATE / str(number)).exists()
+        assert not Path(f"/sys/class/net/hflab{number}").exists()
+    finally:
+        after.close()
