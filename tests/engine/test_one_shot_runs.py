@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from engine_bench import Bench, compilation, simulate, state
-
 from holdfast import Permanent, Temporary
 from holdfast.agent.engine.report import PassRecord
 

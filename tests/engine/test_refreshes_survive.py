@@ -6,8 +6,8 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from engine_bench import Bench, Machine, compilation, simulate, state
 
+from engine_bench import Bench, Machine, compilation, simulate, state
 from holdfast import Permanent
 from holdfast.agent.engine.journal import Journal
 
@@ -111,7 +111,12 @@ def test_an_action_is_remembered_across_restarts_and_forgotten_when_it_leaves(di
     """Declared again, it is new."""
 
     async def scenario() -> None:
-        for states, expected in (((state("hook", "zaction.run"),), 1), ((state("hook", "zaction.run"),), 0), ((), 0), ((state("hook", "zaction.run"),), 1)):
+        for states, expected in (
+            ((state("hook", "zaction.run"),), 1),
+            ((state("hook", "zaction.run"),), 0),
+            ((), 0),
+            ((state("hook", "zaction.run"),), 1),
+        ):
             disk.forget()
             engine = disk.engine()
             await engine.swap(compilation(*states), "start")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 from engine_bench import Bench, compilation, simulate, state
-
 from holdfast.agent.engine.report import Ran
 
 

@@ -1,0 +1,122 @@
+"""Properties of random graphs: whatever they look like, the order holds and everything settles."""
+
+from __future__ import annotations
+
+import asyncio
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine_bench import Action, Bench, Machine, Setting, compilation, simulate, state
+from holdfast import Permanent
+from holdfast.agent.engine.report import PassRecord, Ran
+
+KINDS = ("require", "require_any", "watch", "onchanges", "onfail", "listen", "prereq")
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> tuple[list[tuple], set[str], set[str]]:
+    """Random states, which of them are broken, and which are right already."""
+    size = draw(st.integers(1, 12))
+    names = [f"s{i}" for i in range(size)]
+    states = []
+    earliest = list(range(size))  # a compiler puts whatever the target of a prereq needs before that prereq
+    for i, name in enumerate(names):
+        action = draw(st.integers(0, 4)) == 0
+        requisites: dict[str, list[str]] = {}
+        for target in range(size):
+            kind = draw(st.sampled_from((*KINDS, None, None, None, None)))
+            backwards = kind == "prereq"
+            if kind and target != i and (target > i if backwards else target < earliest[i] or kind == "listen"):
+                if backwards:
+                    earliest[target] = min(earliest[target], i)
+                requisites.setdefault(kind, []).append(names[target])
+        if action:
+            requisites.pop("listen", None)  # it has nothing to refresh: that is an error of its own
+        meta = {"parallel": True} if draw(st.integers(0, 4)) == 0 else {}
+        states.append(state(name, "zaction.run" if action else "zsetting.present", meta=meta, **requisites))
+    return states, draw(st.sets(st.sampled_from(names))), draw(st.sets(st.sampled_from(names)))
+
+
+def machine_for(broken: set[str], right: set[str]) -> Machine:
+    """A machine with some settings right and some broken."""
+    machine = Machine(settings=dict.fromkeys(right, "right"), broken={name: Permanent("no") for name in broken})
+    Setting.machine = Action.machine = machine
+    return machine
+
+
+def rows(record: PassRecord) -> list[tuple]:
+    """What of a record must be the same each time."""
+    return [(o.identity, o.result, o.reason, o.because, o.changes, o.listener) for o in record.outcomes]
+
+
+@given(graphs())
+def test_every_call_has_one_outcome_and_the_same_input_gives_the_same_order(graph: tuple) -> None:
+    """One-shot: one row each (and one for each listener that was due); nothing runs twice; no order depends on chance."""
+    states, broken, right = graph
+    seen = []
+    for _ in range(2):
+        bench = Bench(machine_for(broken, right))
+
+        async def scenario(bench: Bench = bench) -> None:
+            engine = bench.engine(watch=False, workers=3)
+            await engine.swap(compilation(*states), "start")
+            seen.append(rows(await engine.settle()))
+
+        simulate(scenario, 1000)
+    plain = [row[0] for row in seen[0] if not row[5]]
+
+    assert seen[0] == seen[1]
+    assert sorted(plain) == sorted(call.identity for call in compilation(*states).calls)
+
+
+@given(graphs())
+def test_noop_never_touches_the_machine(graph: tuple) -> None:
+    """Whatever the requisites."""
+    states, broken, right = graph
+    machine = machine_for(broken, right)
+    before = dict(machine.settings)
+
+    async def scenario() -> None:
+        engine = Bench(machine).engine(watch=False, noop=True)
+        await engine.swap(compilation(*states), "start")
+        await engine.settle()
+
+    simulate(scenario, 1000)
+
+    assert machine.settings == before
+    assert not [line for line in machine.log if line.startswith(("apply", "run ", "refresh "))]
+
+
+@given(graphs(), st.lists(st.integers(0, 11), min_size=1, max_size=8))
+def test_drift_in_any_order_settles_with_upstreams_before_downstreams(graph: tuple, drifts: list[int]) -> None:
+    """The daemon: within each pass nobody is looked at while something above it is unsettled; then all is quiet."""
+    states, _, right = graph
+    machine = machine_for(set(), right)
+    bench = Bench(machine)
+
+    async def scenario() -> None:
+        engine = bench.engine(workers=3, flap_limit=1000)
+        await engine.swap(compilation(*states), "start")
+        await engine.settle()
+        for index in drifts:
+            name = f"s{index % len(states)}"
+            if name in machine.watchers:
+                machine.drift(name)
+            if index % 2:
+                await asyncio.sleep(0)
+        for _ in range(5):  # until the watches have told
+            await asyncio.sleep(0)
+        record = await engine.settle()
+        calls = compilation(*states).calls
+        ran = [event.outcome for event in bench.events if isinstance(event, Ran)]
+
+        assert not [row for row in engine.status() if row["dirty"] or row["running"]]
+        assert record.converged
+        for call in calls:
+            last = [o for o in ran if o.identity == call.identity and not o.listener][-1]
+            if call.kind == "zsetting.present" and last.ran:
+                assert machine.settings.get(call.low["name"]) == "right"
+        await engine.stop()
+
+    simulate(scenario, 10000)
