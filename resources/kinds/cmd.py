@@ -1,0 +1,295 @@
+"""`cmd.run`, `cmd.wait`, `cmd.script`: commands, as the state writes them, in a shell."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shlex
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BeforeValidator
+
+from holdfast.resources.context import Completed, Context, Watch
+from holdfast.resources.contract import Resource, idle
+from holdfast.resources.errors import Permanent
+from holdfast.resources.fields import Text, Texts, field, parse_list, parse_text
+from holdfast.resources.traits import Refreshable
+
+TRUE = frozenset({"yes", "true", "on", "1"})
+
+
+def parse_env(value: object) -> object:
+    """`env`: a mapping, a list of mappings, or a list of `NAME=VALUE`; false removes nothing and is an empty value."""
+    merged: dict[str, str] = {}
+    for item in (value,) if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else (value,):
+        if isinstance(item, str) and "=" in item:
+            item = dict([item.split("=", 1)])  # noqa: PLW2901 - one form turned into the other
+        if not isinstance(item, Mapping):
+            raise ValueError(f"{item!r} is not a variable: write 'NAME: value'")  # noqa: TRY004 - pydantic reports only ValueError
+        merged |= {str(name): "" if text in {None, False} else str(text) for name, text in item.items()}
+    return merged
+
+
+def parse_umask(value: object) -> object:
+    """Octal digits, as text or as the number that they read as."""
+    if isinstance(value, bool) or not str(value).isdigit() or not set(str(value)) <= set("01234567"):
+        raise ValueError(f"{value!r} is not a umask: write octal digits in quotes, like '022'")
+    return int(str(value), 8)
+
+
+def parse_statuses(value: object) -> object:
+    """Numbers, one of which may stand for a list of one."""
+    return tuple(int(str(item)) for item in parse_list(value))  # type: ignore[attr-defined]
+
+
+class Command(Resource, Refreshable):
+    """What all commands share. Guards (`onlyif`, `unless`, `creates`) are arguments of every state.
+
+    A list of changes is always reported, for nothing is known of what a command does. Whether it is needed is said by
+    guards; without any it is an action.
+    """
+
+    exclusive: ClassVar[bool] = False
+    ignored: ClassVar[Mapping[str, str]] = {
+        "use_vt": "commands get no terminal",
+        "password": "Windows only",
+        "runas_password": "Windows only",
+        "reset_system_locale": "commands always run in C.UTF-8, unless env says otherwise",
+        "ignore_timeout": "a command that is timed out is killed",
+        "output_encoding": "output is taken as UTF-8",
+        "raise_err": "a failure is always reported",
+        "clean_env": "the environment is always clean",
+    }
+
+    cwd: str | None = None
+    """Directory to run in. Default: /."""
+    env: Annotated[dict[str, str] | None, BeforeValidator(lambda value: value if value is None else parse_env(value))] = None
+    """Variables added to a clean environment."""
+    runas: Text | None = None
+    """User to run as. Default: the agent's."""
+    group: Text | None = None
+    """Group to run as."""
+    shell: str = "/bin/sh"
+    """The shell that reads the command."""
+    python_shell: bool = True
+    """False: no shell; the command is split into words and run."""
+    stdin: Annotated[str | None, BeforeValidator(parse_text)] = None
+    """What the command reads."""
+    timeout: float | None = field(None, gt=0)
+    """Seconds after which it is killed, with all that it has started; an error that may be retried."""
+    umask: Annotated[int | None, BeforeValidator(lambda value: value if value is None else parse_umask(value))] = None
+    """Umask, octal digits."""
+    stateful: bool | dict[str, Any] | tuple[dict[str, Any], ...] = False
+    """The last line of its output says what it did: `changed=yes comment='...'`, or the same as JSON."""
+    success_retcodes: Annotated[tuple[int, ...], BeforeValidator(parse_statuses)] = ()
+    """Exit statuses besides 0 that are no failure."""
+    success_stdout: Texts = ()
+    """A line of output that makes any status a success."""
+    success_stderr: Texts = ()
+    """The same for the error output."""
+    hide_output: bool = False
+    """Keep stdout and stderr out of reports and logs."""
+    output_loglevel: str | None = None
+    """`quiet` hides the output from reports and logs, as hide_output does; other values change nothing."""
+    prepend_path: str | None = None
+    """Directories put before PATH, separated by colons."""
+    root: str | None = None
+    """Directory to chroot into; needs root."""
+    bg: bool = False
+    """Not waiting for commands is not supported; true is refused when it runs."""
+
+    def action(self) -> bool:
+        """It cannot tell whether it is needed; the guards of the state can."""
+        return True
+
+    def watch(self, ctx: Context) -> Watch:
+        """A command cannot drift."""
+        return idle()
+
+    async def refresh(self, ctx: Context, apply: bool) -> bool:
+        """Run it again."""
+        return await self.execute(ctx, apply)
+
+    async def check_apply(self, ctx: Context, apply: bool) -> bool:
+        """Run it."""
+        return await self.execute(ctx, apply)
+
+    async def execute(self, ctx: Context, apply: bool) -> bool:
+        """Run the command named by `name`, or say that it would run."""
+        if not apply:
+            ctx.report.changes, ctx.report.comment = {"cmd": self.name}, f"would have run {self.name!r}"
+            return False
+        argv = (self.shell, "-c", self.name) if self.python_shell else tuple(shlex.split(self.name))
+        return self.conclude(ctx, await self.start(ctx, *argv), self.name)
+
+    async def start(self, ctx: Context, *argv: str) -> Completed:
+        """Run an argument list as the fields say. Raises `Permanent` or `Temporary` when it cannot be run or is timed out."""
+        if self.bg:
+            raise Permanent("cannot run a command in the background: make it a service, or leave out bg")
+        ctx.report.touched = True
+        env = dict(self.env or {})
+        if self.prepend_path:
+            env["PATH"] = f"{self.prepend_path}:{env.get('PATH') or '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'}"
+        if self.root:
+            argv = ("chroot", self.root, *argv)
+        return await ctx.run(
+            *argv,
+            cwd=self.cwd,
+            env=env,
+            stdin=self.stdin,
+            user=self.runas,
+            group=self.group,
+            umask=self.umask,
+            timeout=self.timeout,
+            check=False,
+        )
+
+    def conclude(self, ctx: Context, done: Completed, shown: str) -> bool:
+        """Report, publish and judge what a command did. Raises `Permanent` when it failed."""
+        hidden = self.hide_output or self.output_loglevel == "quiet"
+        out, err = done.stdout.rstrip("\n"), done.stderr.rstrip("\n")
+        if done.truncated:
+            out += "\n[output cut]"
+        ctx.send(stdout=out, stderr=err, retcode=done.retcode, pid=done.pid)
+        ctx.report.changes = {
+            "pid": done.pid,
+            "retcode": done.retcode,
+            "stdout": "" if hidden else out,
+            "stderr": "" if hidden else err,
+        }
+        if not self._succeeded(done.retcode, out, err):
+            raise Permanent(f"{shown!r} {ended(done.retcode)}" + ("" if hidden else last_line(err or out)))
+        ctx.report.comment = f"ran {shown!r}"
+        return self._by_its_own_word(ctx, out) if self.stateful else False
+
+    def _succeeded(self, status: int, out: str, err: str) -> bool:
+        return (
+            status == 0
+            or status in self.success_retcodes
+            or any(line in out.splitlines() for line in self.success_stdout)
+            or any(line in err.splitlines() for line in self.success_stderr)
+        )
+
+    def _by_its_own_word(self, ctx: Context, out: str) -> bool:
+        """What a stateful command says in its last line; whether it changed nothing."""
+        words = parse_verdict(out)
+        if words is None:
+            raise Permanent(f"{self.name!r} is stateful, but the last line of its output is neither JSON nor changed=yes|no")
+        changed = str(words.pop("changed", "no")).lower() in TRUE
+        ctx.report.comment = str(words.pop("comment", "")) or ctx.report.comment
+        ctx.report.changes = {**ctx.report.changes, **words} if changed else {}
+        return not changed
+
+
+def parse_verdict(out: str) -> dict[str, Any] | None:
+    """The last line of output as a mapping; None when it is none."""
+    line = next((line for line in reversed(out.splitlines()) if line.strip()), "")
+    try:
+        words = json.loads(line)
+    except ValueError:
+        try:
+            words = dict(word.split("=", 1) for word in shlex.split(line) if "=" in word)
+        except ValueError:
+            return None
+    return words if isinstance(words, dict) and words else None
+
+
+def ended(status: int) -> str:
+    """How a command ended, in words."""
+    return f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
+
+
+def last_line(text: str) -> str:
+    """The last thing a command said, as the end of a sentence."""
+    lines = text.strip().splitlines()
+    return f": {lines[-1].strip()}" if lines else ""
+
+
+class Run(Command, kind="cmd.run"):
+    """A shell command.
+
+    refresh the search index:
+      cmd.run:
+        - name: make -C /srv/search index
+        - runas: search
+        - creates: /srv/search/index.db
+    """
+
+
+class Wait(Command, kind="cmd.wait"):
+    """A shell command that runs only when a state it watches has changed.
+
+    newaliases:
+      cmd.wait:
+        - watch:
+          - file: /etc/aliases
+    """
+
+    def action(self) -> bool:
+        """By itself it does nothing."""
+        return False
+
+    async def check_apply(self, ctx: Context, apply: bool) -> bool:
+        """Nothing."""
+        ctx.report.comment = "waits for a change of what it watches"
+        return True
+
+
+class Script(Command, kind="cmd.script"):
+    """A script from the states directory or elsewhere, run with arguments.
+
+    migrate:
+      cmd.script:
+        - source: salt://app/migrate.sh
+        - args: --to 12
+        - creates: /var/lib/app/migrated-12
+    """
+
+    source: str | None = None
+    """URL of the script. Default: the name."""
+    args: str = ""
+    """Arguments, quoted as in a shell."""
+    template: str | None = field(None, pattern="^jinja$")
+    """Render the script before it runs."""
+    context: dict[str, Any] | None = None
+    """Variables of the template."""
+    defaults: dict[str, Any] | None = None
+    """Variables of the template where `context` has none."""
+
+    async def execute(self, ctx: Context, apply: bool) -> bool:
+        """Fetch the script and run it. Raises `Permanent` when it cannot be had or fails."""
+        url, words = (self.source, self.args) if self.source else (*self.name.split(" ", 1), self.args)[:2]
+        if not apply:
+            ctx.report.comment = f"would have run the script {url}"
+            return False
+        script = await ctx.source(url)
+        if self.template:
+            script = ctx.render(script.decode(), name=url, variables={**(self.defaults or {}), **(self.context or {})}).encode()
+        # Another user cannot pass through the agent's own directory.
+        path = place(script, "/tmp" if self.runas else str(ctx.var_dir), shared=bool(self.runas))  # noqa: S108 - random and exclusive
+        try:
+            done = await self.start(ctx, *interpreter(script, self.shell), path, *shlex.split(words))
+        finally:
+            os.unlink(path)  # noqa: PTH108 - Path objects are slow
+        return self.conclude(ctx, done, url)
+
+
+def place(script: bytes, directory: str, *, shared: bool) -> str:
+    """Write a script where only its user can read it, or (`shared`) everybody; its path. Raises `OSError`."""
+    path = os.path.join(directory, f"holdfast-script-{secrets.token_hex(8)}")  # noqa: PTH118 - Path objects are slow
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o500)
+    with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor
+        file.write(script)
+        if shared:
+            os.fchmod(descriptor, 0o555)
+    return path
+
+
+def interpreter(script: bytes, shell: str) -> tuple[str, ...]:
+    """What runs a script: its own first line says; else the shell."""
+    first = script.split(b"\n", 1)[0]
+    if not first.startswith(b"#!"):
+        return (shell,)
+    return tuple(first[2:].decode(errors="replace").strip().split(None, 1)) or (shell,)

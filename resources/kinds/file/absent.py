@@ -1,0 +1,42 @@
+"""`file.absent`: nothing at a path."""
+
+from __future__ import annotations
+
+import stat
+
+from pydantic import field_validator
+
+from holdfast.resources.context import Context
+from holdfast.resources.kinds.file import trees
+from holdfast.resources.kinds.file.base import PathResource, note, status
+
+
+class Absent(PathResource, kind="file.absent"):
+    """No file, link or directory at this path. A directory goes with all that is in it, but never across a mount point.
+
+    /etc/cron.d/obsolete:
+      file.absent
+    """
+
+    @field_validator("name")
+    @classmethod
+    def _not_everything(cls, name: str) -> str:
+        if name == "/":
+            raise ValueError("/ cannot be removed")
+        return name
+
+    async def check_apply(self, ctx: Context, apply: bool) -> bool:
+        """Remove what is there."""
+        seen = status(self.name)
+        if seen is None:
+            ctx.report.comment = f"{self.name} does not exist"
+            return True
+        if apply:
+            ctx.report.touched = True
+            if stat.S_ISDIR(seen.st_mode):
+                await ctx.blocking(trees.remove, self.name)
+            else:
+                trees.remove(self.name)
+        done = f"removed {self.name}"
+        note(ctx, {"removed": self.name}, done if apply else f"would have {done}")
+        return False

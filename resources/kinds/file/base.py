@@ -1,0 +1,224 @@
+"""What all kinds of files share: the path as identity, owners by name, and system errors as sentences."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator
+
+from holdfast.resources import accounts
+from holdfast.resources.context import Context, Watch
+from holdfast.resources.contract import Resource, Uid
+from holdfast.resources.errors import HoldfastError, Permanent, Temporary
+from holdfast.resources.fields import AbsPath, Mode, Text, field, parse_mode
+
+LARGE = 1 << 20
+"""Bytes from which on content is read and compared in a thread."""
+UNDECLARED = -1
+"""In place of a uid or gid: leave it as it is."""
+UNKNOWN = -2
+"""In place of a uid or gid: there is no such user or group (yet)."""
+
+REASONS = {
+    errno.ENOSPC: "no space is left on the file system",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EROFS: "the file system is read-only",
+    errno.EACCES: "permission denied",
+    errno.EPERM: "the operation is not permitted to the agent, or the file is immutable",
+    errno.ENAMETOOLONG: "the path is too long",
+    errno.ELOOP: "too many symbolic links",
+    errno.EBUSY: "it is in use",
+}
+PASSING = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EBUSY, errno.ETXTBSY, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ESTALE}
+)
+"""Errors that may go away by themselves."""
+ABSENT = (FileNotFoundError, NotADirectoryError)
+"""What a look at a path raises when nothing is there."""
+
+
+def failure(doing: str, path: str, error: OSError) -> HoldfastError:
+    """The one-line error for a failed system call, `Temporary` where trying again may help."""
+    reason = REASONS.get(error.errno or 0) or (error.strerror or str(error)).lower()
+    text = f"cannot {doing} {path}: {reason}"
+    return Temporary(text) if error.errno in PASSING else Permanent(text)
+
+
+@contextmanager
+def telling(doing: str, path: str) -> Iterator[None]:
+    """Turn any `OSError` inside into a sentence about `path`."""
+    try:
+        yield
+    except OSError as error:
+        raise failure(doing, path, error) from None
+
+
+def status(path: str) -> os.stat_result | None:
+    """What is at a path, links not followed; None when nothing is. Raises `Permanent` when it may not be looked at."""
+    try:
+        return os.lstat(path)
+    except ABSENT:
+        return None
+    except OSError as error:
+        raise failure("look at", path, error) from None
+
+
+def what(mode: int) -> str:
+    """The type of a file in words."""
+    names = {stat.S_IFDIR: "a directory", stat.S_IFLNK: "a symbolic link", stat.S_IFREG: "a file", stat.S_IFIFO: "a fifo"}
+    names |= {stat.S_IFSOCK: "a socket", stat.S_IFBLK: "a block device", stat.S_IFCHR: "a character device"}
+    return names.get(stat.S_IFMT(mode), "something else")
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """Declared owner, as names and as numbers, and mode."""
+
+    user: str | None
+    group: str | None
+    uid: int
+    gid: int
+    mode: int | None
+
+    def wrong(self, seen: os.stat_result) -> dict[str, str]:
+        """What of it differs, in Salt's words: `{"mode": "0644", "user": "www-data"}`."""
+        changes = {}
+        if self.user is not None and self.uid != seen.st_uid:
+            changes["user"] = self.user
+        if self.group is not None and self.gid != seen.st_gid:
+            changes["group"] = self.group
+        if self.mode is not None and self.mode != stat.S_IMODE(seen.st_mode) and not stat.S_ISLNK(seen.st_mode):
+            changes["mode"] = f"{self.mode:04o}"
+        return changes
+
+    def demand(self, path: str) -> None:
+        """Raise `Permanent` when the user or group does not exist."""
+        for word, name, number in (("user", self.user, self.uid), ("group", self.group, self.gid)):
+            if number == UNKNOWN:
+                raise Permanent(f"cannot give {path} to {word} {name}: there is no such {word}; declare it, or correct the name")
+
+    def put(self, path: str, seen: os.stat_result, *, dir_fd: int | None = None) -> None:
+        """Set what differs on one file, never on what a link there leads to. Raises `OSError`."""
+        uid = self.uid if self.uid != seen.st_uid else UNDECLARED
+        gid = self.gid if self.gid != seen.st_gid else UNDECLARED
+        if uid >= 0 or gid >= 0:
+            os.chown(path, uid, gid, dir_fd=dir_fd, follow_symlinks=False)
+        # After the owner: changing that clears the set-uid bits.
+        if self.mode is not None and not stat.S_ISLNK(seen.st_mode):
+            change_mode(path, seen, self.mode, dir_fd)
+
+
+def change_mode(path: str, seen: os.stat_result, mode: int, dir_fd: int | None) -> None:
+    """Chmod that cannot be led astray by a link put there meanwhile. Raises `OSError`."""
+    if not (stat.S_ISREG(seen.st_mode) or stat.S_ISDIR(seen.st_mode)):
+        os.chmod(path, mode, dir_fd=dir_fd)
+        return
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=dir_fd)
+    except PermissionError:  # our own file, but unreadable; nobody else can have put a link in its place in a directory of ours
+        os.chmod(path, mode, dir_fd=dir_fd)
+        return
+    try:
+        os.fchmod(descriptor, mode)
+    finally:
+        os.close(descriptor)
+
+
+async def ownership(ctx: Context, user: str | None, group: str | None, mode: int | None = None) -> Ownership:
+    """Look names up: in this host's files, then in its name service."""
+    uid = gid = UNDECLARED
+    if user is not None:
+        known = accounts.local_uid(user)
+        known = await ctx.blocking(accounts.service_uid, user) if known is None else known
+        uid = UNKNOWN if known is None else known
+    if group is not None:
+        known = accounts.local_gid(group)
+        known = await ctx.blocking(accounts.service_gid, group) if known is None else known
+        gid = UNKNOWN if known is None else known
+    return Ownership(user, group, uid, gid, mode)
+
+
+def octal(mode: str | None) -> int | None:
+    """A declared mode as a number."""
+    return None if mode is None else int(mode, 8)
+
+
+def passable(mode: int) -> int:
+    """The mode of a directory made for a file of this mode: whoever may read may also pass."""
+    return mode | (mode & 0o444) >> 2
+
+
+def missing_parents(path: str) -> list[str]:
+    """Directories on the way to a path that do not exist, outermost first."""
+    missing: list[str] = []
+    parent = os.path.dirname(path)  # noqa: PTH120 - Path objects are slow
+    while parent != "/" and status(parent) is None:
+        missing.append(parent)
+        parent = os.path.dirname(parent)  # noqa: PTH120 - the same
+    return missing[::-1]
+
+
+def make_parents(path: str, owner: Ownership, mode: int = 0o755) -> None:
+    """Make the directories on the way to a path; those that exist are left as they are. Raises `Permanent` or `Temporary`."""
+    for parent in missing_parents(path):
+        with telling("make directory", parent):
+            try:
+                os.mkdir(parent, 0o700)  # noqa: PTH102 - Path objects are slow
+            except FileExistsError:  # somebody else was faster
+                continue
+            Ownership(owner.user, owner.group, owner.uid, owner.gid, mode).put(parent, os.lstat(parent))
+
+
+def demand_parent(path: str, *, makedirs: bool, apply: bool) -> None:
+    """Raise `Permanent` when the parent is missing and is not to be made; without `apply` it may be somebody else's to make."""
+    parent = os.path.dirname(path)  # noqa: PTH120 - Path objects are slow
+    if apply and not makedirs and status(parent) is None:
+        raise Permanent(f"cannot make {path}: directory {parent} does not exist; declare it, or set makedirs: true")
+
+
+def parse_mode_or_keep(value: object) -> object:
+    """A mode, or `keep`: that of the source."""
+    return value if value == "keep" else parse_mode(value)
+
+
+ModeOrKeep = Annotated[str, BeforeValidator(parse_mode_or_keep)]
+
+
+class PathResource(Resource):
+    """A resource that is one path."""
+
+    name: AbsPath
+    """The absolute path; the ID of the state where it gives no name."""
+
+    def uids(self) -> tuple[Uid, ...]:
+        """The path."""
+        return (("path", self.name),)
+
+    def watch(self, ctx: Context) -> Watch:
+        """Events of the path and of its parents."""
+        return ctx.watch_path(self.name)
+
+
+class OwnedResource(PathResource):
+    """A path with an owner, whose parents may be made on the way."""
+
+    user: Text | None = None
+    """Owner, by name or number; None leaves it as it is."""
+    group: Text | None = None
+    """Group, by name or number; None leaves it as it is."""
+    makedirs: bool = False
+    """Make missing parent directories, too."""
+    dir_mode: Mode | None = field(None)
+    """Mode of directories made for `makedirs`. Default: 0755."""
+
+
+def note(ctx: Context, changes: dict[str, Any], comment: str) -> None:
+    """Tell what was done, or would be."""
+    ctx.report.changes = changes
+    ctx.report.comment = comment

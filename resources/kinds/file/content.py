@@ -1,0 +1,111 @@
+"""What a managed file should hold: from the state itself, the pillar, a source, rendered if it is a template."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from holdfast.resources.context import Context
+from holdfast.resources.errors import Permanent
+from holdfast.resources.lookup import lookup_value
+
+SCHEMES = ("salt://", "tree://", "file://", "http://", "https://", "/")
+REMOTE = ("http://", "https://")
+ALGORITHMS = {32: "md5", 40: "sha1", 56: "sha224", 64: "sha256", 96: "sha384", 128: "sha512"}
+"""Length of a digest in hex digits -> the algorithm it must be of."""
+DIGEST = re.compile(r"(?:(md5|sha1|sha224|sha256|sha384|sha512)[:=])?([0-9A-Fa-f]{32,128})")
+
+
+def parse_sources(value: object) -> object:
+    """`source`: one URL, or a list of URLs or `{URL: hash}`; becomes a tuple of (URL, hash or None)."""
+    items = value if isinstance(value, (list, tuple)) else () if value is None or value == "" else (value,)
+    parsed: list[tuple[str, str | None]] = []
+    for item in items:
+        url, digest = next(iter(item.items())) if isinstance(item, Mapping) and len(item) == 1 else (item, None)
+        if isinstance(url, (list, tuple)) and len(url) == 2:
+            url, digest = url
+        if not isinstance(url, str) or not url.startswith(SCHEMES):
+            raise ValueError(f"{url!r} is not a source: write salt://, file://, http://, https:// or an absolute path")
+        parsed.append((url, None if digest is None else str(digest)))
+    return tuple(parsed)
+
+
+def parse_contents(value: object) -> object:
+    """`contents`: text, a number, or a list of these, one line each."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool) or not isinstance(value, (int, float, list, tuple)):
+        raise ValueError("contents must be text or a list of lines")  # noqa: TRY004 - pydantic reports only ValueError
+    if isinstance(value, (list, tuple)):
+        return "\n".join(str(parse_contents(line)) for line in value)
+    return str(value)
+
+
+def finished(text: str, *, newline: bool) -> str:
+    """Text with, or without, a newline at its end."""
+    if not newline:
+        return text.rstrip("\r\n")
+    return text if not text or text.endswith("\n") else text + "\n"
+
+
+def lookup(data: Mapping[str, Any], keys: Sequence[str], delimiter: str, where: str) -> str:
+    """Text from the pillar or the grains, several keys one after the other. Raises `Permanent` when one is missing."""
+    return "\n".join(str(parse_contents(lookup_value(data, key, delimiter, where))) for key in keys)
+
+
+async def fetch(ctx: Context, sources: Sequence[tuple[str, str | None]]) -> tuple[str, str | None, bytes]:
+    """The first source that is there: its URL, its own hash, its content. Raises `Permanent` when none is."""
+    if len(sources) == 1:
+        return *sources[0], await ctx.source(sources[0][0])
+    refused = []
+    for url, digest in sources:
+        try:
+            return url, digest, await ctx.source(url)
+        except Permanent as error:
+            refused.append(str(error))
+    raise Permanent(f"no source can be read: {'; '.join(refused)}")
+
+
+async def expected(ctx: Context, digest: str, wanted: str, path: str) -> tuple[str, str]:
+    """(algorithm, hex digest) that `source_hash` asks for: given itself, or found in the file it names.
+
+    `wanted` is the name to look for in such a file; the base names of the source and of `path` are tried too.
+    """
+    found = DIGEST.fullmatch(digest.strip())
+    if found is None:
+        text = (await ctx.source(digest)).decode(errors="replace")
+        found = _pick(text, (wanted, os.path.basename(wanted), os.path.basename(path)))  # noqa: PTH119 - URLs are no paths
+        if found is None:
+            raise Permanent(f"cannot verify {wanted}: there is no hash of it in {digest}")
+    value = found[2].lower()
+    algorithm = found[1] or ALGORITHMS.get(len(value))
+    if algorithm is None or ALGORITHMS.get(len(value)) != algorithm:
+        raise Permanent(f"cannot verify {wanted}: {digest} is not a hash of a known kind")
+    return algorithm, value
+
+
+def _pick(text: str, names: Sequence[str]) -> re.Match[str] | None:
+    """The hash in a list of hashes that belongs to one of the names; the only one there is, whatever its name."""
+    found: list[re.Match[str]] = []
+    for line in text.splitlines():
+        words = [word.lstrip("*./") for word in line.split()]
+        digests = [match for match in map(DIGEST.fullmatch, words) if match]
+        if digests and any(name in words for name in names):
+            return digests[0]
+        found += digests
+    return found[0] if len(found) == 1 else None
+
+
+def digest_of(algorithm: str, data: bytes) -> str:
+    """The hex digest of some bytes."""
+    return hashlib.new(algorithm, data, usedforsecurity=False).hexdigest()
+
+
+def verify(url: str, data: bytes, algorithm: str, wanted: str) -> None:
+    """Raise `Permanent` when the content is not what the hash says."""
+    actual = digest_of(algorithm, data)
+    if actual != wanted:
+        raise Permanent(f"cannot use {url}: its {algorithm} is {actual}, but source_hash says {wanted}")

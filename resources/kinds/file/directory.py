@@ -1,0 +1,187 @@
+"""`file.directory`: a directory, its owner and mode, and on demand those of all that is in it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import model_validator
+
+from holdfast.resources.context import Context, Watch
+from holdfast.resources.errors import Permanent
+from holdfast.resources.fields import Mode, Texts, field
+from holdfast.resources.kinds.file import trees
+from holdfast.resources.kinds.file.base import (
+    OwnedResource,
+    Ownership,
+    demand_parent,
+    make_parents,
+    note,
+    octal,
+    ownership,
+    status,
+    telling,
+    what,
+)
+
+NEW_MODE = 0o755
+
+
+class Directory(OwnedResource, kind="file.directory"):
+    """A directory.
+
+    /srv/www:
+      file.directory:
+        - user: www-data
+        - mode: '0750'
+        - makedirs: true
+    """
+
+    ignored: ClassVar[Mapping[str, str]] = {
+        "children_only": "the directory itself is always managed",
+        "win_owner": "Windows only",
+        "win_perms": "Windows only",
+        "win_deny_perms": "Windows only",
+        "win_inheritance": "Windows only",
+        "win_perms_reset": "Windows only",
+    }
+
+    mode: Mode | None = None
+    """Mode of the directory (the same as dir_mode). None leaves it; a new directory gets 0755."""
+    dir_mode: Mode | None = None
+    """Mode of the directory, of those made for `makedirs` and, with `recurse: [mode]`, of all below."""
+    file_mode: Mode | None = None
+    """Mode of files below, with `recurse: [mode]`."""
+    recurse: tuple[Literal["user", "group", "mode", "ignore_files", "ignore_dirs", "silent"], ...] = ()
+    """What holds for everything below, too."""
+    max_depth: int | None = field(None, ge=0)
+    """Levels below the directory that `recurse` reaches; 0: its own entries."""
+    clean: bool = False
+    """Remove everything in it that no state manages."""
+    exclude_pat: Texts = ()
+    """What `clean` and `recurse` leave alone: globs of the path below the directory, or `E@` and a regular expression."""
+    force: bool = False
+    """Remove a file or link that is in the way."""
+    backupname: str | None = None
+    """Rename what is in the way to this instead."""
+    allow_symlink: bool = True
+    """Accept a link that leads to a directory."""
+    follow_symlinks: bool = False
+    """Accepted for Salt's sake: links below are never followed."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if "mode" in self.recurse and not (self.file_mode or self.mode or self.dir_mode):
+            raise ValueError("recurse: [mode] needs mode, dir_mode or file_mode")
+        for word in ("user", "group"):
+            if word in self.recurse and getattr(self, word) is None:
+                raise ValueError(f"recurse: [{word}] needs {word}")
+        if self.backupname is not None and not self.backupname.startswith("/"):
+            raise ValueError("backupname must be an absolute path")
+        return self
+
+    def watch(self, ctx: Context) -> Watch:
+        """Events of the directory, and of all below it where that matters."""
+        return ctx.watch_path(self.name, recursive=bool(self.recurse) or self.clean)
+
+    async def check_apply(self, ctx: Context, apply: bool) -> bool:
+        """The directory itself first, then what is in it."""
+        owner = await ownership(ctx, self.user, self.group, octal(self.mode or self.dir_mode))
+        seen = self._seen()
+        changes: dict[str, Any] = {} if seen is not None else {self.name: {"directory": "new"}}
+        wrong = owner.wrong(seen) if seen is not None else {}
+        changes |= wrong
+        if apply and changes:
+            ctx.report.touched = True
+            self._put(owner, seen)
+        if seen is not None or apply:
+            changes |= await self._below(ctx, apply=apply)
+        if not changes:
+            ctx.report.comment = f"{self.name} is as declared"
+            return True
+        note(ctx, changes, self._sentence(changes, apply, new=seen is None))
+        return False
+
+    def _seen(self) -> os.stat_result | None:
+        """The directory; None when it is not there, or something is in the way that may be removed. Raises `Permanent`."""
+        seen = status(self.name)
+        if seen is None or stat.S_ISDIR(seen.st_mode):
+            return seen
+        if stat.S_ISLNK(seen.st_mode) and self.allow_symlink and os.path.isdir(self.name):  # noqa: PTH112 - Path objects are slow
+            with telling("look at", self.name):
+                return os.stat(self.name)  # noqa: PTH116 - the same
+        if self.force or self.backupname:
+            return None
+        kind = "a dangling link" if stat.S_ISLNK(seen.st_mode) and not os.path.exists(self.name) else what(seen.st_mode)  # noqa: PTH110 - the same
+        raise Permanent(f"cannot make directory {self.name}: {kind} is in the way; remove it, or set force: true")
+
+    def _put(self, owner: Ownership, seen: os.stat_result | None) -> None:
+        owner.demand(self.name)
+        if seen is None:
+            self._make_way()
+            demand_parent(self.name, makedirs=self.makedirs, apply=True)
+            mode = owner.mode if owner.mode is not None else NEW_MODE
+            if self.makedirs:
+                make_parents(self.name, owner, mode)
+            with telling("make directory", self.name):
+                os.mkdir(self.name, 0o700)  # noqa: PTH102 - Path objects are slow
+                new = Ownership(owner.user, owner.group, owner.uid, owner.gid, mode)
+                new.put(self.name, os.lstat(self.name))
+            return
+        with telling("change owner or mode of", self.name):
+            owner.put(os.path.realpath(self.name), seen)
+
+    def _make_way(self) -> None:
+        """Remove or rename what is in the way."""
+        if status(self.name) is None:
+            return
+        if self.backupname:
+            with telling(f"rename to {self.backupname}", self.name):
+                os.rename(self.name, self.backupname)  # noqa: PTH104 - Path objects are slow
+        else:
+            trees.remove(self.name)
+
+    async def _below(self, ctx: Context, *, apply: bool) -> dict[str, Any]:
+        """What is wrong with what is in it, put right with `apply`."""
+        changes: dict[str, Any] = {}
+        if self.clean:
+            removed = await ctx.blocking(trees.surplus, self.name, ctx.managed_below(self.name), self.exclude_pat)
+            if removed:
+                changes["removed"] = removed
+            for path in removed if apply else ():
+                ctx.report.touched = True
+                await ctx.blocking(trees.remove, path)
+        if self.recurse:
+            rules = await self._rules(ctx)
+            if apply:
+                for owner in (rules.directories, rules.others):
+                    if owner is not None:
+                        owner.demand(self.name)
+            found = await ctx.blocking(lambda: trees.set_right(self.name, rules, apply=apply))
+            ctx.report.touched = ctx.report.touched or (apply and bool(found))
+            removed = changes.get("removed", ())
+            changes |= {path: wrong for path, wrong in found.items() if not path.startswith(tuple(removed)) or not removed}
+        return changes
+
+    async def _rules(self, ctx: Context) -> trees.Recursion:
+        user = self.user if "user" in self.recurse else None
+        group = self.group if "group" in self.recurse else None
+        by_mode = "mode" in self.recurse
+        directories = await ownership(ctx, user, group, octal(self.dir_mode or self.mode) if by_mode else None)
+        others = await ownership(ctx, user, group, octal(self.file_mode) if by_mode else None)
+        return trees.Recursion(
+            None if "ignore_dirs" in self.recurse else directories,
+            None if "ignore_files" in self.recurse else others,
+            self.max_depth,
+            self.exclude_pat,
+        )
+
+    def _sentence(self, changes: dict[str, Any], apply: bool, *, new: bool) -> str:
+        parts = [part for part in changes if part in {"user", "group", "mode"}]
+        below = len(changes) - len(parts) - ("removed" in changes) - new
+        done = [f"created {self.name}"] if new else [f"changed {' and '.join(parts)} of {self.name}"] if parts else []
+        done += [f"removed {len(changes['removed'])} entries of {self.name}"] if "removed" in changes else []
+        done += [f"changed owner or mode of {below} entries below {self.name}"] if below else []
+        return ("" if apply else "would have ") + ", ".join(done)

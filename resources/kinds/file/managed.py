@@ -1,0 +1,281 @@
+"""`file.managed`: a file with declared content, owner and mode."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import stat
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BeforeValidator, model_validator
+
+from holdfast.resources.context import Context, Watch
+from holdfast.resources.diff import unified
+from holdfast.resources.errors import Permanent
+from holdfast.resources.fields import Text, Texts
+from holdfast.resources.kinds.file import content
+from holdfast.resources.kinds.file.base import (
+    ModeOrKeep,
+    OwnedResource,
+    Ownership,
+    demand_parent,
+    make_parents,
+    note,
+    octal,
+    ownership,
+    passable,
+    status,
+    telling,
+    what,
+)
+from holdfast.resources.kinds.file.disk import Look, back_up, compare, difference, inherited, read, source_mode
+
+NEW_MODE = 0o644
+"""Mode of a new file that declares none."""
+HIDDEN = "<show_changes=False>"
+
+
+class Managed(OwnedResource, kind="file.managed"):
+    """A file, whole: content, owner, mode.
+
+    Written to a temporary beside it and renamed, so nobody ever reads half of it. A file in the way that is a directory, a fifo
+    or a device is an error and is not opened.
+
+        /etc/motd:
+          file.managed:
+            - contents: Keep off the grass.
+            - mode: '0644'
+    """
+
+    ignored: ClassVar[Mapping[str, str]] = {
+        "attrs": "file attributes (chattr) are left as they are",
+        "tmp_dir": "the temporary is always beside the file, so that it can be renamed",
+        "tmp_ext": "the temporary is always beside the file, so that it can be renamed",
+        "keep_source": "sources are not cached on disk",
+        "use_etag": "sources are not cached on disk",
+        "source_hash_sig": "signatures of hash files are not checked",
+        "selinux": "the label of a file that exists is kept",
+    }
+
+    source: Annotated[tuple[tuple[str, str | None], ...], BeforeValidator(content.parse_sources)] = ()
+    """Where the content comes from: a URL, or a list of which the first that is there is taken."""
+    source_hash: Text | None = None
+    """What the source must hash to: `sha256=HEX`, `HEX`, or the URL of a file with hashes. Needed for http unless `skip_verify`."""
+    source_hash_name: str | None = None
+    """The name to look for in such a file."""
+    skip_verify: bool = False
+    """Accept an http source without a hash."""
+    contents: Annotated[str | None, BeforeValidator(content.parse_contents)] = None
+    """The content itself: text, or a list of lines."""
+    contents_pillar: Texts = ()
+    """Pillar keys (`a:b`) that hold the content."""
+    contents_grains: Texts = ()
+    """Grains that hold the content."""
+    contents_delimiter: str = ":"
+    """What separates the parts of such a key."""
+    contents_newline: bool = True
+    """End content that the state itself gives with a newline."""
+    allow_empty: bool = True
+    """Accept empty content."""
+    template: Literal["jinja"] | None = None
+    """Render the content before it is used."""
+    context: dict[str, Any] | None = None
+    """Variables of the template."""
+    defaults: dict[str, Any] | None = None
+    """Variables of the template where `context` has none."""
+    mode: ModeOrKeep | None = None
+    """File mode, or `keep` for that of a local source. None leaves it; a new file gets 0644."""
+    replace: bool = True
+    """Replace the content of a file that exists."""
+    create: bool = True
+    """Make the file when it does not exist."""
+    backup: Literal["minion", "master", "both", "", False] | None = None
+    """`minion`: keep a copy of what is replaced, in the agent's own directory."""
+    show_changes: bool = True
+    """Show the diff. Turn off for secrets."""
+    check_cmd: Texts = ()
+    """Commands that must accept the new content before it is put in place; its path is appended."""
+    follow_symlinks: bool = True
+    """Manage what a link at the path leads to; false replaces the link."""
+    encoding: str | None = None
+    """Encoding of content that the state gives. Default: utf-8."""
+    encoding_errors: str = "strict"
+    """What happens to characters that the encoding has not."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        given = [word for word in ("source", "contents", "contents_pillar", "contents_grains") if getattr(self, word) not in (None, ())]
+        if len(given) > 1:
+            raise ValueError(f"{' and '.join(given)} exclude each other: the content can come from one place only")
+        for url, digest in self.source:
+            if url.startswith(content.REMOTE) and not (self.source_hash or digest or self.skip_verify):
+                raise ValueError(f"source {url} needs source_hash, or skip_verify: true")
+        if self.mode == "keep" and not any(not url.startswith(content.REMOTE) for url, _ in self.source):
+            raise ValueError("mode: keep needs a source on this host")
+        return self
+
+    def watch(self, ctx: Context) -> Watch:
+        """Events of the file and of its sources on this host."""
+        urls = [url for url, _ in self.source]
+        if self.source_hash and self.source_hash.startswith(content.SCHEMES):
+            urls.append(self.source_hash)
+        local = (ctx.source_path(url) for url in urls)
+        return ctx.watch_path(self.name, *(path for path in local if path is not None))
+
+    async def check_apply(self, ctx: Context, apply: bool) -> bool:
+        """Look at it, and with `apply` put it right; content first, so that what readers see is right soonest."""
+        path, seen = self._target()
+        if seen is None and not self.create:
+            ctx.report.comment = f"{path} does not exist, and create is false"
+            return True
+        look = await self._look(ctx, path, seen)
+        wrong = look.owner.wrong(look.seen) if look.seen is not None else {}
+        if look.seen is not None and not look.differs and not wrong:
+            ctx.report.comment = f"{path} is as declared"
+            return True
+        if apply:
+            ctx.report.touched = True
+            await self._put(ctx, look)
+        self._tell(ctx, look, wrong, apply)
+        return False
+
+    # -- looking -----------------------------------------------------------------------------------------------
+
+    def _target(self) -> tuple[str, os.stat_result | None]:
+        """The path to manage and what is there. Raises `Permanent` for what is no file."""
+        path, seen = self.name, status(self.name)
+        if seen is not None and stat.S_ISLNK(seen.st_mode):
+            if not self.follow_symlinks:
+                return path, None
+            path = os.path.realpath(path)
+            seen = status(path)
+            if seen is None:
+                raise Permanent(
+                    f"cannot manage {self.name}: it is a dangling link to {path}; make that first, or set follow_symlinks: false to replace the link"
+                )
+        if seen is not None and not stat.S_ISREG(seen.st_mode):
+            raise Permanent(f"cannot manage {path} as a file: it is {what(seen.st_mode)}; remove it first")
+        return path, seen
+
+    async def _look(self, ctx: Context, path: str, seen: os.stat_result | None) -> Look:
+        mode = None if self.mode == "keep" else octal(self.mode)
+        look = Look(path, seen, await ownership(ctx, self.user, self.group, mode), None)
+        if seen is not None and not self.replace:
+            return look
+        if await self._already(ctx, look):
+            return look
+        look.wanted, source = await self._content(ctx, path, new=seen is None)
+        if self.mode == "keep" and source is not None:
+            look.owner = Ownership(self.user, self.group, look.owner.uid, look.owner.gid, source_mode(ctx, source))
+        if seen is not None and look.wanted is not None:
+            await compare(ctx, look, look.wanted)
+        return look
+
+    async def _already(self, ctx: Context, look: Look) -> bool:
+        """Whether a file from a server need not be fetched: what is there has the declared hash already."""
+        if look.seen is None or self.template or len(self.source) != 1 or not self.source[0][0].startswith(content.REMOTE):
+            return False
+        url, digest = self.source[0]
+        digest = digest or self.source_hash
+        if digest is None:
+            return False
+        algorithm, wanted = await content.expected(ctx, digest, self.source_hash_name or url, self.name)
+        with telling("read", look.path):
+            data = await read(ctx, look.path, look.seen.st_size)
+        return content.digest_of(algorithm, data) == wanted
+
+    async def _content(self, ctx: Context, path: str, *, new: bool) -> tuple[bytes | None, str | None]:
+        """(what the file should hold, the URL it is from). None: any content will do, and a new file is empty."""
+        data, url = None, None
+        if self.source:
+            url, digest, data = await content.fetch(ctx, self.source)
+            digest = digest or self.source_hash
+            if digest is not None and not self.skip_verify:
+                content.verify(url, data, *await content.expected(ctx, digest, self.source_hash_name or url, self.name))
+        elif (text := self._text(ctx)) is not None:
+            data = text.encode(self.encoding or "utf-8", self.encoding_errors)
+        if data is None:
+            return (b"" if new else None), None
+        if self.template:
+            data = self._render(ctx, data, url or path)
+        if not data and not self.allow_empty:
+            raise Permanent(f"cannot manage {path}: its content is empty, and allow_empty is false")
+        return data, url
+
+    def _text(self, ctx: Context) -> str | None:
+        """Content that the state itself gives."""
+        text = self.contents
+        if self.contents_pillar:
+            text = content.lookup(ctx.pillar, self.contents_pillar, self.contents_delimiter, "pillar")
+        elif self.contents_grains:
+            text = content.lookup(ctx.facts, self.contents_grains, self.contents_delimiter, "grains")
+        return None if text is None else content.finished(text, newline=self.contents_newline)
+
+    def _render(self, ctx: Context, data: bytes, name: str) -> bytes:
+        try:
+            text = data.decode()
+        except UnicodeDecodeError as error:
+            raise Permanent(f"cannot render {name}: it is not UTF-8 text (byte {error.start})") from None
+        own = {"source": name, "name": self.name, "user": self.user, "group": self.group, "mode": self.mode, "saltenv": "base"}
+        variables = {**own, **(self.defaults or {}), **(self.context or {})}
+        return ctx.render(text, name=name, variables=variables).encode(self.encoding or "utf-8", self.encoding_errors)
+
+    # -- putting right -----------------------------------------------------------------------------------------
+
+    async def _put(self, ctx: Context, look: Look) -> None:
+        seen, owner = look.seen, look.owner
+        owner.demand(look.path)
+        if seen is not None and not look.differs:
+            with telling("change owner or mode of", look.path):
+                owner.put(look.path, seen)
+            return
+        if seen is None:
+            demand_parent(look.path, makedirs=self.makedirs, apply=True)
+            if self.makedirs:
+                make_parents(look.path, owner, self._parent_mode())
+        elif self.backup in {"minion", "both"}:
+            await ctx.blocking(back_up, look.path, str(ctx.var_dir))
+        mode = owner.mode if owner.mode is not None else stat.S_IMODE(seen.st_mode) if seen is not None else NEW_MODE
+        uid, gid = inherited(owner, seen)
+        with telling("write", look.path):
+            await ctx.write_file(look.path, look.wanted or b"", mode=mode, uid=uid, gid=gid, check=self._checker(ctx))
+
+    def _parent_mode(self) -> int:
+        declared = octal(self.dir_mode)
+        if declared is not None:
+            return declared
+        return passable(int(self.mode, 8)) if self.mode not in {None, "keep"} else 0o755
+
+    def _checker(self, ctx: Context) -> Any:
+        """What `write_file` calls with the path of the temporary, if there is anything to check."""
+        if not self.check_cmd:
+            return None
+
+        async def check(path: str) -> None:
+            for command in self.check_cmd:
+                done = await ctx.run("/bin/sh", "-c", f"{command} {shlex.quote(path)}", check=False)
+                if done.retcode != 0:
+                    said = (done.stderr.strip() or done.stdout.strip() or f"status {done.retcode}").splitlines()[-1]
+                    raise Permanent(f"cannot replace {self.name}: check_cmd {command!r} refuses the new content: {said}")
+
+        return check
+
+    # -- telling -----------------------------------------------------------------------------------------------
+
+    def _tell(self, ctx: Context, look: Look, wrong: dict[str, str], apply: bool) -> None:
+        """Changes as Salt words them, and the diff."""
+        diff = ""
+        if look.seen is None:
+            diff = unified(b"", look.wanted or b"", look.path)
+            mode = look.owner.mode if look.owner.mode is not None else NEW_MODE
+            changes = {"diff": "New file" if self.show_changes else HIDDEN, "mode": f"{mode:04o}"} if apply else {"newfile": look.path}
+        else:
+            changes = dict(wrong)
+            if look.differs:
+                diff = difference(look)
+                changes = {"diff": diff if self.show_changes else HIDDEN, **wrong}
+        ctx.report.diff = diff if self.show_changes else ""
+        parts = " and ".join(["content" if part == "diff" else part for part in changes])
+        done = f"created {look.path}" if look.seen is None else f"changed {parts} of {look.path}"
+        note(ctx, changes, done if apply else f"would have {done}")

@@ -1,0 +1,118 @@
+"""`file.copy`, `file.rename`: something put in place from elsewhere on this host."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from holdfast.resources.context import Context
+from holdfast.resources.errors import Permanent
+from holdfast.resources.fields import AbsPath, Mode
+from holdfast.resources.kinds.file import trees
+from holdfast.resources.kinds.file.base import (
+    OwnedResource,
+    demand_parent,
+    make_parents,
+    note,
+    octal,
+    ownership,
+    status,
+    telling,
+    what,
+)
+from holdfast.resources.kinds.file.disk import read
+
+
+class Rename(OwnedResource, kind="file.rename"):
+    """A file or directory moved to this path, once: when its source is gone, all is well.
+
+    /etc/app/app.conf:
+      file.rename:
+        - source: /etc/app.conf
+    """
+
+    source: AbsPath
+    """Where it is now."""
+    force: bool = False
+    """Replace what is at the path already."""
+
+    async def check_apply(self, ctx: Context, apply: bool) -> bool:
+        """Move it, if it is there."""
+        if status(self.source) is None:
+            ctx.report.comment = f"{self.source} does not exist: it was moved already, or there is nothing to move"
+            return True
+        if status(self.name) is not None and not self.force:
+            raise Permanent(f"cannot rename {self.source} to {self.name}: that exists; set force: true to replace it")
+        if apply:
+            ctx.report.touched = True
+            demand_parent(self.name, makedirs=self.makedirs, apply=True)
+            if self.makedirs:
+                make_parents(self.name, await ownership(ctx, self.user, self.group), octal(self.dir_mode) or 0o755)
+            await ctx.blocking(self._move)
+        done = f"renamed {self.source} to {self.name}"
+        note(ctx, {self.name: self.source}, done if apply else f"would have {done}")
+        return False
+
+    def _move(self) -> None:
+        if status(self.name) is not None:
+            trees.remove(self.name)
+        with telling(f"rename to {self.name}", self.source):
+            shutil.move(self.source, self.name)
+
+
+class Copy(OwnedResource, kind="file.copy"):
+    """A file copied from another on this host. With `force` it is kept equal to it; without, it is only made.
+
+    /etc/app/app.conf:
+      file.copy:
+        - source: /usr/share/app/app.conf.example
+    """
+
+    ignored: ClassVar[Mapping[str, str]] = {"subdir": "give the whole path as the name"}
+
+    source: AbsPath
+    """The file to copy."""
+    force: bool = False
+    """Replace a file that is there and differs."""
+    preserve: bool = False
+    """Take over owner and mode of the source."""
+    mode: Mode | None = None
+    """Mode of the copy. Default: 0644."""
+
+    async def check_apply(self, ctx: Context, apply: bool) -> bool:
+        """Copy it, if it is missing or (with `force`) differs."""
+        seen, given = status(self.name), status(os.path.realpath(self.source))
+        if seen is not None and not self.force:
+            ctx.report.comment = f"{self.name} exists, and force is not set"
+            return True
+        if given is None or not stat.S_ISREG(given.st_mode):
+            raise Permanent(f"cannot copy {self.source}: it is {'missing' if given is None else what(given.st_mode) + ', not a file'}")
+        if seen is not None and not stat.S_ISREG(seen.st_mode):
+            raise Permanent(f"cannot copy to {self.name}: it is {what(seen.st_mode)}")
+        with telling("copy", self.source):
+            data = await read(ctx, os.path.realpath(self.source), given.st_size)
+            if seen is not None and seen.st_size == len(data) and await read(ctx, self.name, seen.st_size) == data:
+                ctx.report.comment = f"{self.name} is equal to {self.source}"
+                return True
+        if apply:
+            ctx.report.touched = True
+            await self._put(ctx, data, given)
+        changes: dict[str, Any] = {self.name: self.source}
+        done = f"copied {self.source} to {self.name}"
+        note(ctx, changes, done if apply else f"would have {done}")
+        return False
+
+    async def _put(self, ctx: Context, data: bytes, given: os.stat_result) -> None:
+        owner = await ownership(ctx, self.user, self.group, octal(self.mode))
+        owner.demand(self.name)
+        demand_parent(self.name, makedirs=self.makedirs, apply=True)
+        if self.makedirs:
+            make_parents(self.name, owner, octal(self.dir_mode) or 0o755)
+        mode, uid, gid = (owner.mode or 0o644), owner.uid, owner.gid
+        if self.preserve:
+            mode, uid, gid = owner.mode or stat.S_IMODE(given.st_mode), max(uid, given.st_uid), max(gid, given.st_gid)
+        with telling("write", self.name):
+            await ctx.write_file(self.name, data, mode=mode, uid=uid, gid=gid)

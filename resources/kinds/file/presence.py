@@ -1,0 +1,91 @@
+"""`file.exists`, `file.missing`, `file.touch`: statements about a path that concern its content in no way."""
+
+from __future__ import annotations
+
+import os
+from typing import ClassVar
+
+from holdfast.resources.context import Context
+from holdfast.resources.errors import Permanent
+from holdfast.resources.kinds.file.base import OwnedResource, PathResource, demand_parent, make_parents, note, ownership, status, telling
+
+
+class Exists(PathResource, kind="file.exists"):
+    """Fails unless something is at the path; changes nothing. Made to be required.
+
+    /etc/machine-id:
+      file.exists
+    """
+
+    exclusive: ClassVar[bool] = False
+
+    async def check_apply(self, ctx: Context, apply: bool) -> bool:
+        """Look. Raises `Permanent` when it is missing."""
+        if status(self.name) is None:
+            raise Permanent(f"{self.name} does not exist")
+        ctx.report.comment = f"{self.name} exists"
+        return True
+
+
+class Missing(PathResource, kind="file.missing"):
+    """Fails if something is at the path; changes nothing.
+
+    /etc/nologin:
+      file.missing
+    """
+
+    exclusive: ClassVar[bool] = False
+
+    async def check_apply(self, ctx: Context, apply: bool) -> bool:
+        """Look. Raises `Permanent` when it exists."""
+        if status(self.name) is not None:
+            raise Permanent(f"{self.name} exists")
+        ctx.report.comment = f"{self.name} does not exist"
+        return True
+
+
+class Touch(OwnedResource, kind="file.touch"):
+    """A file made if it is missing, and its times set each time this runs.
+
+    /var/lib/app/stamp:
+      file.touch:
+        - makedirs: true
+    """
+
+    exclusive: ClassVar[bool] = False
+
+    atime: float | None = None
+    """Time of the last access, Unix seconds; None: now."""
+    mtime: float | None = None
+    """Time of the last change, Unix seconds; None: now."""
+
+    def action(self) -> bool:
+        """It cannot tell whether "now" is needed again."""
+        return self.atime is None and self.mtime is None
+
+    async def check_apply(self, ctx: Context, apply: bool) -> bool:
+        """Make it, or set its times."""
+        seen = status(self.name)
+        if seen is not None and not self.action() and self._times(seen) == (seen.st_atime, seen.st_mtime):
+            ctx.report.comment = f"{self.name} is as declared"
+            return True
+        if apply:
+            ctx.report.touched = True
+            owner = await ownership(ctx, self.user, self.group)
+            demand_parent(self.name, makedirs=self.makedirs, apply=True)
+            if self.makedirs:
+                make_parents(self.name, owner)
+            self._touch(seen)
+        done = f"created {self.name}" if seen is None else f"touched {self.name}"
+        note(ctx, {"new" if seen is None else "touched": self.name}, done if apply else f"would have {done}")
+        return False
+
+    def _times(self, seen: os.stat_result) -> tuple[float, float]:
+        """The times it should have."""
+        return (seen.st_atime if self.atime is None else self.atime, seen.st_mtime if self.mtime is None else self.mtime)
+
+    def _touch(self, seen: os.stat_result | None) -> None:
+        with telling("touch", self.name):
+            if seen is None:
+                os.close(os.open(self.name, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644))
+            os.utime(self.name, None if self.action() else self._times(os.stat(self.name)))  # noqa: PTH116 - Path objects are slow
