@@ -1,0 +1,62 @@
+"""The command line's side of the control socket; blocking, and light to import."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from holdfast.agent.control.schema import ControlError, Request, address, encode, unix_socket
+
+
+def ask(path: Path, request: Request, timeout: float = 30.0) -> Any:
+    """The data of the answer to one request. `timeout` is in seconds. Raises `ControlError`."""
+    data = None
+    for message in converse(path, request, timeout):
+        data = message.get("data", data)
+    return data
+
+
+def follow(path: Path, request: Request) -> Iterator[dict[str, Any]]:
+    """Entries of the log, for as long as the agent sends them. Raises `ControlError`."""
+    for message in converse(path, request, None):
+        if "entry" in message:
+            yield message["entry"]
+
+
+def converse(path: Path, request: Request, timeout: float | None) -> Iterator[dict[str, Any]]:
+    """Every response to a request. Raises `ControlError` when nobody listens, or the agent says no."""
+    with unix_socket() as connection:
+        connection.settimeout(timeout)
+        try:
+            with address(path) as name:
+                connection.connect(name)
+            connection.sendall(encode(request))
+        except OSError as error:
+            raise ControlError(_why(path, error)) from error
+        with connection.makefile("rb") as stream:
+            yield from _responses(path, stream)
+
+
+def _responses(path: Path, stream: Any) -> Iterator[dict[str, Any]]:
+    try:
+        for line in stream:
+            message = json.loads(line)
+            if message.get("ok") is False:
+                raise ControlError(message.get("error") or "the agent said no")
+            yield message
+            if "ok" in message:
+                return
+    except OSError as error:
+        raise ControlError(f"cannot hear from the agent at {path}: {error.strerror or error}") from error
+    raise ControlError(f"cannot hear from the agent at {path}: it ended the connection")
+
+
+def _why(path: Path, error: OSError) -> str:
+    """Why nobody answered, with the likely fix."""
+    if isinstance(error, (FileNotFoundError, ConnectionRefusedError, NotADirectoryError)):
+        return f"cannot ask the agent: none listens at {path}; is it running, with this --config and --state-dir?"
+    if isinstance(error, PermissionError):
+        return f"cannot ask the agent at {path}: permission denied; only root and the agent's own user may"
+    return f"cannot ask the agent at {path}: {error.strerror or error}"

@@ -1,0 +1,98 @@
+"""The language of the control socket: one request, then one or more responses, each a JSON object in a line of its own.
+
+    -> {"verb": "trigger", "identity": "cmd.run[hello]"}
+    <- {"ok": true, "data": {}}
+    -> {"verb": "log", "follow": true}
+    <- {"entry": {...}}
+    <- {"entry": {...}}
+
+A response with `ok` is the last one of its connection.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from holdfast.resources.errors import HoldfastError
+
+Verb = Literal["status", "log", "pause", "resume", "reload", "recheck", "trigger"]
+VERBS: frozenset[str] = frozenset(get_args(Verb))
+LIMIT = 64 * 1024
+"""Bytes that a request may have."""
+SOCKET_PATH_LIMIT = 107
+"""Bytes that the address of a unix socket may have."""
+
+
+class ControlError(HoldfastError):
+    """The agent could not be asked, or said no."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a client asks for."""
+
+    verb: Verb
+    identity: str = ""
+    """`trigger`: the resource, as `kind[id]`."""
+    lines: int = 50
+    """`log`: how many past entries to send first."""
+    follow: bool = False
+    """`log`: go on with each new entry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """The end of an answer."""
+
+    ok: bool
+    data: Any = None
+    """What was asked for."""
+    error: str = ""
+    """Why not, when it is not ok."""
+
+
+def encode(message: Request | Response | dict[str, Any]) -> bytes:
+    """One message as its line."""
+    value = message if isinstance(message, dict) else asdict(message)
+    return json.dumps(value, default=str).encode() + b"\n"
+
+
+def decode_request(line: bytes) -> Request:
+    """A request from its line. Raises `ControlError` for anything that is none."""
+    try:
+        values = json.loads(line)
+        request = Request(**values)
+    except (ValueError, TypeError) as error:
+        raise ControlError(f"cannot read the request: {error}") from error
+    if request.verb not in VERBS:
+        raise ControlError(f"cannot do {request.verb!r}: known verbs are {', '.join(sorted(VERBS))}")
+    expected = (("identity", str), ("lines", int), ("follow", bool))
+    wrong = [name for name, kind in expected if not isinstance(getattr(request, name), kind)]
+    if wrong:
+        raise ControlError(f"cannot read the request: wrong type of {', '.join(wrong)}")
+    return request
+
+
+@contextmanager
+def address(path: Path) -> Iterator[str]:
+    """An address for `bind` or `connect`: a path too long for a socket is reached through its directory's descriptor."""
+    if len(os.fsencode(path)) <= SOCKET_PATH_LIMIT:
+        yield str(path)
+        return
+    directory = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{directory}/{path.name}"
+    finally:
+        os.close(directory)
+
+
+def unix_socket() -> socket.socket:
+    """A stream socket for either end."""
+    return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)

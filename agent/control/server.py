@@ -1,0 +1,178 @@
+"""The running agent's side of the control socket: for root and the agent's own user, nobody else.
+
+The file mode keeps others out; who really connects is asked of the kernel all the same. No client can make the agent
+wait or grow: requests are bounded in size and time, and one that follows the log too slowly is dropped with a word.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import struct
+from pathlib import Path
+from typing import Any, Protocol
+
+from holdfast.agent.control.schema import LIMIT, ControlError, Request, Response, address, decode_request, encode, unix_socket
+from holdfast.agent.logs import Entry, Logs
+from holdfast.agent.settings import trusted_uids
+
+QUEUE = 1000
+"""Entries of the log that wait for one follower."""
+PATIENCE = 10.0
+"""Seconds that a client may take for its request."""
+_CREDENTIALS = struct.Struct("3i")
+"""Process, user and group of a peer."""
+
+
+class Agent(Protocol):
+    """What can be asked of the daemon. Each may raise `ControlError`."""
+
+    def status(self) -> dict[str, Any]:
+        """Resources and health, ready for JSON."""
+        ...
+
+    def pause(self) -> None:
+        """Repair nothing any more."""
+        ...
+
+    def resume(self) -> None:
+        """Go on."""
+        ...
+
+    async def reload(self) -> dict[str, Any]:
+        """Read settings and states again; what is wrong with them is in `problems`."""
+        ...
+
+    def recheck(self) -> None:
+        """Look at every resource."""
+        ...
+
+    def trigger(self, identity: str) -> None:
+        """Run one resource now."""
+        ...
+
+
+class ControlServer:
+    """Listens while it is open."""
+
+    def __init__(self, path: Path, agent: Agent, logs: Logs) -> None:
+        self._path = path
+        self._agent = agent
+        self._logs = logs
+        self._server: asyncio.Server | None = None
+        self._clients: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Listen. A socket left by an agent that died is replaced: the caller holds the lock. Raises `OSError`."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._path.unlink(missing_ok=True)
+        listener = unix_socket()
+        mask = os.umask(0o177)
+        try:
+            with address(self._path) as name:
+                listener.bind(name)
+        except OSError:
+            listener.close()
+            raise
+        finally:
+            os.umask(mask)
+        self._server = await asyncio.start_unix_server(self._serve, sock=listener, limit=LIMIT)
+
+    async def stop(self) -> None:
+        """Listen no more, let go of all clients, remove the socket."""
+        if self._server is None:
+            return
+        self._server.close()
+        for client in self._clients:
+            client.cancel()
+        await asyncio.gather(*self._clients, return_exceptions=True)
+        self._path.unlink(missing_ok=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection, from its request to its end."""
+        task = asyncio.current_task()
+        if task is not None:
+            self._clients.add(task)
+            task.add_done_callback(self._clients.discard)
+        try:
+            writer.write(encode(await self._answer(reader, writer)))
+            await asyncio.wait_for(writer.drain(), PATIENCE)
+        except (OSError, TimeoutError, asyncio.CancelledError):
+            pass  # the client is gone, or we are: there is nobody to tell
+        finally:
+            writer.close()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Response:
+        try:
+            self._check_peer(writer)
+            line = await asyncio.wait_for(reader.readline(), PATIENCE)
+            return await self._do(decode_request(line), reader, writer)
+        except ControlError as error:
+            return Response(ok=False, error=str(error))
+        except ValueError:
+            return Response(ok=False, error=f"cannot read the request: it is longer than {LIMIT} bytes")
+        except TimeoutError:
+            return Response(ok=False, error=f"cannot wait longer than {PATIENCE:g} s for a request")
+
+    async def _do(self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Response:
+        match request.verb:
+            case "status":
+                return Response(ok=True, data=self._agent.status())
+            case "reload":
+                return Response(ok=True, data=await self._agent.reload())
+            case "log":
+                return await self._log(request, reader, writer)
+            case "trigger":
+                self._agent.trigger(request.identity)
+            case "pause":
+                self._agent.pause()
+            case "resume":
+                self._agent.resume()
+            case "recheck":
+                self._agent.recheck()
+        return Response(ok=True)
+
+    async def _log(self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Response:
+        """Past entries, then with `follow` each new one until the client goes or cannot keep up."""
+        queue: asyncio.Queue[Entry | None] = asyncio.Queue(QUEUE)
+
+        def put(entry: Entry) -> None:
+            if queue.qsize() < QUEUE - 1:
+                queue.put_nowait(entry)
+            else:
+                self._logs.followers.discard(put)
+                queue.put_nowait(None)
+
+        past = list(self._logs.recent)[-request.lines :] if request.lines > 0 else []
+        writer.writelines(encode({"entry": dict(entry)}) for entry in past)
+        if not request.follow:
+            return Response(ok=True)
+        self._logs.followers.add(put)
+        gone = asyncio.create_task(reader.read(1), name="control client")
+        try:
+            return await self._follow(queue, gone, writer)
+        finally:
+            self._logs.followers.discard(put)
+            gone.cancel()
+
+    async def _follow(self, queue: asyncio.Queue[Entry | None], gone: asyncio.Task[bytes], writer: asyncio.StreamWriter) -> Response:
+        while not gone.done():
+            following = asyncio.create_task(queue.get())
+            await asyncio.wait({following, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if not following.done():
+                following.cancel()
+                break
+            entry = following.result()
+            if entry is None:
+                return Response(ok=False, error=f"cannot keep up: more than {QUEUE} entries waited for this client")
+            writer.write(encode({"entry": dict(entry)}))
+            await writer.drain()
+        return Response(ok=True)
+
+    def _check_peer(self, writer: asyncio.StreamWriter) -> None:
+        """Refuse everybody but root and the agent's own user."""
+        peer: socket.socket = writer.get_extra_info("socket")
+        _, uid, _ = _CREDENTIALS.unpack(peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+        if uid not in trusted_uids():
+            raise ControlError(f"cannot serve uid {uid}: only root and uid {os.geteuid()} may control this agent")

@@ -1,0 +1,253 @@
+"""The control socket over real connections: who may use it, what it answers, and what no client can do to the agent."""
+
+import asyncio
+import json
+import os
+import socket
+import stat
+import threading
+
+import pytest
+import structlog
+
+from holdfast.agent.control import server as server_module
+from holdfast.agent.control.client import ask, follow
+from holdfast.agent.control.schema import ControlError, Request
+from holdfast.agent.control.server import ControlServer
+from holdfast.agent.logs import Logs
+from holdfast.agent.settings import LogSettings
+
+
+class Agent:
+    """An agent that remembers what it was asked to do."""
+
+    def __init__(self):
+        self.done = []
+
+    def status(self):
+        """One resource."""
+        return {"resources": [{"identity": "file.managed[x]"}]}
+
+    def pause(self):
+        """Remember."""
+        self.done.append("pause")
+
+    def resume(self):
+        """Remember."""
+        self.done.append("resume")
+
+    async def reload(self):
+        """One problem."""
+        return {"problems": ["one"]}
+
+    def recheck(self):
+        """Remember."""
+        self.done.append("recheck")
+
+    def trigger(self, identity):
+        """Know one resource."""
+        if identity != "cmd.run[x]":
+            raise ControlError(f"cannot trigger {identity}: there is no such resource")
+        self.done.append(identity)
+
+
+@pytest.fixture
+def logs(tmp_path):
+    """A log whose lines go to a file."""
+    with (tmp_path / "log").open("wb") as file:
+        log = Logs(LogSettings(format="console"), file.fileno())
+        yield log
+        log.close()
+    structlog.reset_defaults()
+
+
+@pytest.fixture
+async def control(tmp_path, logs):
+    """A server with a remembering agent."""
+    agent = Agent()
+    server = ControlServer(tmp_path / "run/control.sock", agent, logs)
+    await server.start()
+    yield tmp_path / "run/control.sock", agent
+    await server.stop()
+
+
+async def asked(path, *args, **values):
+    """Ask from a thread, as another process would."""
+    return await asyncio.to_thread(ask, path, Request(*args, **values))
+
+
+async def until(condition):
+    """Let the loop turn until something holds."""
+    while not condition():
+        await asyncio.sleep(0)  # noqa: ASYNC110 - what is waited for is somebody else's state
+
+
+async def raw(path, data):
+    """Send bytes and return all that comes back."""
+    reader, writer = await asyncio.open_unix_connection(str(path))
+    writer.write(data)
+    answer = await reader.read()
+    writer.close()
+    return answer
+
+
+async def test_verbs(control):
+    """Each verb reaches the agent, and its data come back."""
+    path, agent = control
+
+    assert (await asked(path, "status"))["resources"][0]["identity"] == "file.managed[x]"
+    assert await asked(path, "reload") == {"problems": ["one"]}
+    for verb in ("pause", "resume", "recheck"):
+        await asked(path, verb)
+    await asked(path, "trigger", identity="cmd.run[x]")
+    assert agent.done == ["pause", "resume", "recheck", "cmd.run[x]"]
+
+
+async def test_the_agent_can_say_no(control):
+    """A refusal is an error with the agent's own words."""
+    with pytest.raises(ControlError, match=r"cannot trigger cmd.run\[y\]"):
+        await asked(control[0], "trigger", identity="cmd.run[y]")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"nonsense\n",
+        b"[]\n",
+        b'{"verb": "sing"}\n',
+        b'{"verb": "log", "lines": "x"}\n',
+        b'{"verb": "status", "more": 1}\n',
+        b"x" * 70_000 + b"\n",
+    ],
+    ids=["no json", "no object", "unknown verb", "wrong type", "unknown field", "too long"],
+)
+async def test_garbage_is_refused_with_a_word(control, data):
+    """Whatever is sent, there is one clear answer and the server lives on."""
+    answer = json.loads(await raw(control[0], data))
+
+    assert answer["ok"] is False
+    assert answer["error"].startswith("cannot ")
+    await asked(control[0], "status")
+
+
+async def test_the_socket_is_private(control):
+    """Nobody else can even connect."""
+    assert stat.S_IMODE(control[0].stat().st_mode) == 0o600
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+async def test_peer_credentials_are_checked(control):
+    """A stranger who gets at the socket in spite of its mode is refused."""
+    path = control[0]
+    path.chmod(0o666)
+    for directory in (path.parent, *path.parents[1:4]):
+        directory.chmod(directory.stat().st_mode | 0o011)
+    here, there = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setuid(12345)
+            stranger = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            stranger.connect(str(path))
+            stranger.sendall(b'{"verb": "status"}\n')
+            os.write(there, stranger.recv(1000))
+        finally:
+            os._exit(0)
+    os.close(there)
+    answer = await asyncio.to_thread(os.read, here, 1000)
+    os.close(here)
+    await asyncio.to_thread(os.waitpid, child, 0)
+
+    assert "cannot serve uid 12345" in json.loads(answer)["error"]
+
+
+async def test_a_stale_socket_is_replaced(tmp_path, logs):
+    """An agent that was killed leaves its socket behind."""
+    path = tmp_path / "control.sock"
+    dead = socket.socket(socket.AF_UNIX)
+    dead.bind(str(path))
+    dead.close()
+    server = ControlServer(path, Agent(), logs)
+    await server.start()
+    await asked(path, "status")
+    await server.stop()
+
+    assert not path.exists()
+
+
+async def test_a_long_path_works(tmp_path, logs):
+    """A deep private directory is no obstacle, though socket addresses are short."""
+    path = tmp_path / ("d" * 120) / "control.sock"
+    server = ControlServer(path, Agent(), logs)
+    await server.start()
+    await asked(path, "status")
+    await server.stop()
+
+
+async def test_nobody_listens(tmp_path):
+    """The error says what to look at."""
+    with pytest.raises(ControlError, match="is it running, with this --config and --state-dir"):
+        await asked(tmp_path / "none.sock", "status")
+
+
+async def test_log_sends_the_past(control):
+    """Without follow: the last lines, and the end."""
+    for number in range(5):
+        structlog.get_logger("x").info("line", number=number)
+
+    def read():
+        return list(follow(control[0], Request("log", lines=2)))
+
+    assert [entry["number"] for entry in await asyncio.to_thread(read)] == [3, 4]
+
+
+async def test_log_follows(control, logs):
+    """Each new line arrives as it is written, until the client goes."""
+    seen, first = [], threading.Event()
+
+    def read():
+        for entry in follow(control[0], Request("log", lines=0, follow=True)):
+            seen.append(entry["event"])
+            first.set()
+            if entry["event"] == "last":
+                return
+
+    reading = asyncio.create_task(asyncio.to_thread(read))
+    async with asyncio.timeout(10):
+        await until(lambda: not logs.followers)
+        structlog.get_logger("x").info("first")
+        await asyncio.to_thread(first.wait)
+        structlog.get_logger("x").info("last")
+        await reading
+        await until(lambda: logs.followers)
+
+    assert seen == ["first", "last"]
+
+
+async def test_a_slow_follower_is_dropped(control, logs, monkeypatch):
+    """A client that does not read costs a bounded queue; then it is let go, with a word."""
+    monkeypatch.setattr(server_module, "QUEUE", 10)
+    reader, writer = await asyncio.open_unix_connection(str(control[0]))
+    writer.write(b'{"verb": "log", "lines": 0, "follow": true}\n')
+    async with asyncio.timeout(10):
+        await until(lambda: not logs.followers)
+        for _ in range(20):
+            structlog.get_logger("x").info("flood")
+        answer = await reader.read()
+    writer.close()
+
+    assert not logs.followers
+    assert "cannot keep up" in json.loads(answer.splitlines()[-1])["error"]
+
+
+async def test_stop_lets_go_of_followers(tmp_path, logs):
+    """A client that follows does not keep the agent from stopping."""
+    server = ControlServer(tmp_path / "s", Agent(), logs)
+    await server.start()
+    reader, writer = await asyncio.open_unix_connection(str(tmp_path / "s"))
+    writer.write(b'{"verb": "log", "follow": true}\n')
+    async with asyncio.timeout(5):
+        await until(lambda: not logs.followers)
+        await server.stop()
+        await reader.read()
+    writer.close()
