@@ -78,8 +78,8 @@ async def asked(path, *args, **values):
 
 async def until(condition):
     """Let the loop turn until something holds."""
-    while not condition():
-        await asyncio.sleep(0)  # noqa: ASYNC110 - what is waited for is somebody else's state
+    while not condition():  # noqa: ASYNC110 - what is waited for is the state of others
+        await asyncio.sleep(0)
 
 
 async def raw(path, data):
@@ -214,12 +214,12 @@ async def test_log_follows(control, logs):
 
     reading = asyncio.create_task(asyncio.to_thread(read))
     async with asyncio.timeout(10):
-        await until(lambda: not logs.followers)
+        await until(lambda: logs.followers)
         structlog.get_logger("x").info("first")
         await asyncio.to_thread(first.wait)
         structlog.get_logger("x").info("last")
         await reading
-        await until(lambda: logs.followers)
+        await until(lambda: not logs.followers)
 
     assert seen == ["first", "last"]
 
@@ -230,7 +230,7 @@ async def test_a_slow_follower_is_dropped(control, logs, monkeypatch):
     reader, writer = await asyncio.open_unix_connection(str(control[0]))
     writer.write(b'{"verb": "log", "lines": 0, "follow": true}\n')
     async with asyncio.timeout(10):
-        await until(lambda: not logs.followers)
+        await until(lambda: logs.followers)
         for _ in range(20):
             structlog.get_logger("x").info("flood")
         answer = await reader.read()
@@ -247,7 +247,7 @@ async def test_stop_lets_go_of_followers(tmp_path, logs):
     reader, writer = await asyncio.open_unix_connection(str(tmp_path / "s"))
     writer.write(b'{"verb": "log", "follow": true}\n')
     async with asyncio.timeout(5):
-        await until(lambda: not logs.followers)
+        await until(lambda: logs.followers)
         await server.stop()
         await reader.read()
     writer.close()
