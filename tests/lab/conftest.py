@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # the lab's own modules are no p
 
 import installed
 import lab
+from driver import Driver
 
 
 @pytest.fixture(scope="session")
@@ -41,3 +42,10 @@ def host(run: lab.Run, layers: tuple[Path, ...]) -> Iterator[lab.Host]:
         yield host
     finally:
         host.down()
+
+
+@pytest.fixture
+def driver(host: lab.Host) -> Iterator[Driver]:
+    """Real kinds and providers at work in a fresh host."""
+    with Driver(host) as driver:
+        yield driver

@@ -1,0 +1,175 @@
+"""Drives real kinds and providers inside a host, from the outside: the other half of `inside.py`."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import queue
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from installed import PYTHON
+from lab import Host
+
+SCRIPT = "/root/inside.py"
+
+
+class Failed(Exception):
+    """What was asked for ended with an error; its text is the error's, `kind` the name of its class."""
+
+    def __init__(self, text: str, kind: str) -> None:
+        super().__init__(text)
+        self.kind = kind
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one `check_apply` or `refresh` said."""
+
+    right: bool
+    """All was right already."""
+    changes: dict[str, Any]
+    comment: str
+
+
+@dataclass
+class Watcher:
+    """A watch that runs in the host."""
+
+    driver: Driver
+    number: str
+    seen: int = 0
+
+    def wait(self, timeout: float = 5.0) -> None:
+        """Wait for one more event than those seen before, then take all that have come."""
+        self.driver.wait(lambda: self.driver.events.count(self.number) > self.seen, "an event", timeout)
+        self.seen = self.driver.events.count(self.number)
+
+    def quiet(self, seconds: float = 0.3) -> None:
+        """Take all events that still come until there was none for so long."""
+        while self._more(seconds):
+            self.seen = self.driver.events.count(self.number)
+
+    def _more(self, seconds: float) -> bool:
+        try:
+            self.wait(seconds)
+        except TimeoutError:
+            return False
+        return True
+
+
+@dataclass
+class Driver:
+    """A session in a host. Use as a context manager."""
+
+    host: Host
+    log: list[str] = field(default_factory=list)
+    """What was logged, and what the script wrote to its standard error."""
+    events: list[str] = field(default_factory=list)
+    health: list[str] = field(default_factory=list)
+    """Codes of the conditions that hold now."""
+    _answers: dict[str, dict[str, Any]] = field(default_factory=dict)
+    _lines: queue.Queue[str] = field(default_factory=queue.Queue)
+    _numbers: Any = field(default_factory=itertools.count)
+
+    def __enter__(self) -> Self:
+        """Start the script in the host."""
+        self.host.write(SCRIPT, (Path(__file__).parent / "inside.py").read_text())
+        self._process = self.host.spawn(
+            PYTHON, "-W", "error", SCRIPT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """End it."""
+        self._process.stdin.close()
+        self._process.wait(10)
+        self._reader.join()
+        self._process.stdout.close()
+
+    def _read(self) -> None:
+        for line in self._process.stdout:
+            self._lines.put(line)
+
+    # -- asking --------------------------------------------------------------------------------------------------
+
+    def apply(self, kind: str, name: str, **arguments: Any) -> Outcome:
+        """Put it right. Raises `Failed`."""
+        return Outcome(**self._ask(do="apply", kind=kind, name=name, arguments=arguments))
+
+    def plan(self, kind: str, name: str, **arguments: Any) -> Outcome:
+        """Only look. Raises `Failed`."""
+        return Outcome(**self._ask(do="plan", kind=kind, name=name, arguments=arguments))
+
+    def refresh(self, kind: str, name: str, **arguments: Any) -> Outcome:
+        """Tell it that what it watches has changed. Raises `Failed`."""
+        return Outcome(**self._ask(do="apply", kind=kind, name=name, arguments=arguments, refresh=True))
+
+    def call(self, function: str, *positional: Any, **arguments: Any) -> Any:
+        """Call a function of an interface, `pkg.list_installed`."""
+        module, _, name = function.partition(".")
+        return self._ask(do="call", module=module, function=name, positional=positional, arguments=arguments)
+
+    def watch(self, kind: str, name: str, **arguments: Any) -> Watcher:
+        """Start a watch, and wait until it is armed."""
+        number = self.send(do="watch", kind=kind, name=name, arguments=arguments)
+        watcher = Watcher(self, number)
+        watcher.wait()
+        return watcher
+
+    def send(self, **request: Any) -> str:
+        """Send a request without waiting for its end; its number."""
+        number = str(next(self._numbers))
+        self._process.stdin.write(json.dumps({"id": number, **request}) + "\n")
+        self._process.stdin.flush()
+        return number
+
+    def answer(self, number: str, timeout: float = 60.0) -> Any:
+        """The answer to a request. Raises `Failed`."""
+        self.wait(lambda: number in self._answers, "an answer", timeout)
+        answer = self._answers.pop(number)
+        if "error" in answer:
+            raise Failed(answer["error"], answer["type"])
+        return answer["result"]
+
+    def _ask(self, **request: Any) -> Any:
+        return self.answer(self.send(**request))
+
+    # -- listening -----------------------------------------------------------------------------------------------
+
+    def logged(self, text: str, timeout: float = 5.0) -> None:
+        """Wait until something with this text has been logged."""
+        self.wait(lambda: any(text in line for line in self.log), f"{text!r} in the log", timeout)
+
+    def wait(self, condition: Callable[[], bool], what: str, timeout: float) -> None:
+        """Take messages until a condition holds. Raises `TimeoutError` with the log."""
+        end = time.monotonic() + timeout
+        while True:
+            while not self._lines.empty():
+                self._take(self._lines.get())
+            if condition():
+                return
+            try:
+                self._take(self._lines.get(timeout=max(0.0, end - time.monotonic())))
+            except queue.Empty:
+                log = "\n".join(self.log[-20:])
+                raise TimeoutError(f"not within {timeout} s: {what}; the log says:\n{log}") from None
+
+    def _take(self, line: str) -> None:
+        message = json.loads(line) if line.startswith("{") else {"log": line.rstrip()}
+        if "event" in message:
+            self.events.append(message["event"])
+        elif "health" in message:
+            self.health = message["health"]
+        elif "log" in message:
+            self.log.append(message["log"])
+        else:
+            self._answers[message["id"]] = message

@@ -1,0 +1,103 @@
+"""Runs inside a host, under Holdfast's own Python: does with real kinds and providers what the outside asks for.
+
+A line of JSON in is a request, a line out an answer or something that happened; see `driver.py`, its other half.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+from typing import Any
+
+import structlog
+from pydantic import BaseModel
+
+from holdfast.agent import facts
+from holdfast.agent.health import Health
+from holdfast.agent.host.host import Host
+from holdfast.resources import registry
+from holdfast.resources.errors import HoldfastError
+
+
+def tell(**message: Any) -> None:
+    """Send one message to the outside."""
+    sys.stdout.write(json.dumps(message, default=plain) + "\n")
+    sys.stdout.flush()
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it."""
+    if isinstance(value, BaseModel):
+        return value.model_dump()
+    return list(value) if isinstance(value, (set, frozenset, tuple)) else str(value)
+
+
+def log(_: Any, method: str, event: dict[str, Any]) -> Any:
+    """Send what is logged to the outside instead of printing it."""
+    tell(log=f"{method}: {event.pop('event')} {event}")
+    raise structlog.DropEvent
+
+
+async def answer(host: Host, watches: dict[str, asyncio.Task[None]], request: dict[str, Any]) -> Any:
+    """Do what one request says."""
+    do, arguments = request["do"], request.get("arguments", {})
+    if do == "call":
+        return await getattr(host.interface(request["module"]), request["function"])(*request["positional"], **arguments)
+    kind = registry.find(request["kind"])
+    if kind is None:
+        raise LookupError(request["kind"])
+    resource = kind.declare(request["name"], **arguments)
+    ctx = host.context(f"{resource.kind}[{resource.name}]")
+    if do == "watch":
+        watches[request["id"]] = asyncio.create_task(watch(resource, ctx, request["id"]))
+        return None
+    method = resource.refresh if request.get("refresh") else resource.check_apply
+    right = await method(ctx, do == "apply")
+    return {"right": right, "changes": ctx.report.changes, "comment": ctx.report.comment}
+
+
+async def watch(resource: Any, ctx: Any, number: str) -> None:
+    """Tell of each event; a watch that fails is tried again, as the engine does."""
+    while True:
+        try:
+            async for _ in resource.watch(ctx):
+                tell(event=number)
+        except HoldfastError as error:
+            tell(log=f"watch failed: {error}")
+            await asyncio.sleep(0.05)
+
+
+async def handle(host: Host, watches: dict[str, asyncio.Task[None]], request: dict[str, Any]) -> None:
+    """Answer one request, whatever comes of it."""
+    try:
+        tell(id=request["id"], result=await answer(host, watches, request))
+    except HoldfastError as error:
+        tell(id=request["id"], error=str(error), type=type(error).__name__)
+    except Exception:  # noqa: BLE001 - the outside shows it
+        tell(id=request["id"], error=traceback.format_exc(), type="bug")
+
+
+async def main() -> None:
+    """Serve until standard input ends."""
+    health = Health()
+    health.listen = lambda: tell(health=[condition.code for condition in health.conditions])
+    structlog.configure(processors=[log])
+    reader = asyncio.StreamReader(limit=1 << 24)
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    with tempfile.TemporaryDirectory() as directory:
+        async with Host(states=Path(directory), var_dir=Path(directory), facts=facts.host(Path("/")), health=health) as host:
+            watches: dict[str, asyncio.Task[None]] = {}
+            tasks = set()
+            while line := await reader.readline():
+                tasks.add(task := asyncio.create_task(handle(host, watches, json.loads(line))))
+                task.add_done_callback(tasks.discard)
+            for task in [*tasks, *watches.values()]:
+                task.cancel()
+            await asyncio.gather(*tasks, *watches.values(), return_exceptions=True)
+
+
+asyncio.run(main())

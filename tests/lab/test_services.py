@@ -1,0 +1,195 @@
+"""Services of a real systemd, through the kinds."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from driver import Driver, Failed
+from lab import Host, wait_for
+
+pytestmark = pytest.mark.lab
+
+SLEEPER = "[Service]\nExecStart=/bin/sleep 1000\n[Install]\nWantedBy=multi-user.target\n"
+
+
+def add_unit(host: Host, name: str, text: str = SLEEPER) -> None:
+    """Put a unit file in place, where packages have theirs; systemd is not told."""
+    host.write(f"/usr/lib/systemd/system/{name}.service", text)
+
+
+def state(host: Host, name: str) -> tuple[str, str]:
+    """What systemctl says: whether it is active, and enabled."""
+    return (
+        host.run("systemctl", "is-active", name, check=False).stdout.strip(),
+        host.run("systemctl", "is-enabled", name, check=False).stdout.strip(),
+    )
+
+
+def test_running_starts_enables_and_repairs(host: Host, driver: Driver):
+    """A new unit is started and enabled, found right the second time, and put right after every kind of drift."""
+    add_unit(host, "toy")
+
+    planned = driver.plan("service.running", "toy", enable=True)
+
+    assert (planned.right, planned.changes, state(host, "toy")) == (False, {"toy": True}, ("inactive", "disabled"))
+    assert driver.apply("service.running", "toy", enable=True).comment == "toy was started and enabled"
+    assert state(host, "toy") == ("active", "enabled")
+    assert driver.apply("service.running", "toy", enable=True).comment == "toy runs and starts at boot"
+
+    for drift in ("stop", "disable", "kill -s KILL"):
+        host.sh(f"systemctl {drift} toy")
+        wait_for("drift", lambda: not driver.plan("service.running", "toy", enable=True).right)
+        assert not driver.apply("service.running", "toy", enable=True).right
+        assert state(host, "toy") == ("active", "enabled")
+
+
+def test_dead_stops_disables_and_repairs(host: Host, driver: Driver):
+    """A running service is stopped and disabled; started by hand, it is stopped again; one that does not exist is right."""
+    add_unit(host, "toy")
+    host.sh("systemctl daemon-reload; systemctl enable -q --now toy")
+
+    assert driver.plan("service.dead", "toy", enable=False).changes == {"toy": True}
+    assert state(host, "toy") == ("active", "enabled")
+    assert driver.apply("service.dead", "toy", enable=False).comment == "toy was stopped and disabled"
+    assert state(host, "toy") == ("inactive", "disabled")
+    assert driver.apply("service.dead", "toy", enable=False).right
+
+    host.sh("systemctl start toy")
+
+    assert not driver.refresh("service.dead", "toy").right
+    assert driver.refresh("service.dead", "toy").right
+    assert driver.apply("service.dead", "nothing-of-the-kind", enable=False).right
+
+
+def test_watch_tells_of_every_change_by_hand(host: Host, driver: Driver):
+    """Killing, stopping, starting, disabling and masking a service are told of at once."""
+    add_unit(host, "toy")
+    driver.apply("service.running", "toy", enable=True)
+    watch = driver.watch("service.running", "toy")
+
+    for change in ("kill -s KILL", "start", "stop", "disable", "mask", "unmask"):
+        watch.quiet()
+        host.sh(f"systemctl {change} toy")
+        watch.wait(2.0)
+
+
+def test_watch_tells_of_a_unit_that_appears(host: Host, driver: Driver):
+    """A service that does not exist yet can be watched, and would change without an error; once there, that is told."""
+    watch = driver.watch("service.running", "toy")
+
+    assert driver.plan("service.running", "toy").changes == {"toy": True}
+    watch.quiet()
+    add_unit(host, "toy")
+    host.sh("systemctl daemon-reload")
+    watch.wait()
+
+
+def test_refresh_restarts_reloads_or_starts(host: Host, driver: Driver):
+    """What a service watches restarts it, or reloads it if that is declared, or starts it when it is down."""
+    add_unit(host, "toy", f"[Service]\nExecReload=/bin/touch /run/reloaded\n{SLEEPER.removeprefix('[Service]')}")
+    driver.apply("service.running", "toy")
+
+    def pid() -> str:
+        return host.run("systemctl", "show", "-P", "MainPID", "toy").stdout
+
+    first = pid()
+    assert driver.refresh("service.running", "toy").comment == "toy was restarted"
+    second = pid()
+    assert first != second
+    assert driver.refresh("service.running", "toy", reload=True).comment == "toy was reloaded"
+    assert (pid(), host.read("/run/reloaded")) == (second, "")
+
+    host.sh("systemctl stop toy")
+
+    assert driver.refresh("service.running", "toy", reload=True).comment == "toy was started"
+
+
+def test_service_that_dies_at_once_is_an_error_with_its_last_words(host: Host, driver: Driver):
+    """systemd calls a start successful that a service survives by a moment only; we do not."""  # noqa: D403 - a name
+    add_unit(host, "toy", "[Service]\nExecStart=/bin/sh -c 'sleep 0.05; echo out of luck >&2; exit 3'\n")
+
+    with pytest.raises(Failed, match=r"cannot start toy: it ended at once, exit-code, status 3; its journal says:(.|\n)*out of luck"):
+        driver.apply("service.running", "toy")
+
+
+def test_failed_start_is_explained(host: Host, driver: Driver):
+    """A start that fails, one that ends by itself, a masked unit, one without reload, and a mistyped name each say what is wrong."""
+    add_unit(host, "fails", "[Service]\nType=oneshot\nExecStart=/bin/sh -c 'echo no such luck; exit 4'\n")
+    add_unit(host, "once", "[Service]\nType=oneshot\nExecStart=/bin/true\n")
+    add_unit(host, "toy")
+    host.sh("systemctl mask -q cron; systemctl stop cron; systemctl daemon-reload; systemctl start toy")
+
+    for name, why in {
+        "fails": r"cannot start fails: failed, exit-code, status 4; its journal says:(.|\n)*no such luck",
+        "once": r"cannot keep once running: it came to its end by itself; for a one-time task its unit needs RemainAfterExit=yes",
+        "cron": r"cannot start cron: it is masked; say `unmask: true`",
+        "dbuss": r"cannot start dbuss: there is no unit dbuss.service, did you mean dbus\?",
+    }.items():
+        with pytest.raises(Failed, match=why):
+            driver.apply("service.running", name)
+    with pytest.raises(Failed, match=r"cannot reload toy: its unit has no ExecReload="):
+        driver.refresh("service.running", "toy", reload=True)
+
+    assert driver.apply("service.running", "cron", unmask=True).comment == "cron was unmasked and started"
+
+
+def test_changed_unit_file_is_read_before_a_start(host: Host, driver: Driver):
+    """A unit file that was changed behind systemd's back is what is started."""
+    add_unit(host, "toy", SLEEPER.replace("1000", "1001"))
+    driver.apply("service.running", "toy")
+    add_unit(host, "toy", SLEEPER.replace("1000", "1002"))
+
+    driver.refresh("service.running", "toy")
+
+    assert "1002" in host.sh("cat /proc/$(systemctl show -P MainPID toy)/cmdline")
+
+
+def test_enabled_disabled_masked_and_unmasked(host: Host, driver: Driver):
+    """The kinds that only say what happens at boot do just that, once; a unit that cannot be enabled is left alone."""
+    add_unit(host, "toy")
+    for kind, shown in {"enabled": "enabled", "disabled": "disabled"}.items():
+        assert driver.plan(f"service.{kind}", "toy").right is (kind == "disabled" and state(host, "toy")[1] == "disabled")
+        driver.apply(f"service.{kind}", "toy")
+        assert driver.apply(f"service.{kind}", "toy").right
+        assert state(host, "toy") == ("inactive", shown)
+    for kind in ("masked", "unmasked"):
+        assert not driver.apply(f"service.{kind}", "cron").right
+        assert driver.apply(f"service.{kind}", "cron").right
+
+    assert driver.apply("service.enabled", "systemd-journald").right
+
+
+def test_restart_of_dbus_is_survived(host: Host, driver: Driver):
+    """When D-Bus goes away and comes back, health says so, watches look again and tell again, and calls go through."""
+    add_unit(host, "toy")
+    driver.apply("service.running", "toy")
+    watch = driver.watch("service.running", "toy")
+    watch.quiet()
+
+    host.sh("systemctl stop dbus.socket dbus.service")
+    driver.wait(lambda: driver.health == ["dbus-gone"], "dbus-gone", 5.0)
+    host.sh("systemctl start dbus.socket dbus.service")
+    watch.wait(10.0)
+
+    assert driver.health == []
+    assert driver.apply("service.running", "toy").right
+    watch.quiet()
+    host.sh("systemctl kill -s KILL toy")
+    watch.wait(2.0)
+    assert driver.apply("service.running", "toy").comment == "toy was started"
+
+
+def test_restart_of_dbus_during_calls_loses_none(host: Host, driver: Driver):
+    """Calls made while D-Bus restarts wait for it."""
+    driver.apply("service.running", "cron")
+    restart = host.spawn("systemctl", "restart", "dbus")
+    end = time.monotonic() + 1.5
+    while time.monotonic() < end:
+        try:
+            assert driver.plan("service.running", "cron").right
+        except Failed as error:
+            assert error.kind == "BusError"  # noqa: PT017 - a call that was under way may fail; a new one must not
+    restart.wait()
+
+    assert driver.plan("service.running", "cron").right
