@@ -1,0 +1,283 @@
+r"""For authors of kinds: a fake world, and cases that are data.
+
+`FakeContext` answers commands from a table and keeps everything it was asked; files are real, below a temporary
+directory. A *case* is a YAML file, `tests/cases/<kind>/<behaviour>.yaml`, that `run_case` plays:
+
+    why: one sentence, what this shows
+    is:                                   # the world before; every part may be left out
+      files: {"{tmp}/motd": "old"}        # text; or {text:, mode:} or {dir: true, mode:} or {link: target}
+      commands: {"id -u app": "1000", "false": {retcode: 1}}   # command -> its output, or Completed's fields
+      sources: {"salt://motd": "new"}     # URL -> content
+      interfaces: {}                      # virtual module -> an object; only from Python
+      pillar: {}
+      facts: {}
+    declared: {name: "{tmp}/motd", contents: new}
+    wanted:
+      result: changed                     # changed | right | an error's text, or a part of it
+      changes: {diff: ...}                # what is given must be reported so; {} is "nothing at all"
+      calls: ["id -u app"]                # exactly these commands, in this order
+      files: {"{tmp}/motd": "new\n", "{tmp}/gone": null}
+    plan: changed                         # how a run without apply comes out; default: as wanted, unless that is an error
+    again: right                          # how a second run comes out; default: right, without changes and calls of its own
+
+`{tmp}` stands for the temporary directory. A case is run without `apply` first, which may change nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from holdfast.resources import registry
+from holdfast.resources.context import Completed, Report
+from holdfast.resources.contract import Resource, idle
+from holdfast.resources.errors import HoldfastError, Permanent
+
+
+class SilentLog:
+    """A log that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, str, dict[str, object]]] = []
+
+    def debug(self, event: str, **fields: object) -> None:
+        """Keep it."""
+        self.events.append(("debug", event, fields))
+
+    def info(self, event: str, **fields: object) -> None:
+        """Keep it."""
+        self.events.append(("info", event, fields))
+
+    def warning(self, event: str, **fields: object) -> None:
+        """Keep it."""
+        self.events.append(("warning", event, fields))
+
+
+@dataclass
+class FakeContext:
+    """A world for one resource: `commands` and `sources` are its answers, `calls` and `sent` what it was asked and told."""
+
+    var_dir: Path
+    identity: str = "kind.function[id]"
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    pillar: Mapping[str, Any] = field(default_factory=dict)
+    commands: Mapping[str, Any] = field(default_factory=dict)
+    """Command line -> its output, a mapping of `Completed`'s fields, or a callable that returns either."""
+    sources: Mapping[str, Any] = field(default_factory=dict)
+    interfaces: Mapping[str, Any] = field(default_factory=dict)
+    managed: Collection[str] = ()
+    report: Report = field(default_factory=Report)
+    log: SilentLog = field(default_factory=SilentLog)
+    calls: list[str] = field(default_factory=list)
+    sent: dict[str, Any] = field(default_factory=dict)
+    watched: list[str] = field(default_factory=list)
+
+    async def run(self, *argv: str, check: bool = True, on_start: Callable[[int], None] | None = None, **_: Any) -> Completed:
+        """The answer to a command. Raises `Permanent` for one that is not expected, or that fails with `check`."""
+        line = " ".join(argv)
+        self.calls.append(line)
+        if line not in self.commands:
+            raise Permanent(f"cannot run {line!r}: the test does not expect it")
+        answer = self.commands[line]
+        answer = answer() if callable(answer) else answer
+        given = answer if isinstance(answer, Mapping) else {"stdout": str(answer)}
+        done = Completed(**{"argv": argv, "pid": 1, "retcode": 0, "stdout": "", "stderr": "", **given})
+        if on_start is not None:
+            on_start(done.pid)
+        if check and done.retcode != 0:
+            raise Permanent(f"{argv[0]} ended with status {done.retcode}: {done.stderr}")
+        return done
+
+    async def blocking(self, call: Callable[..., Any], /, *args: Any) -> Any:
+        """The call, made at once."""
+        return call(*args)
+
+    async def read_text(self, path: str) -> str:
+        """The text of a real file."""
+        return Path(path).read_text(encoding="utf-8")
+
+    async def write_file(
+        self, path: str, data: bytes, *, mode: int, uid: int = -1, gid: int = -1, check: Callable[[str], Awaitable[None]] | None = None
+    ) -> None:
+        """Write a real file; checked first, and then replaced."""
+        temporary = Path(f"{path}.testing")
+        temporary.write_bytes(data)
+        try:
+            if check is not None:
+                await check(str(temporary))
+            os.chown(temporary, uid, gid)
+            temporary.chmod(mode)
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    async def source(self, url: str) -> bytes:
+        """The content of a source: from the table, or of a real file. Raises `Permanent` when there is none."""
+        if url in self.sources:
+            return str(self.sources[url]).encode()
+        path = Path(url.removeprefix("file://"))
+        if path.is_absolute() and path.is_file():
+            return path.read_bytes()
+        raise Permanent(f"cannot read {url}: the test has no such source")
+
+    def source_path(self, url: str) -> str | None:
+        """The path of a real file."""
+        path = url.removeprefix("file://")
+        return path if path.startswith("/") else None
+
+    def managed_below(self, directory: str) -> Collection[str]:
+        """Those of `managed` below a directory."""
+        return [path for path in self.managed if path.startswith(f"{directory}/")]
+
+    def render(self, text: str, *, name: str, variables: Mapping[str, Any]) -> str:
+        """`{{ name }}` replaced by the variable, and nothing else: templates have tests of their own."""
+        for word, value in {**variables, **{f"pillar.{key}": value for key, value in self.pillar.items()}}.items():
+            text = text.replace("{{ " + word + " }}", str(value))
+        if "{{" in text:
+            raise Permanent(f"cannot render {name}: it has an unknown variable")
+        return text
+
+    def call(self, call: Mapping[str, Any]) -> Any:
+        """No functions. Raises `Permanent`."""
+        raise Permanent(f"cannot call {call.get('fun')}: the test has no functions")
+
+    def interface(self, name: str) -> Any:
+        """The object given for a virtual module. Raises `Permanent` when there is none."""
+        if name not in self.interfaces:
+            raise Permanent(f"cannot bind {name}: the test has no such interface")
+        return self.interfaces[name]
+
+    def watch_path(self, *paths: str, recursive: bool = False) -> AsyncIterator[None]:
+        """A watch that is armed and tells nothing; the paths are kept in `watched`."""
+        self.watched += paths
+        return idle()
+
+    def send(self, **values: Any) -> None:
+        """Keep the values."""
+        self.sent |= values
+
+
+# -- cases ---------------------------------------------------------------------------------------------------------
+
+
+OUTCOMES = frozenset({"changed", "right"})
+
+
+class CaseFailed(AssertionError):
+    """A case did not come out as it says; the text tells what was wanted and what came."""
+
+
+def run_case(path: Path, tmp: Path) -> None:
+    """Play one case in an empty directory. Its kind is the name of the directory it is in. Raises `CaseFailed`."""
+    kind = path.parent.name
+    cls = registry.find(kind)
+    if cls is None:
+        raise CaseFailed(f"{path}: there is no kind {kind}")
+    case = _placed(yaml.safe_load(path.read_text(encoding="utf-8")), str(tmp))
+    before, wanted = case.get("is") or {}, case["wanted"]
+    for name, thing in (before.get("files") or {}).items():
+        _make(Path(name), thing)
+    resource = cls.model_validate({"name": "case", **case["declared"]})
+    var_dir = tmp.with_name(f"{tmp.name}.var")
+    var_dir.mkdir(exist_ok=True)
+    world = {word: before[word] for word in ("facts", "pillar", "commands", "sources", "managed") if word in before}
+    asyncio.run(_play(resource, lambda: FakeContext(var_dir, f"{kind}[case]", **world), case, tmp))
+    for name, thing in (wanted.get("files") or {}).items():
+        _expect(f"{name} afterwards", thing, _seen(Path(name), thing))
+
+
+async def _play(resource: Resource, context: Callable[[], FakeContext], case: Mapping[str, Any], tmp: Path) -> None:
+    """Without apply, with apply, and again."""
+    wanted = case["wanted"]
+    untouched = _snapshot(tmp)
+    planned = await _outcome(resource, context(), apply=False)
+    if "plan" in case or wanted["result"] in OUTCOMES:
+        _expect("the result without apply", case.get("plan", wanted["result"]), planned)
+    _expect("what a run without apply leaves", untouched, _snapshot(tmp))
+    ctx = context()
+    _compare("the run", wanted, await _outcome(resource, ctx, apply=True), ctx)
+    if case.get("again") == "same":
+        return
+    ctx = context()
+    second = await _outcome(resource, ctx, apply=True)
+    again = case.get("again") or (wanted["result"] if wanted["result"] not in OUTCOMES else "right")
+    _compare("the second run", {"result": again, **({"changes": {}} if again == "right" else {})}, second, ctx)
+
+
+async def _outcome(resource: Resource, ctx: FakeContext, *, apply: bool) -> str:
+    """`right`, `changed`, or the text of the error."""
+    try:
+        return "right" if await resource.check_apply(ctx, apply) else "changed"
+    except HoldfastError as error:
+        return str(error)
+
+
+def _compare(what: str, wanted: Mapping[str, Any], outcome: str, ctx: FakeContext) -> None:
+    result = wanted["result"]
+    if result not in OUTCOMES and result in outcome:
+        result = outcome
+    _expect(f"the result of {what}", result, outcome)
+    changes = ctx.report.changes
+    if "changes" in wanted:
+        told = {key: changes.get(key) for key in wanted["changes"]} if wanted["changes"] else changes
+        _expect(f"the changes of {what}", wanted["changes"], told)
+    if "calls" in wanted:
+        _expect(f"the calls of {what}", wanted["calls"], ctx.calls)
+
+
+def _expect(what: str, wanted: object, got: object) -> None:
+    if wanted != got:
+        raise CaseFailed(f"{what}: wanted {wanted!r}, got {got!r}")
+
+
+def _placed(value: Any, tmp: str) -> Any:
+    """The case with `{tmp}` filled in everywhere."""
+    if isinstance(value, str):
+        return value.replace("{tmp}", tmp)
+    if isinstance(value, dict):
+        return {_placed(key, tmp): _placed(item, tmp) for key, item in value.items()}
+    return [_placed(item, tmp) for item in value] if isinstance(value, list) else value
+
+
+def _make(path: Path, thing: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    given = thing if isinstance(thing, Mapping) else {"text": thing}
+    if "link" in given:
+        path.symlink_to(given["link"])
+        return
+    if given.get("dir"):
+        path.mkdir(exist_ok=True)
+    elif given.get("fifo"):
+        os.mkfifo(path)
+    else:
+        path.write_text(given["text"], encoding="utf-8")
+    path.chmod(int(str(given.get("mode", "0755" if given.get("dir") else "0644")), 8))
+
+
+def _seen(path: Path, wanted: Any) -> Any:
+    """What is at a path, in the words that the case uses for it."""
+    if not os.path.lexists(path):
+        return None
+    if not isinstance(wanted, Mapping):
+        return path.read_text(encoding="utf-8") if path.is_file() else "(not a file)"
+    seen: dict[str, Any] = {"link": str(path.readlink())} if path.is_symlink() else {}
+    seen |= {"dir": path.is_dir() and not path.is_symlink(), "mode": f"{stat.S_IMODE(path.lstat().st_mode):04o}"}
+    if path.is_file():
+        seen["text"] = path.read_text(encoding="utf-8")
+    return {word: seen.get(word) for word in wanted}
+
+
+def _snapshot(top: Path) -> dict[str, tuple[int, ...]]:
+    """Everything below a directory, precisely enough to see any change."""
+    found: dict[str, tuple[int, ...]] = {}
+    for path in sorted(top.rglob("*")):
+        s = path.lstat()
+        found[str(path)] = (s.st_ino, s.st_mode, s.st_uid, s.st_gid, s.st_size, s.st_mtime_ns)
+    return found
