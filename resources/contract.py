@@ -115,19 +115,27 @@ class Resource(BaseModel):
         Returns True when all was right already, False when it was not; with `apply` it is right now. Without `apply` nothing
         is ever changed. Converges in one call or raises. What was or would be changed is told through `ctx.report`.
         """
-        delta = compare(await self.probe(ctx), self.desired())
+        delta = await self._difference(ctx)
         if delta is None:
             ctx.report.comment = ctx.report.comment or self.explain(ctx)
             return True
         if apply:
             ctx.report.touched = True
             await self.apply(ctx, delta)
-            left = compare(await self.probe(ctx), self.desired())
+            left = await self._difference(ctx)
             if left is not None:
                 raise Permanent(f"still differs after it was put right: {', '.join(left.fields) or self.name}")
         ctx.report.changes = ctx.report.changes or self.changes(delta)
         ctx.report.comment = ctx.report.comment or self.describe(delta, apply)
         return False
+
+    async def _difference(self, ctx: Context) -> Delta | None:
+        """What is not as declared; a file that a probe did not find means that the thing is absent."""
+        try:
+            seen = await self.probe(ctx)
+        except FileNotFoundError:
+            seen = None
+        return compare(seen, self.desired())
 
     def cmp(self, other: Resource) -> str | None:
         """None when the other is interchangeable with this one, else the first reason why not."""

@@ -11,10 +11,10 @@ import random
 import sys
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from holdfast.agent.engine.report import Notice, Outcome, Reason
+from holdfast.agent.engine.report import Cause, Notice, Outcome, Reason
 from holdfast.resources.context import Context, Report
 from holdfast.resources.errors import HoldfastError, Permanent, Temporary
 from holdfast.resources.fields import MASK
@@ -36,10 +36,22 @@ class Job:
     """False: look only."""
     refresh: bool = False
     """Something it watches has changed: act on that if the run itself changes nothing."""
+    cause: Cause = "start"
     only_refresh: bool = False
     """A listener's turn: the refresh alone."""
     one_shot: bool = False
     """Endless retries happen within this run: nobody wakes it later."""
+
+
+@dataclass(slots=True)
+class Clock:
+    """When the run began, and which attempt this is."""
+
+    began: float
+    """Loop time."""
+    started: float
+    """Unix time."""
+    attempt: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,26 +65,26 @@ class Failure:
 async def run(job: Job, emit: Callable[[Notice], None], resumed: Callable[[], Awaitable[None]]) -> tuple[Outcome, Failure | None]:
     """Run with as many attempts as the state asks for; `resumed` is waited for before each but the first."""
     retry, loop = job.call.meta.retry, asyncio.get_running_loop()
-    began, started = loop.time(), time.time()
+    clock = Clock(loop.time(), time.time())
     last = retry.attempts if retry and job.apply else 1
     if last < 0:
         last = sys.maxsize if job.one_shot else 1
-    attempt = 0
     while True:
-        attempt += 1
-        outcome, failure = await _once(job, emit)
-        wanted = retry.until if retry else True
-        if attempt >= last or outcome.result is wanted:
-            break
-        delay = backoff(retry, attempt, failure) if retry else 0.0
+        clock.attempt += 1
+        outcome, failure = await _once(job, clock, emit)
+        if retry is None or clock.attempt >= last or outcome.result is retry.until:
+            return outcome, failure
+        delay = backoff(retry, clock.attempt, failure)
         emit(
             Notice(
-                "warning", "attempt-failed", job.call.identity, f"attempt {attempt} of {last}: {outcome.comment}; again in {delay:.3g} s"
+                "warning",
+                "attempt-failed",
+                job.call.identity,
+                f"attempt {clock.attempt} of {last}: {outcome.comment}; again in {delay:.3g} s",
             )
         )
         await asyncio.sleep(delay)
         await resumed()
-    return replace(outcome, attempts=attempt, started=started, duration=loop.time() - began), failure
 
 
 def backoff(retry: Retry | None, attempt: int, failure: Failure | None = None) -> float:
@@ -85,13 +97,13 @@ def backoff(retry: Retry | None, attempt: int, failure: Failure | None = None) -
     return retry.interval + random.uniform(0, retry.splay)  # noqa: S311 - spreads load
 
 
-async def _once(job: Job, emit: Callable[[Notice], None]) -> tuple[Outcome, Failure | None]:  # noqa: PLR0911 - one for each way to end
+async def _once(job: Job, clock: Clock, emit: Callable[[Notice], None]) -> tuple[Outcome, Failure | None]:  # noqa: PLR0911 - one for each way to end
     """One attempt, within its deadline; whatever the kind raises becomes the outcome."""
     job.ctx.report = Report()
     meta = job.call.meta
     try:
         async with asyncio.timeout(meta.timeout):
-            skipped = await _guarded(job)
+            skipped = await _guarded(job, clock)
             if skipped is not None:
                 return skipped, None
             right, refreshed = await _act(job)
@@ -100,18 +112,18 @@ async def _once(job: Job, emit: Callable[[Notice], None]) -> tuple[Outcome, Fail
     except asyncio.CancelledError:
         raise
     except TimeoutError:
-        return _outcome(job, result=False, comment=f"did not finish within {meta.timeout:g} s"), Failure(temporary=True, delay=None)
+        return _outcome(job, clock, result=False, comment=f"did not finish within {meta.timeout:g} s"), Failure(temporary=True, delay=None)
     except Temporary as error:
-        return _outcome(job, result=False, comment=str(error)), Failure(temporary=True, delay=error.delay)
+        return _outcome(job, clock, result=False, comment=str(error)), Failure(temporary=True, delay=error.delay)
     except HoldfastError as error:
-        return _outcome(job, result=False, comment=str(error)), Failure(temporary=False, delay=None)
+        return _outcome(job, clock, result=False, comment=str(error)), Failure(temporary=False, delay=None)
     except OSError as error:
-        return _outcome(job, result=False, comment=describe_os_error(error)), Failure(temporary=False, delay=None)
+        return _outcome(job, clock, result=False, comment=describe_os_error(error)), Failure(temporary=False, delay=None)
     except Exception as error:  # noqa: BLE001 - the code of a kind may raise anything; it fails that resource only
         emit(Notice("debug", "traceback", job.call.identity, f"{job.call.kind} raised", error))
         text = f"internal error in {job.call.kind}: {type(error).__name__}: {error}"
-        return _outcome(job, result=False, comment=text), Failure(temporary=False, delay=None)
-    return _outcome(job, result=True if right or job.apply else None, refreshed=refreshed), None
+        return _outcome(job, clock, result=False, comment=text), Failure(temporary=False, delay=None)
+    return _outcome(job, clock, result=True if right or job.apply else None, refreshed=refreshed), None
 
 
 async def _act(job: Job) -> tuple[bool, bool]:
@@ -125,17 +137,17 @@ async def _act(job: Job) -> tuple[bool, bool]:
     return right, False
 
 
-async def _guarded(job: Job) -> Outcome | None:
+async def _guarded(job: Job, clock: Clock) -> Outcome | None:
     """The outcome of a run that its guards forbid; None when it may go on. Salt's rules: docs/language.md, Guards."""
     meta = job.call.meta
     if meta.onlyif is not None:
         for condition in meta.onlyif:
             if not await _holds(job, condition):
-                return _skip(job, "onlyif", "onlyif condition is false")
+                return _skip(job, clock, "onlyif", "onlyif condition is false")
     if meta.unless is not None and all([await _holds(job, condition) for condition in meta.unless]):
-        return _skip(job, "unless", "unless condition is true")
+        return _skip(job, clock, "unless", "unless condition is true")
     if meta.creates and all(os.path.lexists(path) for path in meta.creates):
-        return _skip(job, "creates", f"{', '.join(meta.creates)} exists")
+        return _skip(job, clock, "creates", f"{', '.join(meta.creates)} exists")
     return None
 
 
@@ -176,11 +188,26 @@ def environment(env: object) -> dict[str, str] | None:
     return {str(key): str(value) for key, value in env.items()} if isinstance(env, dict) else None
 
 
-def _skip(job: Job, reason: Reason, comment: str) -> Outcome:
-    return Outcome(job.call.identity, job.call.position, result=True, comment=comment, ran=False, reason=reason)
+def _skip(job: Job, clock: Clock, reason: Reason, comment: str) -> Outcome:
+    return Outcome(
+        job.call.identity,
+        job.call.position,
+        result=True,
+        comment=comment,
+        duration=_since(clock),
+        ran=False,
+        reason=reason,
+        cause=job.cause,
+        attempts=clock.attempt,
+        started=clock.started,
+    )
 
 
-def _outcome(job: Job, *, result: bool | None, comment: str | None = None, refreshed: bool = False) -> Outcome:
+def _since(clock: Clock) -> float:
+    return asyncio.get_running_loop().time() - clock.began
+
+
+def _outcome(job: Job, clock: Clock, *, result: bool | None, comment: str | None = None, refreshed: bool = False) -> Outcome:
     report = job.ctx.report
     changes, text, diff = report.changes, comment or report.comment, report.diff
     if comment and report.comment and comment != report.comment:
@@ -194,8 +221,12 @@ def _outcome(job: Job, *, result: bool | None, comment: str | None = None, refre
         changes=changes,
         comment=text,
         diff=diff,
+        duration=_since(clock),
+        cause=job.cause,
+        attempts=clock.attempt,
         refreshed=refreshed,
         touched=report.touched and result is False,
+        started=clock.started,
     )
 
 

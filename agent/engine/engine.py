@@ -279,7 +279,9 @@ class Engine:
             if done is not None:
                 self._finish(vertex, done, None, seen)
                 return
-            job = Job(vertex.call, vertex.ctx, self._applies(vertex), refresh=decision.refresh, one_shot=not self._daemon)
+            job = Job(
+                vertex.call, vertex.ctx, self._applies(vertex), refresh=decision.refresh, cause=vertex.cause, one_shot=not self._daemon
+            )
             outcome, failure = await self._attempt(vertex, job)
             self._finish(vertex, outcome, failure, seen)
         except asyncio.CancelledError:
@@ -306,7 +308,6 @@ class Engine:
     def _finish(self, vertex: Vertex, outcome: Outcome, failure: Failure | None, seen: list[tuple[Edge, int]]) -> None:
         """A run has come to its end: remember, deliver, wake whoever it concerns."""
         before, real = vertex.outcome, self._applies(vertex)
-        outcome = replace(outcome, cause=vertex.cause)
         vertex.probe = None
         vertex.due = False
         vertex.would_change = outcome.ran and outcome.changed and not real
@@ -434,13 +435,13 @@ class Engine:
     async def _refresh_listener(self, vertex: Vertex) -> None:
         edges = [(target.identity, vertex.identity, "listen") for target in vertex.requisites["listen"]]
         seen = [(edge, self._journal.count(edge)) for edge in edges]
-        job = Job(vertex.call, vertex.ctx, self._applies(vertex), only_refresh=True, one_shot=not self._daemon)
+        job = Job(vertex.call, vertex.ctx, self._applies(vertex), cause="refresh", only_refresh=True, one_shot=not self._daemon)
         if vertex.refreshable is None:
             comment = f"cannot refresh: {vertex.call.kind} has no refresh action; use require"
             outcome = Outcome(vertex.identity, vertex.position, result=False, comment=comment, ran=False)
         else:
             outcome, _ = await attempt.run(job, self._emit, self._wait_resumed)
-        outcome = replace(outcome, cause="refresh", listener=True)
+        outcome = replace(outcome, listener=True)
         if job.apply and outcome.result is not False:
             self._journal.deliver(seen)
         self._outcomes.append(outcome)

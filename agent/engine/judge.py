@@ -77,7 +77,15 @@ class Judge:
         if decision.reason == "prereq" and vertex.probe is not None and decision.because:
             result, comment = vertex.probe.result, f"not run: its prerequisite {because} failed"
         return Outcome(
-            vertex.identity, vertex.position, result, comment=comment, ran=False, reason=decision.reason, because=decision.because
+            vertex.identity,
+            vertex.position,
+            result,
+            comment=comment,
+            ran=False,
+            reason=decision.reason,
+            because=decision.because,
+            cause=vertex.cause,
+            started=time.time(),
         )
 
     def done(self, vertex: Vertex, decision: Decision) -> Outcome | None:
@@ -90,7 +98,16 @@ class Judge:
         if at is None or (vertex.call.meta.rerun == "start" and vertex.outcome is None):
             return None
         comment = f"done already, at {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(at))}"
-        return Outcome(vertex.identity, vertex.position, result=True, comment=comment, ran=False, reason="action")
+        return Outcome(
+            vertex.identity,
+            vertex.position,
+            result=True,
+            comment=comment,
+            ran=False,
+            reason="action",
+            cause=vertex.cause,
+            started=time.time(),
+        )
 
     @staticmethod
     def is_action(vertex: Vertex) -> bool:

@@ -1,0 +1,116 @@
+"""What the benchmarks share: a private agent, files to manage, medians."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+HOLDFAST = [sys.executable, "-m", "holdfast.agent.cli.main"]
+CONTENT = "the content that is declared, sixty-four bytes long with newline\n"
+
+
+@contextlib.contextmanager
+def private_directory() -> Iterator[Path]:
+    """A directory on a tmpfs, where there is one, so that the disk is not what is measured."""
+    shm = Path("/dev/shm")
+    path = Path(tempfile.mkdtemp(prefix="holdfast-bench-", dir=shm if shm.is_dir() else None))
+    try:
+        (path / "states").mkdir()
+        (path / "pillar").mkdir()
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def declare_files(base: Path, files: int, directories: int) -> list[Path]:
+    """State files that manage so many files in so many directories; the files themselves are made by the first run."""
+    paths = []
+    per = max(1, files // directories)
+    lines: list[str] = []
+    for index in range(files):
+        folder = base / "managed" / f"d{index // per:04}"
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"f{index:05}"
+        lines += [f"{path}:", "  file.managed:", "    - mode: '0644'", f"    - contents: {CONTENT.strip()}", ""]
+        paths.append(path)
+    (base / "states" / "files.sls").write_text("\n".join(lines))
+    return paths
+
+
+def settings(base: Path, extra: str = "") -> Path:
+    """An agent.yaml for a private agent that never calls a benchmark a fight."""
+    file = base / "agent.yaml"
+    file.write_text(
+        f"state_dir: {base}/state\ndurable: false\nlog: {{format: console}}\nengine: {{flap_limit: 1000000, recheck: 0}}\n{extra}"
+    )
+    return file
+
+
+@contextlib.contextmanager
+def agent(base: Path, timeout: float = 120) -> Iterator[subprocess.Popen[bytes]]:
+    """A running agent that has converged once; its log is in `base`/log."""
+    log = base / "log"
+    with log.open("wb") as output:
+        process = subprocess.Popen([*HOLDFAST, "run", "--config", str(settings(base))], stdout=output, stderr=output)
+    try:
+        deadline = time.monotonic() + timeout
+        while b"converged" not in log.read_bytes():
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise SystemExit(f"the agent did not converge:\n{log.read_text()[-2000:]}")
+            time.sleep(0.05)
+        yield process
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def corrupt_and_wait(path: Path, give_up: float = 10.0) -> float:
+    """Spoil one file as an editor would; seconds until its declared content can be read again."""
+    wanted = path.read_bytes()
+    descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC)
+    os.write(descriptor, b"spoilt\n")
+    began = time.perf_counter()
+    os.close(descriptor)
+    while True:
+        with contextlib.suppress(FileNotFoundError):
+            if path.read_bytes() == wanted:
+                return time.perf_counter() - began
+        if time.perf_counter() - began > give_up:
+            raise SystemExit(f"{path} was not repaired within {give_up} s")
+
+
+def drifts(paths: list[Path], count: int, pause: float = 0.002) -> list[float]:
+    """Latencies of so many drifts, spread over the files, a little apart."""
+    times = []
+    for index in range(count):
+        times.append(corrupt_and_wait(paths[index * 7919 % len(paths)]))
+        time.sleep(pause)
+    return times
+
+
+def median(values: list[float]) -> float:
+    """The middle value."""
+    return statistics.median(values)
+
+
+def process_figures(pid: int) -> dict[str, float]:
+    """Resident and proportional memory in MiB, threads, inotify descriptors, CPU seconds so far."""
+    rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    kib = {line.split(":")[0]: int(line.split()[1]) for line in rollup.splitlines() if line.endswith("kB")}
+    stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    inotify = sum("inotify" in os.readlink(entry) for entry in Path(f"/proc/{pid}/fd").iterdir() if entry.is_symlink())
+    return {
+        "rss_mib": kib["Rss"] / 1024,
+        "pss_mib": kib["Pss"] / 1024,
+        "threads": float(stat[17]),
+        "inotify": float(inotify),
+        "cpu_s": (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK"),
+    }
