@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from holdfast.resources.traits import Refreshable
 from holdfast.states.check import Checked, Checker, contradictions
 from holdfast.states.data import Call, Compilation, Request
 from holdfast.states.errors import CompileError, Place, Problem
@@ -109,9 +110,12 @@ class _Run:
         """Order and check the chunks; mistakes of both are reported together."""
         chunks, warnings = number(chunks)
         resolver, checker = Resolver(chunks, loaded), Checker()
-        edges = [resolver.resolve(chunk, self.disabled) for chunk in chunks]
-        plan = Plan(chunks, edges)
         checked = [checker.check(chunk) for chunk in chunks]
+        edges = [
+            resolver.resolve(chunk, self.disabled, refreshes=call is None or isinstance(call.resource, Refreshable))
+            for chunk, call in zip(chunks, checked, strict=True)
+        ]
+        plan = Plan(chunks, edges)
         doubles, sometimes = contradictions(call for call in checked if call is not None)
         self._stage(
             [*resolver.problems, *plan.problems, *checker.problems, *doubles, *ambiguous(chunks)],

@@ -4,7 +4,8 @@ Chunks are sorted by number. Then each in turn is run, and before it, depth firs
 kinds in the order of REQUISITES, items as listed, chunks of one item by number. `listen` pulls nothing.
 
 `prereq` (S has a prereq T) asks for a look at T before S, so all that T requires comes before S; and S comes before T.
-That is why a chunk has two nodes in the walk: its run, and the look at it.
+That is why a chunk has two nodes in the walk: its run, and the look at it. Where S is a prereq of two states of which
+one requires the other, the look at the one asks only for a look at the other.
 """
 
 from __future__ import annotations
@@ -94,11 +95,16 @@ class Plan:
             if edge.kind == "listen" or (id(edge.group), look) in self._done:
                 continue
             for target in edge.group:
-                yield Step(edge.kind, edge.target, target, look, position)
-            self._done.add((id(edge.group), look))
+                yield Step(edge.kind, edge.target, target, look or (probe and self._waits(target)), position)
+            if not probe:
+                self._done.add((id(edge.group), look))
         if not probe:
             for other, asked in self._before.get(position, ()):
                 yield Step("prereq", asked, other, False, other)
+
+    def _waits(self, position: int) -> bool:
+        """Whether a chunk has a prereq that is being walked to: it comes later for sure, so a look at it must do."""
+        return any(self._state.get((other, False)) is False for other, _ in self._before.get(position, ()))
 
     def _walk(self, start: int) -> None:
         """Walk from one chunk, with a stack of our own: chains may be of any length."""

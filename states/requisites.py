@@ -15,6 +15,10 @@ from holdfast.states.load import Loaded
 from holdfast.states.low import Chunk
 
 
+WITHOUT_REFRESH = ("require", "watch", "require_any", "watch_any", *REQUISITES[4:])
+"""REQUISITES in the order that holds for a kind which has no refresh action."""
+
+
 class Edge(NamedTuple):
     """One item of a requisite list of a chunk, with all that it means."""
 
@@ -39,10 +43,13 @@ class Resolver:
                 self._index.setdefault((low["state"], word), []).append(position)
                 self._index.setdefault(("id", word), []).append(position)
 
-    def resolve(self, chunk: Chunk, disabled: frozenset[str]) -> list[Edge]:
-        """The edges of one chunk, kinds in the order of REQUISITES, items as listed."""
+    def resolve(self, chunk: Chunk, disabled: frozenset[str], *, refreshes: bool = True) -> list[Edge]:
+        """The edges of one chunk, kinds in the order of REQUISITES, items as listed.
+
+        For a kind without a refresh action `watch` means `require`, and stands next to it.
+        """
         edges = []
-        for kind in REQUISITES if chunk.requisites else ():
+        for kind in (REQUISITES if refreshes else WITHOUT_REFRESH) if chunk.requisites else ():
             if kind in disabled:
                 continue
             for target in chunk.requisites.get(kind, ()):
