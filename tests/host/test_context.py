@@ -1,0 +1,101 @@
+"""What a resource sees of the host, put together from the real parts."""
+
+from __future__ import annotations
+
+import stat
+import time
+
+import pytest
+
+from holdfast.agent.host.context import file_name
+from holdfast.agent.host.host import Host
+from holdfast.resources.context import Context
+from holdfast.resources.errors import Permanent
+
+
+@pytest.fixture
+async def host(tmp_path):
+    """A host with a states directory, a pillar and facts."""
+    (tmp_path / "states").mkdir()
+    (tmp_path / "states" / "part").write_text("part of {{ grains.os }}")
+    async with Host(
+        states=tmp_path / "states", var_dir=tmp_path / "var", facts={"os": "Debian"}, pillar={"a": {"b": 1}}, durable=False
+    ) as host:
+        yield host
+
+
+async def test_keeps_the_contract(host, tmp_path):
+    """Each service of the contract is there and real."""
+    ctx: Context = host.context("file.managed[x]")
+    await ctx.write_file(str(tmp_path / "f"), b"text", mode=0o600)
+
+    assert await ctx.read_text(str(tmp_path / "f")) == "text"
+    assert (await ctx.run("echo", "hi")).stdout == "hi\n"
+    assert await ctx.source("salt://part") == b"part of {{ grains.os }}"
+    assert ctx.source_path("salt://part") == str(tmp_path / "states" / "part")
+    assert await ctx.blocking(len, "four") == 4
+
+
+async def test_templates_see_grains_pillar_and_may_include(host):
+    """Rendering is the states' own, in the sandbox; an error is one of the user's, with its line."""
+    ctx = host.context("x")
+
+    assert ctx.render("{{ pillar.a.b }} {% include 'part' %} {{ own }}", name="t", variables={"own": 2}) == "1 part of Debian 2"
+    with pytest.raises(Permanent, match=r"cannot render t:2"):
+        ctx.render("\n{{ missing }}", name="t", variables={})
+
+
+async def test_calls_of_guards(host, tmp_path):
+    """A guard may call what templates may, and nothing else."""
+    ctx = host.context("x")
+
+    assert ctx.call({"fun": "pillar.get", "args": ["a:b"]}) == 1
+    assert ctx.call({"fun": "pillar.get", "args": ["a"], "get_return": "b"}) == 1
+    with pytest.raises(Permanent, match=r"cannot call cmd.nonsense"):
+        ctx.call({"fun": "cmd.nonsense"})
+    with pytest.raises(Permanent, match="without a name"):
+        ctx.call({})
+
+
+async def test_update_is_seen_at_once(host):
+    """Contexts that exist see new pillar, facts and managed paths."""
+    ctx = host.context("x")
+    host.update(pillar={"new": True}, managed={"/a/b", "/ab/c"})
+
+    assert ctx.pillar == {"new": True}
+    assert ctx.facts == {"os": "Debian"}
+    assert list(ctx.managed_below("/a")) == ["/a/b"]
+
+
+async def test_private_directory(host):
+    """Each resource has one of its own, closed to others, made when asked for, whatever its identity."""
+    names = ["file.managed[/etc/motd]", "file.managed[_etc_motd]", "x[..]", "x[" + "ü/" * 300 + "]", "x[" + "ü/" * 300 + "y]"]
+    directories = [host.context(name).var_dir for name in names]
+
+    assert len(set(directories)) == len(names)
+    assert all(path.parent == host.var_dir / "resources" for path in directories)
+    assert all(stat.S_IMODE(path.stat().st_mode) == 0o700 for path in directories)
+    assert file_name("pkg.installed[nginx]") == "pkg.installed[nginx]"
+
+
+async def test_not_text(host, tmp_path):
+    """A binary file is no text, and the error says where."""
+    (tmp_path / "f").write_bytes(b"a\xff")
+    with pytest.raises(Permanent, match=r"not UTF-8 text \(byte 1\)"):
+        await host.context("x").read_text(str(tmp_path / "f"))
+
+
+async def test_published_values(host):
+    """What is sent is kept for the engine."""
+    ctx = host.context("x")
+    ctx.send(stdout="a")
+    ctx.send(retcode=0)
+    assert ctx.sent == {"stdout": "a", "retcode": 0}
+
+
+async def test_contexts_are_cheap(host):
+    """10 000 of them take a fraction of a second."""
+    began = time.process_time()
+    contexts = [host.context(f"file.managed[{n}]") for n in range(10_000)]
+    assert time.process_time() - began < 0.5
+    assert contexts[0].log is not None
