@@ -44,7 +44,7 @@ class Resource(BaseModel):
     ignored: ClassVar[Mapping[str, str]] = {}
     """Arguments that Salt has and this kind accepts without effect -> why."""
     exclusive: ClassVar[bool] = True
-    """Two different declarations with an equal uid contradict each other: an error when states are compiled."""
+    """Declarations with an equal uid must not contradict each other: an error when states are compiled."""
 
     name: str
     """What the resource manages; the ID of the state where it gives no name."""
@@ -145,6 +145,10 @@ class Resource(BaseModel):
             if getattr(self, name) != getattr(other, name):
                 return f"{name} differs"
         return None
+
+    def contradicts(self, other: Resource) -> str | None:
+        """Why this and another declaration of the same thing (an equal uid) cannot both hold; None when they can."""
+        return self.cmp(other)
 
     @classmethod
     def declare(cls, name: str, **arguments: Any) -> Self:

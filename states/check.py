@@ -189,7 +189,7 @@ def contradictions(calls: Iterable[Checked]) -> tuple[list[Problem], list[Proble
             continue
         for uid in _uids(call, problems):
             owner = owners.setdefault(uid, call)
-            why = None if owner is call else owner.resource.cmp(call.resource)
+            why = None if owner is call else owner.resource.contradicts(call.resource)
             if why is None:
                 continue
             sometimes = not CONDITIONAL.isdisjoint(owner.chunk.low) or not CONDITIONAL.isdisjoint(call.chunk.low)

@@ -123,6 +123,18 @@ class Packages(Resource):
         """The packages."""
         return tuple(("pkg", name) for name in self.wanted)
 
+    def contradicts(self, other: Resource) -> str | None:
+        """One wants a package that the other wants gone, or both want it at different versions."""
+        if not isinstance(other, Packages) or isinstance(self, Held) or isinstance(other, Held):
+            return None
+        if isinstance(self, Removed) is not isinstance(other, Removed):
+            return f"one is {self.kind}, the other {other.kind}"
+        for name, version in self.wanted.items():
+            theirs = other.wanted.get(name)
+            if version and theirs and version != theirs:
+                return f"version {version} of {name} is not {theirs}"
+        return None
+
 
 class Installing(Packages):
     """What the kinds that install share: where from and how."""

@@ -92,6 +92,11 @@ class Service(Resource):
         service: ServiceInterface = ctx.interface("service")
         return service.watch([self.name])
 
+    def contradicts(self, other: Resource) -> str | None:
+        """They want the same aspect of the service to be different."""
+        mine, theirs = self.desired() or {}, other.desired() or {}
+        return next((f"{name} is {mine[name]}, not {theirs[name]}" for name in mine if name in theirs and mine[name] != theirs[name]), None)
+
     def uids(self) -> tuple[Uid, ...]:
         """The unit."""
         return (("unit", self.name if self.name.endswith(SUFFIXES) else f"{self.name}.service"),)

@@ -1,0 +1,50 @@
+"""Two declarations of one thing: when they can both hold, and when they cannot."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.resources import registry
+
+
+def declare(kind: str, name: str, **arguments: object):
+    """A resource of this kind."""
+    cls = registry.find(kind)
+    assert cls is not None
+    return cls.declare(name, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (("service.running", "nginx"), ("service.enabled", "nginx")),
+        (("service.running", "nginx", {"enable": True}), ("service.running", "nginx")),
+        (("pkg.installed", "web", {"pkgs": ["a", "b"]}), ("pkg.installed", "db", {"pkgs": ["b", "c"]})),
+        (("pkg.installed", "a"), ("pkg.latest", "a")),
+        (("pkg.installed", "a"), ("pkg.held", "a")),
+    ],
+)
+def test_declarations_that_can_both_hold(one: tuple, other: tuple) -> None:
+    """They share a uid, and do not contradict each other."""
+    left, right = (declare(kind, name, **(rest[0] if rest else {})) for kind, name, *rest in (one, other))
+
+    assert set(left.uids()) & set(right.uids())
+    assert left.contradicts(right) is None
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "why"),
+    [
+        (("service.running", "nginx"), ("service.dead", "nginx"), "active is True, not False"),
+        (("service.enabled", "nginx"), ("service.running", "nginx", {"enable": False}), "enabled is True, not False"),
+        (("pkg.installed", "a"), ("pkg.removed", "a"), "one is pkg.installed, the other pkg.removed"),
+        (("pkg.installed", "a", {"version": "1"}), ("pkg.installed", "a", {"version": "2"}), "version 1 of a is not 2"),
+        (("file.managed", "/a", {"contents": "x"}), ("file.managed", "/a", {"contents": "y"}), "contents differs"),
+        (("file.managed", "/a"), ("file.absent", "/a"), "kind file.managed is not file.absent"),
+    ],
+)
+def test_declarations_that_cannot_both_hold(one: tuple, other: tuple, why: str) -> None:
+    """And the reason."""
+    left, right = (declare(kind, name, **(rest[0] if rest else {})) for kind, name, *rest in (one, other))
+
+    assert left.contradicts(right) == why
