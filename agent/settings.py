@@ -85,6 +85,10 @@ class Settings(_Strict):
     """Flush each written file to the disk before it is put in place; without it a power cut may leave an old or empty file."""
     state_auto_order: bool = True
     """States are applied in the order in which they are written; without it, sorted by name."""
+    disabled_requisites: tuple[str, ...] = ()
+    """Requisites that have no effect, as `listen`."""
+    nodegroups: dict[str, Any] = Field(default_factory=dict)
+    """Name -> compound matcher, for `N@name` in top files."""
     log: LogSettings = Field(default_factory=LogSettings)
     """What the agent tells, and how."""
     watch: WatchSettings = Field(default_factory=WatchSettings)

@@ -78,7 +78,7 @@ async def asked(path, *args, **values):
 
 async def until(condition):
     """Let the loop turn until something holds."""
-    while not condition():  # noqa: ASYNC110 - what is waited for is the state of others
+    while not condition():
         await asyncio.sleep(0)
 
 

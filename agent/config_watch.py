@@ -1,0 +1,241 @@
+"""Notices changes of the configuration: settings, states, pillar, own kinds, grains.
+
+watchdog tells that something happened, from threads of its own; what has really changed is found by comparing files.
+That makes events cheap to lose: after an overflow of the kernel's queue, or where nothing can be watched, the same
+comparison runs at an interval. One recursive watch is enough in the usual layout, because each costs a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import stat
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from watchdog import events
+from watchdog.observers.api import BaseObserver
+from watchdog.observers.inotify import InotifyObserver
+
+from holdfast.agent.health import Health
+from holdfast.agent.host.blocking import Blocking
+from holdfast.agent.settings import Settings, WatchSettings
+
+POLL = 2.0
+"""Seconds between two looks while something cannot be watched."""
+Signature = Mapping[str, tuple[int, ...]]
+"""Path -> what changes when the file does."""
+_FILTER: list[type[events.FileSystemEvent]] = [
+    events.FileCreatedEvent,
+    events.FileModifiedEvent,
+    events.FileAttribEvent,
+    events.FileClosedEvent,
+    events.FileDeletedEvent,
+    events.FileMovedEvent,
+    events.DirCreatedEvent,
+    events.DirDeletedEvent,
+    events.DirMovedEvent,
+    events.DirAttribEvent,
+]
+"""All but opening and closing unchanged: those are our own reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What the configuration consists of."""
+
+    trees: tuple[Path, ...]
+    """Directories, with all below."""
+    files: tuple[Path, ...]
+    """Single files."""
+
+    @classmethod
+    def of(cls, settings: Settings, config: Path) -> Watched:
+        """What settings name, and the file that they came from."""
+        return cls((settings.states, settings.pillar, settings.resources), (config, settings.grains_file))
+
+    def roots(self) -> dict[str, bool]:
+        """Directories to watch -> whether with all below; symbolic links resolved, each place once."""
+        trees = {os.path.realpath(tree) for tree in self.trees}
+        singles = {os.path.realpath(file.parent) for file in self.files}
+        trees |= {single for single in singles if _holds_only(single, trees)}
+        wanted = {tree: True for tree in trees if not _inside(tree, trees - {tree})}
+        wanted.update({single: False for single in singles if not _inside(single, trees)})
+        return {root: recursive for root, recursive in wanted.items() if Path(root).is_dir()}
+
+    def covered(self, roots: Mapping[str, bool]) -> bool:
+        """Whether everything that may come into being below will be noticed."""
+        known = set(roots)
+        return all(_inside(os.path.realpath(tree), known) or os.path.realpath(tree.parent) in known for tree in self.trees)
+
+    def signature(self) -> Signature:
+        """What all files look like now."""
+        found: dict[str, tuple[int, ...]] = {}
+        for file in self.files:
+            found.update(_entry(str(file)))
+        for tree in self.trees:
+            found.update(_entry(str(tree)))
+            found.update(_walk(str(tree), set()))
+        return found
+
+
+def _holds_only(directory: str, trees: set[str]) -> bool:
+    """The directory holds some of our trees and no other directory: watching all of it costs nothing more."""
+    if not any(os.path.dirname(tree) == directory for tree in trees):  # noqa: PTH120 - text is faster
+        return False
+    try:
+        with os.scandir(directory) as entries:
+            return all(entry.path in trees or not entry.is_dir(follow_symlinks=False) for entry in entries)
+    except OSError:
+        return False
+
+
+def _inside(path: str, roots: Iterable[str]) -> bool:
+    """The path is one of these or below one."""
+    return any(path == root or path.startswith(root.rstrip("/") + "/") for root in roots)
+
+
+def _walk(directory: str, seen: set[tuple[int, int]]) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """All below a directory; symbolic links are followed, each directory once; hidden ones, caches and backups are not ours."""
+    try:
+        info, entries = os.stat(directory), list(os.scandir(directory))  # noqa: PTH116 - Path objects are slow
+    except OSError:
+        return
+    if (info.st_dev, info.st_ino) in seen:
+        return
+    seen.add((info.st_dev, info.st_ino))
+    for entry in entries:
+        if entry.name.startswith(".") or entry.name == "__pycache__" or entry.name.endswith("~"):
+            continue
+        yield from _entry(entry.path)
+        if entry.is_dir():
+            yield from _walk(entry.path, seen)
+
+
+def _entry(path: str) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """What one path looks like; of a directory, when only its entries change, nothing."""
+    try:
+        info = os.stat(path)  # noqa: PTH116 - Path objects are slow
+    except OSError:
+        return
+    content = () if stat.S_ISDIR(info.st_mode) else (info.st_mtime_ns, info.st_ctime_ns, info.st_size)
+    yield path, (info.st_mode, info.st_uid, info.st_gid, info.st_ino, *content)
+
+
+class ConfigWatch:
+    """Calls `changed` with the paths that have changed, a moment after the last of them did."""
+
+    def __init__(self, watched: Watched, settings: WatchSettings, changed: Callable[[list[str]], None], health: Health) -> None:
+        self._watched, self._settings = watched, settings
+        self._changed = changed
+        self._health = health
+        self._blocking = Blocking(1)
+        self._touched = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._observer: BaseObserver | None = None
+        self._roots: dict[str, bool] = {}
+        self._inodes: list[int] = []
+        self._signature: Signature = watched.signature()
+        self._overflow = _OverflowHandler(self._touch)
+        # Watchdog's way of saying that it met a new directory twice, by its event and by its own walk: harmless.
+        warnings.filterwarnings("ignore", "Callback with id .* already exists", RuntimeWarning)
+
+    def update(self, watched: Watched, settings: WatchSettings) -> None:
+        """Watch something else from now on."""
+        if watched != self._watched:
+            self._signature = watched.signature()
+        self._watched, self._settings = watched, settings
+        self._touched.set()
+
+    async def run(self) -> None:
+        """Watch for the life of the agent; ends by being cancelled."""
+        logging.getLogger("watchdog").addHandler(self._overflow)
+        try:
+            self._watch()
+            while True:
+                await self._wait()
+                self._watch()
+                await self._compare()
+        finally:
+            logging.getLogger("watchdog").removeHandler(self._overflow)
+            self._unwatch()
+
+    async def _wait(self) -> None:
+        """Until something happened and it is quiet again, or until the next look is due."""
+        polling = self._observer is None or not self._watched.covered(self._roots)
+        try:
+            async with asyncio.timeout(POLL if polling else self._settings.rescan):
+                await self._touched.wait()
+        except TimeoutError:
+            return
+        until = self._loop.time() + self._settings.settle_limit
+        while self._touched.is_set() and self._loop.time() < until:
+            self._touched.clear()
+            await asyncio.sleep(self._settings.settle)
+
+    async def _compare(self) -> None:
+        watched, before = self._watched, self._signature
+        after: Signature = await self._blocking(watched.signature)
+        if watched is not self._watched:
+            return
+        self._signature = after
+        changed = sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
+        if changed:
+            self._changed(changed)
+
+    def _touch(self) -> None:
+        """Something happened; called from watchdog's threads."""
+        if not self._touched.is_set() and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._touched.set)
+
+    def _watch(self) -> None:
+        """Have the right directories watched; they change when one appears, vanishes, or a link points elsewhere."""
+        roots = self._watched.roots()
+        inodes = [os.stat(root).st_ino for root in roots if os.path.lexists(root)]  # noqa: PTH116 - as above
+        if (roots, inodes) == (self._roots, self._inodes) and self._observer is not None and self._observer.is_alive():
+            return
+        self._unwatch()
+        observer = InotifyObserver()
+        try:
+            for root, recursive in roots.items():
+                observer.schedule(_Handler(self._touch), root, recursive=recursive, event_filter=_FILTER)
+            observer.start()
+        except OSError as error:
+            observer.unschedule_all()
+            why = "a limit of inotify is reached (fs.inotify.*)" if error.errno in (24, 28) else error.strerror
+            self._health.set("config-polling", f"cannot watch the configuration: {why}; looking at it every {POLL:g} s")
+            return
+        self._health.clear("config-polling")
+        self._observer, self._roots, self._inodes = observer, roots, inodes
+
+    def _unwatch(self) -> None:
+        if self._observer is not None:
+            self._observer.stop()
+            self._observer.join(1.0)
+            self._observer = None
+
+
+class _Handler(events.FileSystemEventHandler):
+    """Takes watchdog's events; which they are does not matter."""
+
+    def __init__(self, touch: Callable[[], None]) -> None:
+        self._touch = touch
+
+    def dispatch(self, event: events.FileSystemEvent) -> None:  # noqa: ARG002 - watchdog's signature
+        """One event."""
+        self._touch()
+
+
+class _OverflowHandler(logging.Handler):
+    """Watchdog tells that events were lost in its log, and nowhere else."""
+
+    def __init__(self, touch: Callable[[], None]) -> None:
+        super().__init__(logging.WARNING)
+        self._touch = touch
+
+    def emit(self, record: logging.LogRecord) -> None:  # noqa: ARG002 - the standard library's signature
+        """One line of watchdog's log."""
+        self._touch()

@@ -1,0 +1,55 @@
+"""One agent on one state directory: a lock that the kernel drops with the process, however that ends."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from holdfast.agent.settings import trusted_uids
+from holdfast.resources.errors import HoldfastError
+
+
+class LockedError(HoldfastError):
+    """Somebody else holds the lock."""
+
+
+class Lock:
+    """Held while it is open; the file has the holder's pid. Raises `LockedError`, and `OSError` when the file cannot be made."""
+
+    def __init__(self, path: Path, what: str) -> None:
+        self._path = path
+        self._what = what
+        """What is refused, as in `start`."""
+        self._descriptor = -1
+
+    def __enter__(self) -> Self:
+        """Take it, or say who has it."""
+        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pid = os.pread(self._descriptor, 20, 0).decode("ascii", "replace").strip() or "unknown"
+            os.close(self._descriptor)
+            raise LockedError(f"cannot {self._what}: process {pid} holds {self._path}; use another --state-dir, or end it") from None
+        os.ftruncate(self._descriptor, 0)
+        os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Let it go; the file stays, so that nobody locks one that is being removed."""
+        os.close(self._descriptor)
+
+
+def private_directory(path: Path) -> Path:
+    """Make a directory for what only the agent may see and write. Raises `HoldfastError` when others could, `OSError` when it cannot be made."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    info = path.stat()
+    if info.st_uid not in trusted_uids():
+        raise HoldfastError(f"cannot keep state in {path}: it belongs to uid {info.st_uid}; use another --state-dir")
+    if info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise HoldfastError(f"cannot keep state in {path}: others may write there; chmod go-w {path}")
+    return path

@@ -1,0 +1,103 @@
+"""From settings to a compiled tree: the operator's own kinds, grains, pillar, states, in that order.
+
+One `Trees` is kept by the daemon: what did not change is not read again.
+"""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from holdfast.agent import facts
+from holdfast.agent.settings import Settings, trusted_uids
+from holdfast.resources import registry
+from holdfast.states.compile import Compiler
+from holdfast.states.data import Compilation, Request
+from holdfast.states.errors import CompileError, Place, Problem
+from holdfast.states.pillar import PillarCompiler
+from holdfast.states.source import Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """All that was made from one configuration."""
+
+    compilation: Compilation
+    grains: Mapping[str, Any]
+    pillar: Mapping[str, Any]
+    warnings: tuple[Problem, ...] = ()
+
+    @property
+    def managed(self) -> frozenset[str]:
+        """Paths that the states manage."""
+        return frozenset(value for call in self.compilation.calls for kind, value in call.resource.uids() if kind == "path")
+
+
+class Trees:
+    """Compiles what settings name, again and again. Blocks: meant for a thread."""
+
+    def __init__(self) -> None:
+        self._compiler = Compiler()
+        self._pillars: dict[Path, PillarCompiler] = {}
+        self._kinds: dict[Path, str] = {}
+        """File of own kinds -> digest of what was loaded."""
+
+    def compile(self, settings: Settings, *, sls: tuple[str, ...] = (), grains: Mapping[str, Any] | None = None) -> Compiled:
+        """Compile everything; `grains` stand in for this host's. Raises `CompileError`."""
+        self._load_kinds(settings.resources)
+        request = self._request(settings, grains)
+        pillar = self._pillars.setdefault(settings.pillar, PillarCompiler(settings.pillar)).compile(request)
+        compilation = self._compiler.compile(replace(request, pillar=pillar.data, sls=sls))
+        return Compiled(compilation, request.grains, pillar.data, (*pillar.warnings, *compilation.warnings))
+
+    def pillar(self, settings: Settings, *, grains: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """The pillar alone. Raises `CompileError`."""
+        return PillarCompiler(settings.pillar).compile(self._request(settings, grains)).data
+
+    def _request(self, settings: Settings, grains: Mapping[str, Any] | None) -> Request:
+        known = facts.gather(settings) if grains is None else dict(grains)
+        return Request(
+            states=settings.states,
+            grains=known,
+            minion_id=str(known["id"]),
+            options={
+                "test": settings.engine.noop,
+                "state_auto_order": settings.state_auto_order,
+                "disabled_requisites": list(settings.disabled_requisites),
+                "nodegroups": dict(settings.nodegroups),
+                "states_dir": str(settings.states),
+                "pillar_dir": str(settings.pillar),
+                "state_dir": str(settings.state_dir),
+            },
+            trusted_uids=trusted_uids(),
+        )
+
+    def _load_kinds(self, directory: Path) -> None:
+        """Load the operator's own kinds that are new or have changed. Raises `CompileError` with all that cannot be."""
+        tree = Tree(directory, trusted_uids())
+        problems: list[Problem] = []
+        for path in sorted(directory.glob("*.py")):
+            try:
+                digest = tree.read(path).digest
+                if self._kinds.get(path) != digest:
+                    _load(path)
+                    self._kinds[path] = digest
+            except CompileError as error:
+                problems += error.problems
+        if problems:
+            raise CompileError(problems)
+
+
+def _load(path: Path) -> None:
+    try:
+        registry.load_file(path)
+    except Exception as error:
+        lines = [frame.lineno or 0 for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+        line = (error.lineno or 0) if isinstance(error, SyntaxError) else (lines[-1] if lines else 0)
+        why = re.sub(r" \([^()]*, line \d+\)$", "", str(error))
+        problem = Problem(Place(str(path), line), "kind-broken", f"cannot load these kinds: {type(error).__name__}: {why}")
+        raise CompileError([problem]) from error

@@ -1,0 +1,221 @@
+"""Changes of the configuration are noticed, with real files: soon, once, and whatever way they are made."""
+
+import asyncio
+import logging
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+
+from holdfast.agent import config_watch
+from holdfast.agent.config_watch import ConfigWatch, Watched
+from holdfast.agent.health import Health
+from holdfast.agent.settings import WatchSettings, load
+
+
+@pytest.fixture
+def root(tmp_path):
+    """A configuration in the usual layout."""
+    base = tmp_path / "etc"
+    (base / "states").mkdir(parents=True)
+    (base / "pillar").mkdir()
+    (base / "agent.yaml").write_text("id: x\n")
+    (base / "states/web.sls").write_text("a: test.nop\n")
+    return base
+
+
+class Watching:
+    """A running watch and what it told."""
+
+    def __init__(self, watched, **settings):
+        self.told = asyncio.Queue()
+        self.health = Health()
+        self.watch = ConfigWatch(watched, WatchSettings(**{"settle": 0.02, **settings}), self.told.put_nowait, self.health)
+
+    async def __aenter__(self):
+        """Begin to watch."""
+        self.task = asyncio.create_task(self.watch.run())
+        for _ in range(3):
+            await asyncio.sleep(0)
+        return self
+
+    async def __aexit__(self, *_):
+        """End it."""
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+    async def next(self):
+        """Names that changed, within ten seconds."""
+        async with asyncio.timeout(10):
+            return [Path(path).name for path in await self.told.get()]
+
+
+def usual(root):
+    """What settings in this root name."""
+    root.chmod(0o755)
+    return Watched.of(load(root / "agent.yaml"), root / "agent.yaml")
+
+
+def test_usual_layout_takes_one_watch(root):
+    """States, pillar, kinds and settings below one directory cost one thread, not five."""
+    assert usual(root).roots() == {str(root): True}
+
+
+def test_a_home_directory_is_not_watched_whole(root):
+    """Settings that lie among other things do not make the agent watch all of those."""
+    (root / "mail").mkdir()
+
+    assert usual(root).roots() == {str(root): False, str(root / "states"): True, str(root / "pillar"): True}
+
+
+async def test_three_threads(root):
+    """The agent's whole watch of its configuration: three threads."""
+    before = threading.active_count()
+    async with Watching(usual(root)):
+        assert threading.active_count() - before <= 3
+
+
+CHANGES = {
+    "written": lambda root: (root / "states/web.sls").write_text("b: test.nop\n"),
+    "replaced": lambda root: (root / "new").write_text("") or (root / "new").rename(root / "states/web.sls"),
+    "added": lambda root: (root / "states/web.sls").with_name("db.sls").write_text(""),
+    "removed": lambda root: (root / "states/web.sls").unlink(),
+    "mode": lambda root: (root / "states/web.sls").chmod(0o666),
+    "pillar": lambda root: (root / "pillar/x.sls").write_text(""),
+    "settings": lambda root: (root / "agent.yaml").write_text("id: y\n"),
+    "new directory": lambda root: (root / "states/deep/er").mkdir(parents=True) or (root / "states/deep/er/x.sls").write_text(""),
+    "grains": lambda root: (root / "grains").write_text("a: 1\n"),
+    "own kinds": lambda root: (root / "resources").mkdir() or (root / "resources/mine.py").write_text(""),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+async def test_change_is_noticed(root, name):
+    """Every way to change a configuration."""
+    async with Watching(usual(root)) as watching:
+        CHANGES[name](root)
+
+        assert await watching.next()
+
+
+async def test_many_writes_are_one_change(root):
+    """A git checkout is one change, told when it is quiet again."""
+    async with Watching(usual(root), settle=0.2) as watching:
+        for number in range(50):
+            (root / f"states/s{number}.sls").write_text("")
+
+        assert len(await watching.next()) == 50
+        assert watching.told.empty()
+
+
+async def test_endless_writing_does_not_hold_it_back(root):
+    """Someone who never stops writing delays the news by settle_limit at most."""
+    async with Watching(usual(root), settle=0.1, settle_limit=0.3) as watching:
+        told = asyncio.create_task(watching.next())
+        number = 0
+        while not told.done():
+            number += 1
+            (root / "states/web.sls").write_text(str(number))
+            await asyncio.sleep(0.01)
+
+        assert await told == ["web.sls"]
+
+
+async def test_reading_and_touching_nothing_is_no_change(root):
+    """Our own reads, hidden files and editors' backups do not make the agent compile."""
+    async with Watching(usual(root)) as watching:
+        (root / "states/web.sls").read_text()
+        (root / "states/.web.sls.swp").write_text("")
+        (root / "states/web.sls~").write_text("")
+        (root / "states/last.sls").write_text("")
+
+        assert await watching.next() == ["last.sls"]
+
+
+async def test_a_link_that_moves_on(root, tmp_path):
+    """Deployments switch a symbolic link: the new directory is seen and watched."""
+    for release in ("r1", "r2"):
+        (tmp_path / release).mkdir()
+        (tmp_path / release / f"{release}.sls").write_text("")
+    shutil.rmtree(root / "states")
+    (root / "states").symlink_to(tmp_path / "r1")
+    async with Watching(usual(root)) as watching:
+        (root / "link").symlink_to(tmp_path / "r2")
+        (root / "link").rename(root / "states")
+        assert set(await watching.next()) >= {"r1.sls", "r2.sls"}
+        (tmp_path / "r2/more.sls").write_text("")
+        assert await watching.next() == ["more.sls"]
+
+
+async def test_a_directory_that_comes_back(root, monkeypatch):
+    """States removed as a whole and put back are watched again."""
+    monkeypatch.setattr(config_watch, "POLL", 0.05)
+    (root / "other").mkdir()
+    async with Watching(usual(root)) as watching:
+        shutil.rmtree(root / "states")
+        assert "web.sls" in await watching.next()
+        (root / "states").mkdir()
+        assert await watching.next() == ["states"]
+        (root / "states/web.sls").write_text("")
+        assert await watching.next() == ["web.sls"]
+
+
+async def test_lost_events_are_found(root):
+    """An overflow of the kernel's queue, of which watchdog only logs, leads to a look at everything."""
+    async with Watching(usual(root)) as watching:
+        watching.watch._unwatch()
+        watching.watch._observer = _Alive()
+        (root / "states/web.sls").write_text("changed: test.nop\n")
+        logging.getLogger("watchdog.observers.inotify_c").warning("Inotify queue overflowed; filesystem events were lost")
+
+        assert await watching.next() == ["web.sls"]
+
+
+class _Alive:
+    """An observer that hears nothing."""
+
+    def is_alive(self):
+        """It says so."""
+        return True
+
+    def stop(self):
+        """Nothing to stop."""
+
+    def join(self, _):
+        """Nothing to wait for."""
+
+
+async def test_without_inotify_files_are_looked_at(root, monkeypatch):
+    """When inotify's limits are exhausted, the configuration is polled, and health says so."""
+
+    def full(self):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(config_watch.InotifyObserver, "start", full)
+    monkeypatch.setattr(config_watch, "POLL", 0.05)
+    async with Watching(usual(root)) as watching:
+        (root / "states/web.sls").write_text("")
+
+        assert await watching.next() == ["web.sls"]
+        assert watching.health.conditions[0].code == "config-polling"
+        assert "limit of inotify" in watching.health.conditions[0].text
+
+
+async def test_update_watches_something_else(root, tmp_path):
+    """agent.yaml may name other directories while the agent runs."""
+    (tmp_path / "elsewhere").mkdir()
+    async with Watching(usual(root)) as watching:
+        watching.watch.update(Watched((tmp_path / "elsewhere",), (root / "agent.yaml",)), WatchSettings(settle=0.02))
+        await asyncio.sleep(0.1)
+        (tmp_path / "elsewhere/new.sls").write_text("")
+
+        assert await watching.next() == ["new.sls"]
+
+
+def test_a_loop_of_links_ends(root):
+    """A link to a directory above is followed once."""
+    (root / "states/up").symlink_to(root)
+
+    assert str(root / "states/up/agent.yaml") in Watched((root / "states",), ()).signature()
+    assert Path(root / "states/up/states/up") not in Watched((root / "states",), ()).signature()
