@@ -38,6 +38,8 @@ SWITCHES = {
 UPDATED: Mapping[str, Literal["updated", "unchanged", "failed"]] = {"Get": "updated", "Hit": "unchanged", "Err": "failed"}
 MISSING = ("Unable to locate package", "has no installation candidate", "was not found", "Failed to fetch", "404")
 """What apt says when its lists are not those of the repositories."""
+STEPS = ("Preparing to unpack", "Unpacking", "Setting up", "Removing", "Purging", "Processing triggers")
+"""How a line begins with which dpkg says what it does next."""
 
 
 class Apt(Provider):
@@ -248,9 +250,23 @@ def named(arguments: Sequence[str]) -> list[str]:
 
 
 def complaint(done: Completed) -> str:
-    """Why apt failed, in its own words: its errors, else the last lines that it wrote."""
-    said = [line.strip() for line in done.stderr.splitlines() if line.strip() and not line.startswith("W:")]
+    """Why apt failed, in the words of whoever failed: a package's script and dpkg, or apt itself."""
+    said = [line.strip() for line in done.stderr.splitlines() if line.strip() and not line.startswith(("W:", "debconf: delaying"))]
     errors = [line.removeprefix("E: ") for line in said if line.startswith("E:")]
-    broken = [line.strip() for line in done.stdout.splitlines() if " Depends: " in line or "dpkg: error" in line]
-    lines = [*broken, *[line for line in said if not line.startswith("E:")][-3:], *errors]
+    unmet = [line.strip() for line in done.stdout.splitlines() if " Depends: " in line]
+    lines = [*last_step(done.stdout), *unmet, *[line for line in said if not line.startswith("E:")][-3:], *errors]
     return "; ".join(dict.fromkeys(lines)) or f"apt-get ended with status {done.retcode}"
+
+
+def last_step(text: str) -> list[str]:
+    """What was written in the step in which dpkg failed, at most eight lines; nothing if it did not."""
+    before, failed, after = text.partition("dpkg: error processing ")
+    if not failed:
+        return []
+    lines = before.splitlines()
+    begin = max((number for number, line in enumerate(lines) if line.startswith(STEPS)), default=-1) + 1
+    return [
+        line.strip()
+        for line in [*lines[begin:], f"{failed}{after.partition('Errors were encountered')[0]}".replace("\n", " ")]
+        if line.strip()
+    ][-8:]

@@ -18,8 +18,8 @@ from holdfast.resources.interfaces.results import ChangeSet, Group, User
 from holdfast.resources.interfaces.user import UserInterface
 from holdfast.resources.providers._etc import AGEING, ETC, FILES, GECOS, read
 
-SWITCHES = {"uid": "--uid", "gid": "--gid", "home": "--home-dir", "shell": "--shell"}
-"""Fields of a user -> switches of useradd and usermod."""
+SWITCHES = {"uid": "-u", "gid": "-g", "home": "-d", "shell": "-s"}
+"""Fields of a user -> switches of useradd and usermod, which do not agree on long ones."""
 AGES = {"date": "-d", "mindays": "-m", "maxdays": "-M", "warndays": "-W", "inactdays": "-I", "expire": "-E"}
 """Fields of ageing -> switches of chage."""
 IN_USE = 8
@@ -227,7 +227,7 @@ def judge(done: Completed, what: str) -> None:
     """Raise for a tool that failed; its warnings do not count."""
     if not done.retcode:
         return
-    said = [line.partition(": ")[2] or line for line in done.stderr.splitlines() if line.strip()]
+    said = [line.removeprefix(f"{done.argv[0]}: ") for line in done.stderr.splitlines() if line.startswith(f"{done.argv[0]}: ")]
     why = said[-1] if said else f"{done.argv[0]} ended with status {done.retcode}"
     if done.retcode == IN_USE or "try again later" in done.stderr:
         raise Temporary(f"cannot {what}: {why}", delay=1.0)

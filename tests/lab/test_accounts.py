@@ -1,0 +1,161 @@
+"""Users and groups by the real shadow tools, through the kinds."""
+
+from __future__ import annotations
+
+import pytest
+from driver import Driver, Failed
+from lab import Host
+
+pytestmark = pytest.mark.lab
+
+HASH = "$6$salt$Fm4lSRJGsUfLMLbS5ZsZZh9OeGUYtmeQTqBJqTqlNNm5iyOWjMgrVJUZzCGeMbI3EDV9pKn5wqhS2N1B0RKTj."
+
+
+def test_present_creates_and_repairs(host: Host, driver: Driver):
+    """A user is planned, created with every field, found right the second time, and put right after drift of each."""
+    wanted = {
+        "uid": 2001, "gid": "users", "groups": ["sudo", "adm"], "home": "/srv/alice", "shell": "/bin/bash", "fullname": "Alice Ä.",
+        "workphone": 123, "password": HASH, "expire": 30000, "maxdays": 90,
+    }  # fmt: skip
+
+    planned = driver.plan("user.present", "alice", **wanted)
+
+    assert not planned.right
+    assert host.run("id", "alice", check=False).returncode == 1
+    applied = driver.apply("user.present", "alice", **wanted)
+    assert applied.changes == planned.changes
+    assert applied.changes["password"] == "********"
+    assert HASH not in str([applied, planned, driver.log])
+    assert host.sh("getent passwd alice") == "alice:x:2001:100:Alice Ä.,,123:/srv/alice:/bin/bash\n"
+    assert host.sh("id -Gn alice") == "users adm sudo\n"
+    assert host.sh("getent shadow alice").split(":")[1] == HASH
+    assert driver.apply("user.present", "alice", **wanted).comment == "user alice is as declared"
+
+    for drift, field in {
+        "usermod -s /bin/sh alice": "shell",
+        "gpasswd -d alice adm": "groups",
+        "gpasswd -a alice games": "groups",
+        "usermod -d /tmp alice": "home",
+        "usermod -c Eve alice": "fullname",
+        "usermod -L alice": "password",
+        "chage -M 5 alice": "maxdays",
+        "chage -E -1 alice": "expire",
+    }.items():
+        host.sh(drift)
+        assert field in driver.apply("user.present", "alice", **wanted).changes, drift
+        assert driver.apply("user.present", "alice", **wanted).right, drift
+
+
+def test_watch_tells_of_changes_by_hand(host: Host, driver: Driver):
+    """usermod and gpasswd by hand are told of."""  # noqa: D403 - a command
+    driver.apply("user.present", "alice")
+    watch = driver.watch("user.present", "alice", shell="/bin/bash")
+    for change in ("usermod -s /bin/bash alice", "gpasswd -a alice games", "userdel alice"):
+        watch.quiet()
+        host.sh(change)
+        watch.wait(2.0)
+
+
+def test_groups_are_exact_or_added_to(host: Host, driver: Driver):
+    """Without `remove_groups` other groups are kept; optional groups count only where they exist."""
+    host.sh("groupadd devs; useradd -G games alice")
+
+    assert driver.apply("user.present", "alice", groups=["devs"], remove_groups=False).changes == {"groups": ["devs"]}
+    assert host.sh("id -Gn alice") == "alice games devs\n"
+    assert driver.apply("user.present", "alice", groups=["devs"], optional_groups=["sudo", "no-such"]).right is False
+    assert host.sh("id -Gn alice") == "alice sudo devs\n"
+    assert driver.apply("user.present", "alice", groups=["devs"], optional_groups=["sudo", "no-such"]).right
+
+
+def test_numbers_are_only_changed_when_allowed(host: Host, driver: Driver):
+    """Another uid or primary group is refused, with the argument that would allow it."""
+    driver.apply("user.present", "alice", uid=2001)
+    with pytest.raises(Failed, match="cannot change the uid of alice from 2001 to 2002: say allow_uid_change: true"):
+        driver.plan("user.present", "alice", uid=2002)
+    with pytest.raises(Failed, match="say allow_gid_change: true"):
+        driver.apply("user.present", "alice", gid="users")
+
+    driver.apply("user.present", "alice", uid=2002, allow_uid_change=True, gid="users", allow_gid_change=True)
+
+    assert host.sh("id -u alice; id -gn alice") == "2002\nusers\n"
+
+
+def test_failures_are_explained(host: Host, driver: Driver):
+    """A group that does not exist, a uid that is taken: the tools' own words."""
+    assert not driver.plan("user.present", "bob", groups=["nobodies"]).right
+    with pytest.raises(Failed, match="cannot add user bob: group 'nobodies' does not exist"):
+        driver.apply("user.present", "bob", groups=["nobodies"])
+    with pytest.raises(Failed, match="cannot add user bob: UID 0 is not unique"):
+        driver.apply("user.present", "bob", uid=0)
+    with pytest.raises(Failed, match="cannot make carol a member of group games: there is no such user"):
+        driver.apply("group.present", "games", addusers=["carol"])
+
+
+def test_password_can_be_left_to_the_user_or_be_empty(host: Host, driver: Driver):
+    """With `enforce_password: false` it is set at creation only; `empty_password` takes it away."""
+    driver.apply("user.present", "alice", password=HASH, enforce_password=False)
+    host.sh("echo alice:changed | chpasswd")
+
+    assert driver.apply("user.present", "alice", password=HASH, enforce_password=False).right
+    assert not driver.apply("user.present", "alice", empty_password=True).right
+    assert host.sh("getent shadow alice").startswith("alice::")
+    assert driver.apply("user.present", "alice", empty_password=True).right
+
+
+def test_absent_ends_sessions_first(host: Host, driver: Driver):
+    """A user whose session still runs is removed all the same, with home if that is asked for."""
+    driver.apply("user.present", "alice", shell="/bin/bash")
+    host.sh("loginctl enable-linger alice; until systemctl -q is-active user@$(id -u alice); do sleep 0.05; done")
+
+    assert driver.plan("user.absent", "alice", purge=True).changes == {"alice": "removed"}
+    assert not driver.apply("user.absent", "alice", purge=True).right
+    assert host.run("getent", "passwd", "alice", check=False).stdout == ""
+    assert host.run("ls", "/home/alice", check=False).returncode
+    assert driver.apply("user.absent", "alice").comment == "there is no user alice"
+
+
+def test_absent_names_what_is_in_the_way(host: Host, driver: Driver):
+    """A user with a process outside any session is not removed, and the process is named; `force` does it."""
+    host.sh("useradd daemonic")
+    host.sh("systemd-run -q --uid=daemonic sleep 1000")
+
+    with pytest.raises(Failed, match=r"cannot remove user daemonic: user daemonic is currently used by process \d+") as failure:
+        driver.apply("user.absent", "daemonic")
+
+    assert failure.value.kind == "Temporary"
+    assert not driver.apply("user.absent", "daemonic", force=True).right
+
+
+def test_group_present_and_absent(host: Host, driver: Driver):
+    """A group is created, its members and number kept, and removed; a primary group is not."""
+    host.sh("useradd alice; useradd bob; useradd carol")
+    wanted = {"gid": 2500, "members": ["alice", "bob"]}
+
+    assert driver.plan("group.present", "devs", **wanted).changes == {"name": "devs", "gid": 2500, "members": ["alice", "bob"]}
+    assert not driver.apply("group.present", "devs", **wanted).right
+    assert host.sh("getent group devs") == "devs:x:2500:alice,bob\n"
+    assert driver.apply("group.present", "devs", **wanted).right
+    host.sh("gpasswd -a carol devs; groupmod -g 2600 devs")
+    assert driver.apply("group.present", "devs", **wanted).changes == wanted
+    assert (
+        driver.apply("group.present", "devs", addusers=["carol"], delusers=["bob"]).comment == "group devs was changed (addusers, delusers)"
+    )
+    assert host.sh("getent group devs") == "devs:x:2500:alice,carol\n"
+
+    watch = driver.watch("group.absent", "devs")
+    watch.quiet()
+    assert not driver.apply("group.absent", "devs").right
+    watch.wait()
+    assert driver.apply("group.absent", "devs").right
+    with pytest.raises(Failed, match="cannot remove group alice: cannot remove the primary group of user 'alice'"):
+        driver.apply("group.absent", "alice")
+
+
+def test_interface_has_all_of_it(driver: Driver):
+    """What kinds do not use works, too."""
+    driver.call("user.add", "alice", createhome=False)
+
+    assert driver.call("user.rename", "alice", "eve")["changes"] == {"name": {"old": "alice", "new": "eve"}}
+    assert "eve" in driver.call("user.list")
+    assert driver.call("user.info", ["eve", "alice"])["alice"] is None
+    assert "sudo" in driver.call("group.list")

@@ -1,0 +1,174 @@
+"""Packages by a real apt, through the kinds."""
+
+from __future__ import annotations
+
+import pytest
+from driver import Driver, Failed
+from lab import Host
+
+pytestmark = pytest.mark.lab
+
+HOLD_LOCK = """
+import fcntl, os, sys
+lock = os.open("/var/lib/dpkg/lock-frontend", os.O_RDWR | os.O_CREAT, 0o640)
+fcntl.lockf(lock, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def version(host: Host, name: str) -> str:
+    """The installed version by dpkg's own account, or its status when it is not installed."""
+    shown = host.run("dpkg-query", "-W", "-f", "${db:Status-Abbrev}|${Version}", name, check=False).stdout
+    status, _, installed = shown.partition("|")
+    return installed if status[1:2] == "i" else status.strip()
+
+
+def test_installed_installs_and_repairs(host: Host, driver: Driver):
+    """A package is planned, installed, found right the second time, and installed again after it was removed by hand."""
+    before = host.changed()
+    planned = driver.plan("pkg.installed", "tiny")
+
+    assert (planned.right, planned.changes) == (False, {"tiny": {"old": "", "new": "2.0"}})
+    assert {path for path in host.changed() - before if not path.startswith(("/root/", "/var/log/", "/opt/"))} == set()
+    applied = driver.apply("pkg.installed", "tiny")
+    assert (applied.changes, applied.comment) == (planned.changes, "installed tiny 2.0")
+    assert version(host, "tiny") == "2.0"
+    assert driver.apply("pkg.installed", "tiny").comment == "tiny 2.0 is installed"
+
+    watch = driver.watch("pkg.installed", "tiny")
+    watch.quiet()
+    host.sh("dpkg -r tiny")
+    watch.wait(2.0)
+
+    assert driver.apply("pkg.installed", "tiny").changes == {"tiny": {"old": "", "new": "2.0"}}
+    assert version(host, "tiny") == "2.0"
+
+
+def test_one_transaction_installs_many_and_tells_of_dependencies(host: Host, driver: Driver):
+    """What a package pulls in is among the changes, planned and done."""
+    wanted = {"pkgs": ["tiny-needs", {"nginx-light": ">=1.18"}]}
+
+    planned = driver.plan("pkg.installed", "tools", **wanted)
+    applied = driver.apply("pkg.installed", "tools", **wanted)
+
+    assert {"tiny", "tiny-needs", "nginx-light", "nginx-common"} <= applied.changes.keys()
+    assert planned.changes == applied.changes
+    assert driver.apply("pkg.installed", "tools", **wanted).right
+    assert driver.apply("pkg.installed", "httpd").right, "a virtual package is there when a package provides it"
+
+
+def test_versions_are_held_to(host: Host, driver: Driver):
+    """An exact version, a pattern and conditions are installed, up and down, and checked."""
+    for asked, expected in {"1.0": "1.0", ">=1.5": "2.0", "<2": "1.0", "2*": "2.0", "latest": "2.0"}.items():
+        driver.apply("pkg.installed", "tiny", version=asked)
+        assert version(host, "tiny") == expected
+        assert driver.apply("pkg.installed", "tiny", version=asked).right
+    assert driver.apply("pkg.installed", "tiny", version=1.0, allow_updates=True).right
+
+    with pytest.raises(Failed, match=r"cannot install tiny >3: there is 2\.0, 1\.0"):
+        driver.apply("pkg.installed", "tiny", version=">3")
+    with pytest.raises(Failed, match=r"cannot install tiny=9: Version '9' for 'tiny' was not found"):
+        driver.apply("pkg.installed", "tiny", version="9")
+
+
+def test_latest_upgrades(host: Host, driver: Driver):
+    """An old version is upgraded to the candidate, once."""
+    driver.apply("pkg.installed", "tiny", version="1.0")
+    host.sh("echo edited >> /etc/tiny.conf")
+
+    assert driver.plan("pkg.latest", "tiny").changes == {"tiny": {"old": "1.0", "new": "2.0"}}
+    assert driver.apply("pkg.latest", "tiny").comment == "changed tiny 1.0 -> 2.0"
+    assert driver.apply("pkg.latest", "tiny").right
+    assert "edited" in host.read("/etc/tiny.conf"), "a changed configuration file is kept"
+
+
+def test_removed_and_purged(host: Host, driver: Driver):
+    """Removing leaves the configuration, purging does not, also later; what is not there is right."""
+    driver.apply("pkg.installed", "tiny")
+
+    assert driver.plan("pkg.removed", "tiny").changes == {"tiny": {"old": "2.0", "new": ""}}
+    assert version(host, "tiny") == "2.0"
+    assert driver.apply("pkg.removed", "tiny").comment == "removed tiny"
+    assert version(host, "tiny") == "rc"
+    assert driver.apply("pkg.removed", "tiny").right
+    assert driver.apply("pkg.purged", "tiny").changes == {"tiny": {"old": "configuration", "new": ""}}
+    assert version(host, "tiny") in ("", "un")
+    assert driver.apply("pkg.purged", "tiny").comment == "tiny is not installed"
+    assert driver.apply("pkg.removed", "no-such-package").right
+
+
+def test_hold_keeps_a_version(host: Host, driver: Driver):
+    """A package on hold is not upgraded by hand; unless the state lets go of it."""
+    driver.apply("pkg.installed", "tiny", version="1.0", hold=True)
+
+    assert driver.apply("pkg.installed", "tiny", version="1.0", hold=True).right
+    assert driver.apply("pkg.held", "tiny").right
+    host.sh("apt-get -qq upgrade")
+    assert version(host, "tiny") == "1.0"
+    assert not driver.apply("pkg.installed", "tiny", hold=False, version="2.0", update_holds=True).right
+    assert (version(host, "tiny"), driver.call("pkg.holds")) == ("2.0", {})
+
+
+def test_package_file_is_installed(host: Host, driver: Driver):
+    """A package can come from a file."""
+    driver.apply("pkg.installed", "tiny", sources=[{"tiny": "/srv/apt/tiny_1.0_all.deb"}])
+
+    assert version(host, "tiny") == "1.0"
+
+
+def test_failures_are_explained_in_apts_words(driver: Driver):
+    """A mistyped name gets the right one; unmet dependencies and failing scripts are quoted."""
+    for name, why in {
+        "tinny": r"cannot install tinny: Unable to locate package tinny; did you mean tiny\?",
+        "tiny-broken": r"cannot install tiny-broken: tiny-broken : Depends: no-such-package but it is not installable",
+        "tiny-refuses": r"cannot install tiny-refuses: .*no room at the inn",
+    }.items():
+        with pytest.raises(Failed, match=why):
+            driver.apply("pkg.installed", name)
+    assert driver.plan("pkg.installed", "tinny").changes == {"tinny": {"old": "", "new": "installed"}}
+
+
+def test_lists_are_fetched_when_something_is_not_found(host: Host, driver: Driver):
+    """On a host whose lists were never fetched a package is installed all the same, unless that is forbidden."""
+    host.sh("rm -rf /var/lib/apt/lists/*; apt-get clean")
+
+    with pytest.raises(Failed, match="Unable to locate package tiny"):
+        driver.apply("pkg.installed", "tiny", refresh=False)
+    driver.apply("pkg.installed", "tiny")
+    assert version(host, "tiny") == "2.0"
+
+
+def test_lock_is_waited_for(host: Host, driver: Driver):
+    """While somebody else holds apt's lock we wait and say who it is; then the work is done."""
+    holder = host.spawn("/usr/bin/python3", "-c", HOLD_LOCK, stdin=-1, stdout=-1)
+    with holder:
+        holder.stdout.readline()
+        number = driver.send(do="apply", kind="pkg.installed", name="tiny", arguments={})
+        driver.logged("waiting for apt's lock, which is held by process")
+        assert any("(python3)" in line for line in driver.log)
+        assert version(host, "tiny") == ""
+        holder.stdin.close()
+
+        assert driver.answer(number)["changes"] == {"tiny": {"old": "", "new": "2.0"}}
+
+
+def test_interrupted_installation_is_finished(host: Host, driver: Driver):
+    """A package that was unpacked and never configured does not block everything else."""
+    host.sh("dpkg --unpack /srv/apt/tiny_1.0_all.deb")
+
+    driver.apply("pkg.installed", "tiny-needs")
+
+    assert (version(host, "tiny"), version(host, "tiny-needs")) == ("1.0", "1.0")
+
+
+def test_interface_has_all_of_it(driver: Driver):
+    """Every function of the interface works: what kinds do not use, templates and modules may."""
+    driver.apply("pkg.installed", "tiny", version="1.0")
+
+    assert driver.call("pkg.upgrades") == {"tiny": {"current": "1.0", "candidate": "2.0"}}
+    assert driver.call("pkg.compare", "1.0~rc1", "1.0") == -1
+    assert driver.call("pkg.available", ["tiny", "nothing"]) == {"tiny": ["2.0", "1.0"], "nothing": []}
+    assert driver.call("pkg.upgrade", ["tiny"])["changes"] == {"tiny": {"old": "1.0", "new": "2.0"}}
+    assert set(driver.call("pkg.refresh", force=True).values()) <= {"updated", "unchanged"}
+    assert "systemd" in driver.call("pkg.list_installed")
