@@ -1,0 +1,42 @@
+"""Users and groups by name: fast, fresh, and with the name service as the last resort."""
+
+from __future__ import annotations
+
+import os
+import pwd
+
+from holdfast.resources import accounts
+
+
+def test_names_and_numbers():
+    """Names of this host, numbers as they are, None where a name service must be asked."""
+    assert accounts.local_uid("root") == 0
+    assert accounts.local_gid("root") == 0
+    assert accounts.local_uid("4711") == 4711
+    assert accounts.local_uid("nobody-of-that-name") is None
+    assert accounts.service_uid("nobody-of-that-name") is None
+    assert accounts.service_gid("root") == 0
+    assert accounts.user_name(0) == "root"
+    assert accounts.group_name(4711) == "4711"
+
+
+def test_a_changed_file_is_read_again(tmp_path):
+    """A user added after the first look is seen at the next; lines that are no accounts are not."""
+    passwd = tmp_path / "passwd"
+    passwd.write_text("root:x:0:0::/:/bin/sh\n+nis:x:7:7::/:/bin/sh\nnonsense\n")
+    table = accounts.Table(str(passwd))
+    assert table.fresh().ids == {"root": 0}
+
+    passwd.write_text("root:x:0:0::/:/bin/sh\napp:x:900:900::/:/bin/sh\n")
+    assert table.fresh().ids["app"] == 900
+    passwd.unlink()
+    assert table.fresh().ids == {}
+
+
+def test_account_of_this_user():
+    """What a process needs to run as a user."""
+    me = pwd.getpwuid(os.getuid())
+    known = accounts.account(me.pw_name)
+    assert known is not None
+    assert (known.uid, known.home) == (me.pw_uid, me.pw_dir)
+    assert accounts.account("nobody-of-that-name") is None

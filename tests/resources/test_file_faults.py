@@ -1,0 +1,277 @@
+"""What can go wrong with a file, for real: each fault is one clear line, and leaves things as they were."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import textwrap
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from holdfast.agent.host.host import Host
+from holdfast.resources import registry
+from holdfast.resources.errors import HoldfastError, Permanent
+
+registry.load_family("file")  # now: an ordinary user may not be able to read our own modules
+
+
+@pytest.fixture
+async def host(tmp_path):
+    """The real host."""
+    async with Host(states=tmp_path, var_dir=tmp_path.parent / f"{tmp_path.name}.var", durable=False) as host:
+        yield host
+
+
+async def run(host: Host, kind: str, name: object, *, apply: bool = True, **arguments):
+    """(changed, context) of one run of one resource."""
+    ctx = host.context(f"{kind}[{name}]")
+    resource = registry.find(kind).declare(str(name), **arguments)
+    return not await resource.check_apply(ctx, apply), ctx
+
+
+@contextmanager
+def somebody():
+    """Be an ordinary user for a moment, and have a directory of root's (or of a read-only mode) that everybody can pass."""
+    top = Path(tempfile.mkdtemp(dir="/tmp"))
+    top.chmod(0o755)
+    real = os.geteuid()
+    if real == 0:
+        os.seteuid(65534)
+    else:
+        top.chmod(0o555)
+    try:
+        yield top
+    finally:
+        os.seteuid(real)
+        top.chmod(0o755)
+        shutil.rmtree(top)
+
+
+async def test_permission_denied(host):
+    """A directory that may not be written to."""
+    with somebody() as top:
+        with pytest.raises(Permanent) as caught:
+            await run(host, "file.managed", top / "f", contents="x")
+        assert str(caught.value) == f"cannot write {top}/f: permission denied"
+        for kind, arguments in (("file.directory", {}), ("file.symlink", {"target": "t"}), ("file.touch", {})):
+            with pytest.raises(Permanent, match="permission denied"):
+                await run(host, kind, top / "f", **arguments)
+        assert list(top.iterdir()) == []
+
+
+async def test_not_ours_to_change(host):
+    """A mode that only the owner could set."""
+    with somebody() as top:
+        name = top if os.geteuid() == 65534 else Path("/")
+        with pytest.raises(Permanent, match=f"cannot change owner or mode of {name}: "):
+            await run(host, "file.directory", name, mode="0700")
+
+
+NAMESPACE = """
+    import asyncio, sys
+    from pathlib import Path
+    from holdfast.agent.host.host import Host
+    from holdfast.resources import registry
+    from holdfast.resources.errors import HoldfastError
+
+    async def main(top):
+        async with Host(states=Path("/"), var_dir=Path("/nonexistent"), durable={durable}) as host:
+            for kind, name, arguments in {calls}:
+                try:
+                    resource = registry.find(kind).declare(f"{{top}}/{{name}}", **arguments)
+                    right = await resource.check_apply(host.context("x"), True)
+                    print("right" if right else "changed")
+                except HoldfastError as error:
+                    print(f"{{type(error).__name__}}: {{error}}")
+        print(sorted(path.name for path in Path(top).iterdir()))
+
+    asyncio.run(main(sys.argv[1]))
+"""
+
+
+def in_namespace(top: Path, mount: str, calls: list[tuple[str, str, dict[str, object]]], *, durable: bool = False) -> list[str]:
+    """What some calls say in a process that has mounted something at `top`."""
+    script = textwrap.dedent(NAMESPACE.format(calls=repr(calls), durable=durable))
+    command = ["unshare", "-Urm", "sh", "-c", f'{mount} && exec "$@"', "sh", sys.executable, "-", str(top)]
+    done = subprocess.run(command, input=script, capture_output=True, text=True, check=False, timeout=60)
+    if done.returncode != 0 and "unshare" in done.stderr:
+        pytest.skip("no user namespaces here")
+    assert done.stderr == ""
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_disk_full(tmp_path, durable):
+    """A full file system: said so, old content kept, no temporary left; it may pass, so it may be retried."""
+    content = "x" * (1 << 20)
+    calls = [("file.managed", "f", {"contents": "small"}), ("file.managed", "f", {"contents": content})]
+
+    said = in_namespace(tmp_path, f"mount -t tmpfs -o size=64k none {tmp_path}", calls, durable=durable)
+
+    assert said == ["changed", f"Temporary: cannot write {tmp_path}/f: no space is left on the file system", "['f']"]
+
+
+def test_read_only_file_system(tmp_path):
+    """A read-only file system: said so for every kind; what is right already is right."""
+    (tmp_path / "f").write_text("x\n")
+    mount = f"mount --bind {tmp_path} {tmp_path} && mount -o remount,ro,bind {tmp_path}"
+    calls = [
+        ("file.managed", "f", {"contents": "x"}),
+        ("file.managed", "f", {"contents": "y"}),
+        ("file.directory", "d", {}),
+        ("file.symlink", "l", {"target": "t"}),
+        ("file.absent", "f", {}),
+    ]
+
+    said = in_namespace(tmp_path, mount, calls)
+
+    reason = "the file system is read-only"
+    assert said == [
+        "right",
+        f"Permanent: cannot write {tmp_path}/f: {reason}",
+        f"Permanent: cannot make directory {tmp_path}/d: {reason}",
+        f"Permanent: cannot link {tmp_path}/l: {reason}",
+        f"Permanent: cannot remove {tmp_path}/f: {reason}",
+        "['f']",
+    ]
+
+
+def test_absent_never_crosses_a_mount(tmp_path):
+    """A directory with something mounted below is refused whole, before anything is removed."""
+    (tmp_path / "d" / "mnt").mkdir(parents=True)
+    (tmp_path / "d" / "f").write_text("x")
+
+    said = in_namespace(tmp_path, f"mount -t tmpfs none {tmp_path}/d/mnt", [("file.absent", "d", {})])
+
+    assert said == [f"Permanent: cannot remove {tmp_path}/d: {tmp_path}/d/mnt is a mount point; unmount it first", "['d']"]
+    assert (tmp_path / "d" / "f").exists()
+
+
+async def test_path_too_long(host, tmp_path):
+    """A name or a path that the kernel does not take."""
+    for name in (tmp_path / ("n" * 256), Path(f"{tmp_path}/" + "d/" * 2100 + "f")):
+        for kind, arguments in (("file.managed", {"contents": "x"}), ("file.directory", {}), ("file.absent", {})):
+            with pytest.raises(Permanent, match="the path is too long"):
+                await run(host, kind, name, **arguments)
+
+
+@pytest.mark.parametrize("make", ["directory", "fifo", "socket", "device"])
+async def test_not_a_file(host, tmp_path, make):
+    """Whatever is in the way of a file is named, never opened, never removed."""
+    target = tmp_path / "f"
+    if make == "directory":
+        target.mkdir()
+    elif make == "fifo":
+        os.mkfifo(target)
+    elif make == "socket":
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(target))
+    else:
+        target = Path("/dev/null")
+    before = target.lstat()
+
+    for kind, arguments in (("file.managed", {"contents": "x"}), ("file.managed", {"mode": "0644"}), ("file.append", {"text": "x"})):
+        with pytest.raises(Permanent, match=f": it is a .*{make}"):
+            await run(host, kind, target, **arguments)
+
+    after = target.lstat()
+    assert (before.st_ino, before.st_mode) == (after.st_ino, after.st_mode)
+
+
+async def test_file_below_a_file(host, tmp_path):
+    """A parent that is a file is as good as none."""
+    (tmp_path / "f").write_text("x")
+    with pytest.raises(HoldfastError, match="cannot"):
+        await run(host, "file.managed", tmp_path / "f" / "g", contents="x")
+    with pytest.raises(Permanent, match=f"cannot make directory {tmp_path}/f/d: not a directory"):
+        await run(host, "file.managed", tmp_path / "f" / "d" / "g", contents="x", makedirs=True)
+
+
+async def test_what_an_upstream_would_make_is_no_error_in_a_plan(host, tmp_path):
+    """Without apply, a missing parent or owner is somebody else's to make: it would change."""
+    for kind, arguments in (("file.managed", {"contents": "x"}), ("file.directory", {}), ("file.symlink", {"target": "t"})):
+        changed, ctx = await run(host, kind, tmp_path / "no" / "f", apply=False, user="nobody-yet", group="nobody-yet", **arguments)
+        assert changed
+        assert ctx.report.changes
+    (tmp_path / "f").write_text("x\n")
+    changed, ctx = await run(host, "file.managed", tmp_path / "f", apply=False, contents="x", user="nobody-yet")
+    assert (changed, ctx.report.changes) == (True, {"user": "nobody-yet"})
+
+
+async def test_a_link_swapped_in_is_not_followed(tmp_path):
+    """While a tree is put right, a file replaced by a link is not followed to outside."""
+    from holdfast.resources.kinds.file.base import UNDECLARED, Ownership
+
+    outside, inside = tmp_path / "outside", tmp_path / "f"
+    outside.write_text("x")
+    outside.chmod(0o600)
+    inside.write_text("x")
+    seen = inside.lstat()
+    inside.unlink()
+    inside.symlink_to(outside)
+
+    with pytest.raises(OSError, match="symbolic links"):
+        Ownership(None, None, UNDECLARED, UNDECLARED, 0o666).put(str(inside), seen)
+    assert outside.stat().st_mode & 0o777 == 0o600
+
+
+async def test_large_files_leave_the_loop_free(host, tmp_path):
+    """Content over a mebibyte is read, compared and written in a thread."""
+    import threading
+
+    names = set()
+    real = threading.Thread.start
+
+    def start(self) -> None:
+        names.add(self.name)
+        real(self)
+
+    threading.Thread.start = start
+    try:
+        await run(host, "file.managed", tmp_path / "f", contents="x" * (2 << 20))
+        assert names == {"holdfast-blocking"}
+        names.clear()
+        changed, _ = await run(host, "file.managed", tmp_path / "f", contents="x" * (2 << 20))
+        assert (changed, names) == (False, {"holdfast-blocking"})
+    finally:
+        threading.Thread.start = real
+
+
+async def test_undeclared_owner_is_kept(host, tmp_path):
+    """Replacing the content leaves owner and group as they were."""
+    target = tmp_path / "f"
+    target.write_text("old")
+    if os.geteuid() == 0:
+        os.chown(target, 1, 2)
+    before = target.stat()
+
+    await run(host, "file.managed", target, contents="new")
+
+    after = target.stat()
+    assert (before.st_uid, before.st_gid, before.st_mode) == (after.st_uid, after.st_gid, after.st_mode)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+async def test_owner_by_name_and_number(host, tmp_path):
+    """Names and numbers are the same to it; links are given away themselves."""
+    await run(host, "file.managed", tmp_path / "f", contents="x", user="daemon", group=2)
+    changed, _ = await run(host, "file.managed", tmp_path / "f", contents="x", user=1, group="bin")
+    assert not changed
+    await run(host, "file.symlink", tmp_path / "l", target="f", user="games")
+    assert (tmp_path / "l").lstat().st_uid == 5
+    assert (tmp_path / "f").stat().st_uid == 1
+
+
+async def test_backup(host, tmp_path):
+    """What is replaced is kept, readable for the agent alone."""
+    (tmp_path / "f").write_text("precious")
+    _, ctx = await run(host, "file.managed", tmp_path / "f", contents="new", backup="minion")
+
+    (copy,) = ctx.var_dir.iterdir()
+    assert (copy.read_text(), copy.stat().st_mode & 0o777) == ("precious", 0o600)

@@ -1,0 +1,73 @@
+"""Kinds of files hear of what happens to them, with the real watcher."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from holdfast.agent.host.host import Host
+from holdfast.resources import registry
+
+
+@pytest.fixture
+async def host(tmp_path):
+    """The real host."""
+    async with Host(states=tmp_path / "states", var_dir=tmp_path / "var", durable=False) as host:
+        yield host
+        assert host.paths.kernel_watches == 0
+
+
+async def test_drift_is_heard_and_repaired(host, tmp_path):
+    """Damage of any kind to a managed file is an event, and one run puts it right."""
+    target = tmp_path / "f"
+    resource = registry.find("file.managed").declare(str(target), contents="right", mode="0644")
+    ctx = host.context("file.managed[f]")
+    watch = resource.watch(ctx)
+    await anext(watch)
+    await resource.check_apply(ctx, True)
+
+    for damage in (lambda: target.write_text("bad"), target.unlink, lambda: target.chmod(0o600), lambda: target.rename(tmp_path / "g")):
+        async with asyncio.timeout(5):
+            while not await resource.check_apply(ctx, True):
+                await anext(watch)
+            damage()
+            while await resource.check_apply(ctx, False):
+                await anext(watch)
+            assert not await resource.check_apply(ctx, True)
+        assert (target.read_text(), target.stat().st_mode & 0o777) == ("right\n", 0o644)
+    await watch.aclose()
+
+
+async def test_a_changed_source_is_heard(host, tmp_path):
+    """The source of a file is watched, too, in the states directory and elsewhere."""
+    (tmp_path / "states").mkdir()
+    for source in ("salt://part", f"{tmp_path}/part", f"file://{tmp_path}/part2"):
+        path = tmp_path / "states" / "part" if source.startswith("salt") else tmp_path / source.rpartition("/")[2]
+        path.write_text("one")
+        watch = registry.find("file.managed").declare(str(tmp_path / "f"), source=source).watch(host.context("x"))
+        await anext(watch)
+
+        path.write_text("two")
+
+        await asyncio.wait_for(anext(watch), 2)
+        await watch.aclose()
+
+
+async def test_strays_are_heard_where_they_are_cleaned(host, tmp_path):
+    """A directory that is kept clean hears of everything below it; a plain one does not."""
+    (tmp_path / "d" / "sub").mkdir(parents=True)
+    clean = registry.find("file.directory").declare(str(tmp_path / "d"), clean=True).watch(host.context("x"))
+    plain = registry.find("file.directory").declare(str(tmp_path / "d")).watch(host.context("y"))
+    await anext(clean)
+    await anext(plain)
+    waiting = asyncio.ensure_future(anext(plain))
+
+    (tmp_path / "d" / "sub" / "stray").write_text("x")
+
+    await asyncio.wait_for(anext(clean), 2)
+    assert not waiting.done()
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    await clean.aclose()
+    await plain.aclose()
