@@ -106,7 +106,7 @@ class Bound:
     def _decide_all(self) -> Iterator[Entry]:
         for name in self._promised:
             yield self._decide(name)
-        for name, member in inspect.getmembers(type(self.provider), callable):
+        for name, member in inspect.getmembers(type(self.provider), inspect.isfunction):
             public = not name.startswith("_") and not hasattr(Provider, name)
             if public and name not in self._promised and not getattr(member, "_physical", False):
                 yield Entry(name, "deprecated")

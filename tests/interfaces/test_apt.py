@@ -1,0 +1,146 @@
+"""How the apt provider reads and drives dpkg and apt, without either; the lab has them for real."""
+
+from __future__ import annotations
+
+import fcntl
+import subprocess
+import sys
+
+import pytest
+
+from holdfast.resources.context import Completed
+from holdfast.resources.errors import Permanent, Temporary
+from holdfast.resources.interfaces.results import Pkg, PkgSpec
+from holdfast.resources.providers import _dpkg, apt
+
+STATUS = "\n".join(
+    "\t".join(fields)
+    for fields in [
+        ("bash", "amd64", "ii ", "5.2", ""),
+        ("libc6", "amd64", "ii ", "2.36", ""),
+        ("libc6", "i386", "ii ", "2.36", ""),
+        ("exim4", "all", "ii ", "4.96", "mail-transport-agent, smtp-server (= 1)"),
+        ("vim", "amd64", "hi ", "9.0", "editor"),
+        ("gone", "all", "rc ", "1.0", ""),
+        ("half", "all", "iF ", "1.0", ""),
+        ("never", "all", "un ", "", ""),
+    ]
+)
+POLICY = """\
+tiny:
+  Installed: 1.0
+  Candidate: 2.0
+  Version table:
+     2.0 500
+        500 file:/srv/apt ./ Packages
+ *** 1.0 100
+        100 /var/lib/dpkg/status
+gone:
+  Installed: (none)
+  Candidate: (none)
+  Version table:
+     1.0 -1
+        100 /var/lib/dpkg/status
+"""
+
+
+def test_database_is_read_with_all_its_states():
+    """Installed, foreign, provided, held, left behind and unfinished packages are told apart."""
+    database = _dpkg.parse(STATUS)
+
+    assert database.find("libc6:i386") == [Pkg(name="libc6", version="2.36", arch="i386")]
+    assert [pkg.name for pkg in database.find("mail-transport-agent")] == ["exim4"]
+    assert [pkg.name for pkg in database.find("smtp-server")] == ["exim4"]
+    assert database.find("gone") == database.find("half") == database.find("never") == []
+    assert (database.held, database.residual, database.unfinished) == ({"vim"}, {"gone"}, {"half"})
+    assert database.versions()["libc6"] == "2.36"
+
+
+def test_policy_gives_candidate_and_versions():
+    """The newest first; a package that only left something behind has no candidate."""
+    assert list(_dpkg.policies(POLICY)) == [("tiny", "2.0", ["2.0", "1.0"]), ("gone", None, ["1.0"])]
+
+
+def test_plan_is_read_from_a_simulation():
+    """New, changed and removed packages."""
+    plan = "NOTE: ...\nInst new (2.0 Debian:12 [all])\nInst old [1.0] (1.1 Debian:12 [amd64]) []\nRemv gone [3.0]\nPurg dust [4.0]\nConf new (2.0)\n"
+
+    assert _dpkg.planned(plan) == {
+        "new": {"old": "", "new": "2.0"},
+        "old": {"old": "1.0", "new": "1.1"},
+        "gone": {"old": "3.0", "new": ""},
+        "dust": {"old": "4.0", "new": ""},
+    }
+
+
+def test_lock_holder_is_named(tmp_path):
+    """Another process that holds a lock is found without touching the lock; nobody is nobody."""
+    lock = tmp_path / "lock"
+    lock.touch()
+    assert _dpkg.lock_holder([lock, tmp_path / "missing"]) == ""
+
+    code = "import fcntl,sys; f=open(sys.argv[1],'w'); fcntl.lockf(f, fcntl.LOCK_EX); print(flush=True); sys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", code, str(lock)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        holder.stdout.readline()
+        assert _dpkg.lock_holder([lock]).startswith(f"process {holder.pid} (")
+        holder.stdin.close()
+        holder.wait()
+    with lock.open("w") as own:
+        fcntl.lockf(own, fcntl.LOCK_EX)
+        assert _dpkg.lock_holder([lock]) == "", "a lock of our own does not stop us"
+
+
+async def test_endless_lock_is_temporary(host, monkeypatch):
+    """After the patience has run out the error names the holder; it was logged once."""
+    monkeypatch.setattr(apt, "LOCK_TIMEOUT", 0.05)
+    monkeypatch.setattr(apt, "LOCK_INTERVAL", 0.01)
+    monkeypatch.setattr(apt, "lock_holder", lambda: "process 7 (unattended-upgr)")
+
+    with pytest.raises(Temporary, match=r"its lock has been held by process 7 \(unattended-upgr\)"):
+        await apt.Apt(host).refresh(force=True)
+    assert [event for _, event, _ in host.log.lines] == ["waiting for apt's lock, which is held by process 7 (unattended-upgr)"]
+
+
+async def test_install_is_one_transaction_with_the_options_asked_for(host):
+    """Names, versions and files in one call; switches as declared."""
+    provider = apt.Apt(host)
+    specs = [PkgSpec(name="a"), PkgSpec(name="b", version="1.0"), PkgSpec(name="c", source="/tmp/c.deb")]
+    await provider.install(specs, test=True, options={"fromrepo": "backports", "install_recommends": False, "skip_verify": True})
+
+    assert host.ran[0].endswith(
+        "install --allow-unauthenticated --target-release=backports --no-install-recommends --allow-downgrades a b=1.0 /tmp/c.deb"
+    )
+
+
+async def test_failed_update_is_temporary_when_nothing_could_be_fetched(host):
+    """One bad repository of two is a warning; all bad ones are an error."""
+    host.answers["apt-get"] = "Hit:1 file:/a ./ Packages\nErr:2 file:/b ./ Packages\n"
+
+    provider = apt.Apt(host)
+    result = await provider.refresh(force=True)
+
+    assert set(result.values()) == {"unchanged", "failed"}
+    host.answers["apt-get"] = (100, "Err:1 file:/b ./ Packages\n", "E: Failed to fetch file:/b\n")
+    with pytest.raises(Temporary, match="cannot refresh the lists of packages: Failed to fetch file:/b"):
+        await provider.refresh(force=True)
+
+
+async def test_unknown_package_gets_the_nearest_name(host):
+    """Names with the same beginning are searched."""
+    host.answers |= {
+        "apt-get": (100, "", "E: Unable to locate package ngnix\n"),
+        "apt-cache pkgnames ng": "ng-utils\nngircd\nnginx\n",
+    }
+    with pytest.raises(Permanent, match=r"cannot install ngnix: Unable to locate package ngnix; did you mean nginx\?"):
+        await apt.Apt(host).install([PkgSpec(name="ngnix")], test=True)
+
+
+def test_complaint_quotes_the_script_that_failed():
+    """What a package's script said comes first, apt's own summary last; chatter is left out."""
+    out = "Setting up other (1)\nfine\nSetting up toy (1)\nno disk\ndpkg: error processing package toy (--configure):\n status 1\nErrors were encountered\n"
+    done = Completed(("apt-get",), 1, 100, out, "W: chatter\nE: Sub-process dpkg returned an error code (1)\n")
+
+    assert apt.complaint(done).startswith("no disk; dpkg: error processing package toy (--configure):")
+    assert apt.complaint(done).endswith("Sub-process dpkg returned an error code (1)")
+    assert "chatter" not in apt.complaint(done)
+    assert "fine" not in apt.complaint(done)

@@ -1,0 +1,88 @@
+"""Which provider is chosen for a host, and why another is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.resources.errors import Permanent
+from holdfast.resources.interfaces import registry
+from holdfast.resources.interfaces.base import Confine, Interface, Provider
+
+
+class Plants(Interface, name="plants"):
+    """An interface that promises nothing."""
+
+
+def plant(tool: str, confine: Confine = Confine(), priority: int = 0) -> type[Provider]:  # noqa: B008 - frozen
+    """A provider of plants."""
+    return type(tool.title(), (Provider,), {"implements": Plants, "tool": tool, "confine": confine, "priority": priority})
+
+
+def test_the_one_that_fits_is_chosen(host, providers):
+    """Grains, commands and paths decide."""
+    plant("oak", Confine(grains={"os_family": ("RedHat",)}))
+    plant("ash", Confine(grains={"os_family": ("debian",)}, commands=("sh",), paths=("/",)))
+
+    assert registry.bind("plants", host).provider.tool == "ash"
+
+
+def test_priority_decides_among_those_that_fit(host, providers):
+    """The highest wins."""
+    plant("oak")
+    plant("ash", priority=1)
+
+    assert registry.bind("plants", host).provider.tool == "ash"
+
+
+def test_operators_word_comes_first(host, providers):
+    """Even over what the provider demands."""
+    plant("oak", Confine(commands=("no-such-command",)))
+    plant("ash", priority=1)
+
+    assert registry.bind("plants", host, "oak").provider.tool == "oak"
+    with pytest.raises(Permanent, match="cannot bind plants to elm: there is no such provider, only ash, oak"):
+        registry.bind("plants", host, "elm")
+
+
+def test_tie_is_an_error(host, providers):
+    """Nobody guesses."""
+    plant("oak")
+    plant("ash")
+
+    with pytest.raises(Permanent, match=r"ash and oak fit equally well; say which in agent\.yaml, `providers: {plants: "):
+        registry.bind("plants", host)
+
+
+def test_refusals_have_reasons(host, providers):
+    """When none fits, each says why not."""
+    plant("oak", Confine(grains={"os_family": ("RedHat", "Suse")}))
+    plant("ash", Confine(commands=("no-such-command",), paths=("/no/such/path",)))
+
+    with pytest.raises(Permanent) as refusal:
+        registry.bind("plants", host)
+    assert str(refusal.value) == (
+        "cannot bind plants: no provider fits this host "
+        "(ash: there is no command no-such-command, there is no /no/such/path; oak: os_family is Debian, not RedHat or Suse)"
+    )
+
+
+def test_unknown_module_gets_the_nearest_name(host, providers):
+    """A mistyped virtual module."""
+    plant("oak")
+
+    with pytest.raises(Permanent, match=r"cannot bind plant: no provider serves such an interface, did you mean plants\?"):
+        registry.bind("plant", host)
+
+
+@pytest.mark.parametrize(
+    ("name", "tool"),
+    [("pkg", "apt"), ("service", "systemd"), ("user", "shadow"), ("group", "shadow")],
+    ids=["pkg", "service", "user", "group"],
+)
+def test_builtin_providers_keep_to_their_interfaces(host, name, tool):
+    """Each binds strictly, and implements all that its interface promises for its platform."""
+    bound = registry.bind(name, host, tool)
+
+    rows = {entry.function: entry.row for entry in bound.describe()}
+    assert set(rows.values()) <= {"provided", "not supported"}, rows
+    assert [entry.note for entry in bound.describe() if entry.note] == []

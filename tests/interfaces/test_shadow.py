@@ -1,0 +1,121 @@
+"""How the account files are read and the shadow tools are called; the lab runs them for real."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.resources.errors import Permanent, Temporary
+from holdfast.resources.providers import _etc, shadow
+
+PASSWD = "root:x:0:0:root:/root:/bin/bash\n# note\nalice:x:1000:100:Alice,R1,,555,more,still:/home/alice:/bin/sh\n+::::::\nbroken:x\n"
+GROUP = "root:x:0:\nusers:x:100:\nsudo:x:27:bob,alice\n"
+SHADOW = "root:*:19000:0:99999:7:::\nalice:!$6$x$y:19001:0:90:7:3:20000:\n"
+WHOLE = {"passwd": PASSWD, "group": GROUP, "shadow": SHADOW}
+
+
+@pytest.fixture
+def etc(tmp_path, monkeypatch):
+    """Account files of a small host."""
+    for name, text in WHOLE.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(shadow, "read", lambda: _etc.read(tmp_path))
+    return tmp_path
+
+
+def test_accounts_are_read_whole(etc):
+    """Every field, comments and broken lines left out."""
+    accounts = _etc.read(etc)
+
+    alice = accounts.users["alice"]
+    assert set(accounts.users) == {"root", "alice"}
+    assert (alice.uid, alice.gid, alice.primary_group, alice.groups) == (1000, 100, "users", ("sudo",))
+    assert (alice.fullname, alice.extra["workphone"], alice.extra["homephone"], alice.extra["other"]) == (
+        "Alice",
+        None,
+        "555",
+        "more,still",
+    )
+    assert (alice.locked, alice.extra["expire"], alice.extra["maxdays"]) == (True, 20000, 90)
+    assert accounts.groups["sudo"].members == ("alice", "bob")
+
+
+def test_hash_is_not_shown(etc):
+    """A user that ends up in a message does not carry the password there."""
+    assert "$6$" not in repr(_etc.read(etc).users["alice"])
+
+
+def test_without_shadow_passwords_are_unknown(etc):
+    """An agent without root's rights still knows who there is."""
+    (etc / "shadow").unlink()
+
+    alice = _etc.read(etc).users["alice"]
+    assert (alice.password, alice.locked, alice.extra["expire"]) == (None, None, None)
+
+
+async def test_password_goes_through_standard_input(host, etc):
+    """It is in no argument list, and never in what is returned; what would break the line is refused."""
+    changes = await shadow.ShadowUsers(host).set_password("alice", "$6$a$b")
+
+    assert (host.ran, host.stdin) == (["chpasswd --encrypted"], ["alice:$6$a$b\n"])
+    assert "$6$" not in str(changes)
+    for evil in ("x\nroot:y", "a:b"):
+        with pytest.raises(Permanent, match="neither a colon nor a line break"):
+            await shadow.ShadowUsers(host).set_password("alice", evil)
+
+
+async def test_group_of_the_same_name_becomes_primary(host, etc):
+    """Where useradd would refuse, the group that is there is taken, unless something else is declared."""
+    users = shadow.ShadowUsers(host)
+    await users.add("sudo")
+    await users.add("sudo", gid=100)
+    await users.add("dave", usergroup=False, createhome=False, system=True)
+
+    assert host.ran == [
+        "useradd --create-home -g sudo sudo",
+        "useradd --create-home -g 100 sudo",
+        "useradd --no-create-home --system --no-user-group dave",
+    ]
+
+
+async def test_parts_of_the_comment_are_kept(host, etc):
+    """Changing one part of the comment field leaves the others."""
+    await shadow.ShadowUsers(host).modify("alice", workphone="42")
+
+    assert host.ran == ["usermod --comment Alice,R1,42,555,more,still alice"]
+
+
+async def test_locked_files_are_temporary(host, etc):
+    """Somebody else edits the files: trying again helps."""
+    host.answers["useradd"] = (1, "", "useradd: cannot lock /etc/passwd; try again later.\n")
+
+    with pytest.raises(Temporary, match="cannot add user dave: cannot lock /etc/passwd"):
+        await shadow.ShadowUsers(host).add("dave")
+
+
+async def test_planning_runs_nothing(host, etc):
+    """With `test` every function says what it would change, and no tool is run."""
+    users, groups = shadow.ShadowUsers(host), shadow.ShadowGroups(host)
+
+    assert (await users.add("dave", uid=5, test=True)).changes["uid"] == {"old": None, "new": 5}
+    assert (await users.modify("alice", shell="/bin/bash", test=True)).changes == {"shell": {"old": "/bin/sh", "new": "/bin/bash"}}
+    assert (await users.set_expiry("alice", {"maxdays": 5}, test=True)).changes == {"maxdays": {"old": 90, "new": 5}}
+    assert (await users.set_password("alice", "", test=True)).changes
+    assert (await users.rename("alice", "eve", test=True)).changes
+    assert (await users.remove("alice", test=True)).changes
+    assert (await groups.add("devs", 7, test=True)).changes
+    assert (await groups.modify("sudo", 28, test=True)).changes == {"gid": {"old": 27, "new": 28}}
+    assert (await groups.members_set("sudo", ["root"], test=True)).changes == {"members": {"old": ["alice", "bob"], "new": ["root"]}}
+    assert (await groups.remove("sudo", test=True)).changes
+    assert host.ran == []
+
+
+async def test_nothing_to_do_changes_nothing(host, etc):
+    """What is as asked for gives an empty set of changes."""
+    users, groups = shadow.ShadowUsers(host), shadow.ShadowGroups(host)
+
+    assert not await users.remove("nobody-here")
+    assert not await groups.remove("nobody-here")
+    assert not await groups.modify("sudo", 27)
+    assert not await groups.members_add("sudo", ["alice"])
+    assert not await groups.members_remove("sudo", ["root"])
+    assert host.ran == []
