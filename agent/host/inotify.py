@@ -1,11 +1,13 @@
 """The one inotify descriptor of the process that resources' paths are watched with.
 
-asyncinotify makes the descriptor and reads it; here its watches are shared by the nodes of a tree and given back when
-the last one goes.
+asyncinotify makes the descriptor and its watches; here they are shared by the nodes of a tree and given back when the last one
+goes.
 """
 
 from __future__ import annotations
 
+import os
+import struct
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -26,8 +28,34 @@ STEP = Mask.DELETE | Mask.MOVED_TO | Mask.DELETE_SELF | Mask.MOVE_SELF | Mask.ON
 """For a directory that is only passed through: little is asked for, so a busy one (/tmp) costs little."""
 FULL = STEP | Mask.CREATE | Mask.MOVED_FROM | Mask.ATTRIB | Mask.MODIFY | Mask.CLOSE_WRITE
 """For a directory that holds something watched."""
-BUFFER = 64
-"""Longest possible events that one read of the descriptor takes (272 bytes each); of usual ones far more."""
+BUFFER = 1 << 16
+"""Bytes that one read of the descriptor takes: about two thousand events."""
+HEADER = struct.Struct("iIII")
+"""The kernel's `struct inotify_event`: watch descriptor, mask, cookie, length of the name that follows."""
+
+
+class Descriptor(Inotify):
+    """asyncinotify's descriptor, read without its event objects: those cost more than all we do with an event."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        os.set_blocking(self.fd, False)
+
+    def events(self) -> Iterator[tuple[int, int, str]]:
+        """(watch descriptor, mask, name) of what has come, one buffer of it; never waits."""
+        try:
+            data = os.read(self.fd, BUFFER)
+        except BlockingIOError:
+            return
+        at, end = 0, len(data)
+        while at < end:
+            wd, mask, _, length = HEADER.unpack_from(data, at)
+            at += HEADER.size
+            name = os.fsdecode(data[at : at + length].rstrip(b"\0")) if length else ""
+            at += length
+            if mask & IGNORED:
+                self._watches.pop(wd, None)
+            yield wd, mask, name
 
 
 class Entry:
@@ -48,7 +76,7 @@ class Kernel:
 
     def __init__(self, opened: Callable[[int], None], closing: Callable[[int], None]) -> None:
         self._opened, self._closing = opened, closing
-        self._inotify: Inotify | None = None
+        self._inotify: Descriptor | None = None
         self._entries: dict[int, Entry] = {}
 
     def __len__(self) -> int:
@@ -60,7 +88,7 @@ class Kernel:
         mask = FULL if node.full else STEP
         try:
             if self._inotify is None:
-                self._inotify = Inotify(sync_timeout=0, cache_size=BUFFER)
+                self._inotify = Descriptor()
                 self._opened(self._inotify.fd)
             watch = self._inotify.add_watch(node.path, mask if follow else mask | Mask.DONT_FOLLOW)
         except OSError:
@@ -86,29 +114,24 @@ class Kernel:
             except OSError:  # the kernel was first: the directory is gone
                 return
 
-    def read(self, limit: int) -> Iterator[tuple[tuple[Node, ...], int, str]]:
-        """At most `limit` events that have come: (directories, mask, name of the entry or nothing). Never waits.
+    def read(self) -> Iterator[tuple[tuple[Node, ...], int, str]]:
+        """Events that have come: (directories, mask, name of the entry or nothing). Never waits.
 
         An overflow of the kernel's queue comes with no directory.
         """
-        for _ in range(limit):
-            event = self._inotify.sync_get() if self._inotify is not None else None
-            if event is None:
-                return
-            mask, watch = event.mask.value, event.watch
-            if watch is None:
-                if mask & OVERFLOW:
-                    yield (), mask, ""
-                continue
-            entry = self._entries.get(watch.wd)
-            if entry is None:
-                continue
-            nodes = tuple(entry.nodes)
-            if mask & IGNORED:
-                del self._entries[watch.wd]
-                for node in nodes:
-                    node.kernel = None
-            yield nodes, mask, str(event.name) if event.name is not None else ""
+        if self._inotify is None:
+            return
+        for wd, mask, name in self._inotify.events():
+            entry = self._entries.get(wd)
+            if entry is not None:
+                nodes = tuple(entry.nodes)
+                if mask & IGNORED:
+                    del self._entries[wd]
+                    for node in nodes:
+                        node.kernel = None
+                yield nodes, mask, name
+            elif mask & OVERFLOW:
+                yield (), mask, ""
 
     def close(self) -> None:
         """Give the descriptor back."""

@@ -26,8 +26,6 @@ SETTLE = 0.02
 what was written, and do the work twice."""
 PERIOD = 1.0
 """Seconds between two looks at what the kernel does not watch."""
-SLICE = 512
-"""Events handled before the loop may do something else."""
 HEALTH = "watch-polling"
 
 
@@ -40,7 +38,10 @@ class PathWatcher:
         self._tree = Tree(self._kernel)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._writing: dict[Node, asyncio.TimerHandle] = {}
+        self._clock: Callable[[], float] = lambda: 0.0
+        self._settling: asyncio.TimerHandle | None = None
+        self._writing: dict[Node, float] = {}
+        """Files being written -> when they are told about even if they are not closed."""
         self._told = False
 
     # -- for users ---------------------------------------------------------------------------------------------
@@ -77,9 +78,10 @@ class PathWatcher:
         """Give back everything; watches get no more events."""
         self._kernel.close()
         self._tree = Tree(self._kernel)
-        for timer in (*self._writing.values(), *([self._timer] if self._timer else ())):
-            timer.cancel()
-        self._timer = None
+        for timer in (self._timer, self._settling):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._settling = None
         self._writing.clear()
 
     def _leave(self, subscription: Subscription) -> None:
@@ -90,6 +92,7 @@ class PathWatcher:
 
     def _listen(self, descriptor: int) -> None:
         self._loop = asyncio.get_running_loop()
+        self._clock = self._loop.time
         self._loop.add_reader(descriptor, self._drain)
 
     def _unlisten(self, descriptor: int) -> None:
@@ -97,15 +100,12 @@ class PathWatcher:
             self._loop.remove_reader(descriptor)
 
     def _drain(self) -> None:
-        count = 0
-        for nodes, mask, name in self._kernel.read(SLICE):
-            count += 1
+        """Handle one buffer of events; the loop calls again when there are more."""
+        for nodes, mask, name in self._kernel.read():
             if mask & OVERFLOW:
                 self._changed(self._tree.root)
             for node in nodes:
                 self._event(node, mask, name)
-        if count == SLICE:
-            asyncio.get_running_loop().call_soon(self._drain)
 
     def _event(self, node: Node, mask: int, name: str) -> None:
         """One event of a directory (no name) or of an entry of it."""
@@ -116,8 +116,9 @@ class PathWatcher:
         elif mask & STRUCTURE:
             self._changed(child)
         elif mask & MODIFY:
-            if child not in self._writing:
-                self._writing[child] = asyncio.get_running_loop().call_later(SETTLE, self._touched, child)
+            self._writing.setdefault(child, self._clock() + SETTLE)
+            if self._settling is None:
+                self._settling = asyncio.get_running_loop().call_later(SETTLE, self._settle)
         else:
             self._touched(child)
 
@@ -129,14 +130,17 @@ class PathWatcher:
         else:
             self._fire_deep(node)
 
-    def _settled(self, node: Node) -> None:
-        timer = self._writing.pop(node, None)
-        if timer is not None:
-            timer.cancel()
+    def _settle(self) -> None:
+        """Tell about files whose writer has not closed them in time."""
+        self._settling, now = None, self._clock()
+        for node in [node for node, due in self._writing.items() if due <= now]:
+            self._touched(node)
+        if self._writing:
+            self._settling = asyncio.get_running_loop().call_at(min(self._writing.values()), self._settle)
 
     def _touched(self, node: Node) -> None:
         """Content or metadata may have changed; it is still the same thing."""
-        self._settled(node)
+        self._writing.pop(node, None)
         for subscription in tuple(node.subscribers):
             subscription.callback()
         if self._tree.deep and node.parent is not None:
@@ -144,7 +148,7 @@ class PathWatcher:
 
     def _changed(self, node: Node) -> None:
         """Another thing, or nothing, may be there now, and so at every path below it."""
-        self._settled(node)
+        self._writing.pop(node, None)
         self._tree.look(node)
         told = {subscription for each in node.below() for subscription in each.subscribers}
         for link in {link for subscription in told for link in subscription.links}:
