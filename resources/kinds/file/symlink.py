@@ -36,7 +36,7 @@ class Symlink(OwnedResource, kind="file.symlink"):
         """Where it leads first, then its owner."""
         owner = await ownership(ctx, self.user, self.group)
         seen = status(self.name)
-        changes: dict[str, Any] = self._difference(seen)
+        changes: dict[str, Any] = self._wrong_target(seen)
         wrong = owner.wrong(seen) if seen is not None and stat.S_ISLNK(seen.st_mode) else {}
         if not changes and not wrong:
             ctx.report.comment = f"{self.name} leads to {self.target}"
@@ -56,7 +56,7 @@ class Symlink(OwnedResource, kind="file.symlink"):
         note(ctx, changes | wrong, done if apply else f"would have {done}")
         return False
 
-    def _difference(self, seen: os.stat_result | None) -> dict[str, Any]:
+    def _wrong_target(self, seen: os.stat_result | None) -> dict[str, Any]:
         """Salt's `changes` for where it leads. Raises `Permanent` when something is in the way that must stay."""
         if seen is None:
             return {"new": self.name}
