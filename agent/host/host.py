@@ -38,14 +38,14 @@ class Host:
         health: Health | None = None,
         tasks: Tasks | None = None,
     ) -> None:
-        self.states, self.var_dir, self.durable = states, var_dir, durable
+        self.var_dir, self.durable = var_dir, durable
         self.facts: Mapping[str, Any] = facts or {}
         self.pillar: Mapping[str, Any] = pillar or {}
         self.managed: Collection[str] = ()
         self.health = health or Health()
         self.blocking = Blocking()
         self.paths = PathWatcher(self.health)
-        self.sources = Sources(states, self.blocking)
+        self.states = states
         self._providers = providers or {}
         self._tasks, self._own_tasks = tasks or Tasks(self.health), tasks is None
         self._interfaces: dict[str, Any] = {}
@@ -62,6 +62,16 @@ class Host:
             await self._bus.close()
         if self._own_tasks:
             await self._tasks.stop()
+
+    @property
+    def states(self) -> Path:
+        """The states directory; may be replaced."""
+        return self._states
+
+    @states.setter
+    def states(self, directory: Path) -> None:
+        self._states = directory
+        self.sources = Sources(directory, self.blocking)
 
     def context(self, identity: str) -> HostContext:
         """What the resource of this identity sees of the world."""

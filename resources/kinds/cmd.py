@@ -266,7 +266,8 @@ class Script(Command, kind="cmd.script"):
             return False
         script = await ctx.source(url)
         if self.template:
-            script = ctx.render(script.decode(), name=url, variables={**(self.defaults or {}), **(self.context or {})}).encode()
+            variables = {**(self.defaults or {}), **(self.context or {})}
+            script = ctx.render(text_of(script, url), name=url, variables=variables).encode()
         # Another user cannot pass through the agent's own directory.
         path = place(script, "/tmp" if self.runas else str(ctx.var_dir), shared=bool(self.runas))  # noqa: S108 - random and exclusive
         try:
@@ -285,6 +286,14 @@ def place(script: bytes, directory: str, *, shared: bool) -> str:
         if shared:
             os.fchmod(descriptor, 0o555)
     return path
+
+
+def text_of(script: bytes, url: str) -> str:
+    """A script as text. Raises `Permanent` when it is none."""
+    try:
+        return script.decode()
+    except UnicodeDecodeError as error:
+        raise Permanent(f"cannot render {url}: it is not UTF-8 text (byte {error.start})") from None
 
 
 def interpreter(script: bytes, shell: str) -> tuple[str, ...]:

@@ -94,6 +94,7 @@ class Directory(OwnedResource, kind="file.directory"):
         wrong = owner.wrong(seen) if seen is not None else {}
         changes |= wrong
         if apply and changes:
+            owner.demand(self.name)
             ctx.report.touched = True
             self._put(owner, seen)
         if seen is not None or apply:
@@ -118,7 +119,6 @@ class Directory(OwnedResource, kind="file.directory"):
         raise Permanent(f"cannot make directory {self.name}: {kind} is in the way; remove it, or set force: true")
 
     def _put(self, owner: Ownership, seen: os.stat_result | None) -> None:
-        owner.demand(self.name)
         if seen is None:
             self._make_way()
             demand_parent(self.name, makedirs=self.makedirs, apply=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import shlex
 import stat
@@ -111,6 +112,11 @@ class Managed(OwnedResource, kind="file.managed"):
         for url, digest in self.source:
             if url.startswith(content.REMOTE) and not (self.source_hash or digest or self.skip_verify):
                 raise ValueError(f"source {url} needs source_hash, or skip_verify: true")
+        try:
+            "".encode(self.encoding or "utf-8", self.encoding_errors)
+            codecs.lookup_error(self.encoding_errors)
+        except LookupError as error:
+            raise ValueError(str(error)) from None
         if self.mode == "keep" and not any(not url.startswith(content.REMOTE) for url, _ in self.source):
             raise ValueError("mode: keep needs a source on this host")
         return self
@@ -135,7 +141,6 @@ class Managed(OwnedResource, kind="file.managed"):
             ctx.report.comment = f"{path} is as declared"
             return True
         if apply:
-            ctx.report.touched = True
             await self._put(ctx, look)
         self._tell(ctx, look, wrong, apply)
         return False
@@ -194,7 +199,7 @@ class Managed(OwnedResource, kind="file.managed"):
             if digest is not None and not self.skip_verify:
                 content.verify(url, data, *await content.expected(ctx, digest, self.source_hash_name or url, self.name))
         elif (text := self._text(ctx)) is not None:
-            data = text.encode(self.encoding or "utf-8", self.encoding_errors)
+            data = self._encoded(text)
         if data is None:
             return (b"" if new else None), None
         if self.template:
@@ -212,6 +217,12 @@ class Managed(OwnedResource, kind="file.managed"):
             text = content.lookup(ctx.facts, self.contents_grains, self.contents_delimiter, "grains")
         return None if text is None else content.finished(text, newline=self.contents_newline)
 
+    def _encoded(self, text: str) -> bytes:
+        try:
+            return text.encode(self.encoding or "utf-8", self.encoding_errors)
+        except UnicodeEncodeError as error:
+            raise Permanent(f"cannot write {self.name}: {self.encoding or 'utf-8'} has no character {text[error.start]!r}") from None
+
     def _render(self, ctx: Context, data: bytes, name: str) -> bytes:
         try:
             text = data.decode()
@@ -219,7 +230,8 @@ class Managed(OwnedResource, kind="file.managed"):
             raise Permanent(f"cannot render {name}: it is not UTF-8 text (byte {error.start})") from None
         own = {"source": name, "name": self.name, "user": self.user, "group": self.group, "mode": self.mode, "saltenv": "base"}
         variables = {**own, **(self.defaults or {}), **(self.context or {})}
-        return ctx.render(text, name=name, variables=variables).encode(self.encoding or "utf-8", self.encoding_errors)
+        text = ctx.render(text, name=name, variables=variables)
+        return self._encoded(text)
 
     # -- putting right -----------------------------------------------------------------------------------------
 
@@ -227,6 +239,7 @@ class Managed(OwnedResource, kind="file.managed"):
         seen, owner = look.seen, look.owner
         owner.demand(look.path)
         if seen is not None and not look.differs:
+            ctx.report.touched = True
             with telling("change owner or mode of", look.path):
                 owner.put(look.path, seen)
             return

@@ -42,10 +42,10 @@ class Symlink(OwnedResource, kind="file.symlink"):
             ctx.report.comment = f"{self.name} leads to {self.target}"
             return True
         if apply:
-            ctx.report.touched = True
             owner.demand(self.name)
+            demand_parent(self.name, makedirs=self.makedirs, apply=True)
+            ctx.report.touched = True
             if changes:
-                demand_parent(self.name, makedirs=self.makedirs, apply=True)
                 if self.makedirs:
                     make_parents(self.name, owner, octal(self.dir_mode or self.mode) or 0o755)
                 await ctx.blocking(self._make_way)
