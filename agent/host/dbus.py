@@ -30,6 +30,8 @@ CONNECT_TIMEOUT = 10.0
 """Seconds for the handshake."""
 BACKOFF = (0.02, 5.0)
 """Seconds before the second attempt to connect; doubled up to the other."""
+IN_FLIGHT = 32
+"""Calls under way at once: the library gives up the connection when more is sent than the socket takes."""
 BROKEN = (OSError, EOFError, TimeoutError, BusError, DBusFastError)
 """What the library raises when a bus is not there, goes away, or makes no sense."""
 
@@ -48,6 +50,7 @@ class SystemBus:
         self._keeper: asyncio.Task[Any] | None = None
         self._bus: MessageBus | None = None
         self._news = asyncio.Event()
+        self._slots = asyncio.Semaphore(IN_FLIGHT)
         self._why = ""
         self._known = False
         self._managed = False
@@ -65,7 +68,7 @@ class SystemBus:
         during the call, or does not answer within `timeout` seconds.
         """
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(timeout), self._slots:
                 bus = await self._connection()
                 return await exchange(bus, message(destination, path, interface, member, signature, arguments))
         except TimeoutError:

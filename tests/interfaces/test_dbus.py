@@ -87,6 +87,17 @@ async def test_call_returns_plain_values(bus):
     assert isinstance(credentials["ProcessID"], int)
 
 
+async def test_thousands_of_calls_at_once_go_through(bus, health):
+    """More than the socket takes at once: none is lost, and neither is the connection."""
+    seen = []
+    health.listen = lambda: seen.append(health.conditions)
+    calls = (bus.call(*DAEMON, "GetNameOwner", "s", "long." * 400) for _ in range(3000))
+    refusals = await asyncio.gather(*calls, return_exceptions=True)
+
+    assert {refusal.name for refusal in refusals} == {"org.freedesktop.DBus.Error.NameHasNoOwner"}
+    assert seen == []
+
+
 async def test_refusal_has_the_name_of_the_error(bus):
     """What the other side says is passed on."""
     with pytest.raises(BusError, match=r"Nonsense of org.freedesktop.DBus was refused") as refusal:

@@ -30,7 +30,7 @@ STATE = Path(os.environ.get("HOLDFAST_LAB_STATE", "/dev/shm/holdfast-lab"))
 DROP = "-sys_time,-sys_module,-sys_rawio,-syslog,-audit_control,-audit_read"
 """Capabilities that reach past the namespaces."""
 ENVIRONMENT = ("env", "-i", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C.UTF-8")
-DEBIAN_PACKAGES = ("mmdebstrap", "iproute2", "util-linux")
+DEBIAN_PACKAGES = ("mmdebstrap", "iproute2", "util-linux", "dpkg")
 """What the machine that runs the tests must have installed."""
 
 Entry = Mapping[str, Any]
@@ -56,9 +56,17 @@ def missing() -> str:
 
 
 def cgroup_root() -> Path | None:
-    """Where the machine's cgroup2 file system is mounted."""
+    """Where the machine's cgroup2 file system is mounted, if it is."""
     mounts = (line.split() for line in Path("/proc/self/mounts").read_text().splitlines())
     return next((Path(fields[1]) for fields in mounts if fields[2] == "cgroup2"), None)
+
+
+def cgroups() -> Path:
+    """The directory that holds the guests' cgroups. Raises `RuntimeError` when there can be none."""
+    root = cgroup_root()
+    if root is None:
+        raise RuntimeError("no cgroup2 file system is mounted")
+    return root
 
 
 def wait_for(what: str, probe: Callable[[], Any], timeout: float = 10.0, interval: float = 0.02) -> Any:
@@ -77,40 +85,14 @@ class Run:
 
     def __init__(self) -> None:
         STATE.mkdir(parents=True, exist_ok=True)
-        self.number, self._lock = self._claim()
+        self.number, self._lock = claim()
         self.directory = STATE / str(self.number)
-        self.bridge = f"hflab{self.number}"
+        self.bridge = bridge_name(self.number)
         self.network = f"10.213.{self.number}"
         self.hosts: dict[str, Host] = {}
         self._addresses = itertools.count(2)
-        self._sweep()
-
-    def _claim(self) -> tuple[int, IO[str]]:
-        for number in range(1, 255):
-            lock = (STATE / f"{number}.lock").open("w")
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                lock.close()
-            else:
-                return number, lock
-        raise RuntimeError(f"254 test runs hold a lock in {STATE}")
-
-    def _sweep(self) -> None:
-        """Remove what an earlier holder of this number has left."""
-        for group in self.cgroups.glob(f"{self.bridge}-*"):
-            end_group(group)
-        if self.directory.exists():
-            remove(self.directory)
-        ip("link", "delete", self.bridge, quiet=True)
-
-    @property
-    def cgroups(self) -> Path:
-        """The directory that holds the guests' cgroups."""
-        root = cgroup_root()
-        if root is None:
-            raise RuntimeError("no cgroup2 file system is mounted")
-        return root
+        sweep(self.number)
+        sweep_others()
 
     def host(self, name: str = "host", **options: Any) -> Host:
         """Boot a host; `options` are those of `Host.up`."""
@@ -132,7 +114,7 @@ class Run:
         """Kill all guests and remove every trace."""
         for host in list(self.hosts.values()):
             host.down()
-        self._sweep()
+        sweep(self.number)
         self._lock.close()
 
 
@@ -146,7 +128,7 @@ class Host:
         self._number = number
         self._cable = f"{run.bridge}-{number}"
         self._state = run.directory / name
-        self._cgroup = run.cgroups / f"{run.bridge}-{name}"
+        self._cgroup = cgroups() / f"{run.bridge}-{name}"
         self._options: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
         self._supervisor: subprocess.Popen[bytes] | None = None
 
@@ -313,6 +295,47 @@ class Host:
             seen = "\n".join(str(entry.get("MESSAGE")) for entry in self.journal(unit, since=since)[-30:])
             raise TimeoutError(f"{error}; the journal says:\n{seen}") from None
         return entry
+
+
+def lock(number: int) -> IO[str] | None:
+    """Hold the lock of a number; None when somebody else does."""
+    file = (STATE / f"{number}.lock").open("w")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        return None
+    return file
+
+
+def claim() -> tuple[int, IO[str]]:
+    """The first number that nobody holds, held now."""
+    for number in range(1, 255):
+        if held := lock(number):
+            return number, held
+    raise RuntimeError(f"254 test runs hold a lock in {STATE}")
+
+
+def sweep(number: int) -> None:
+    """Remove what is there of a run: guests, disks, bridge."""
+    for group in cgroups().glob(f"{bridge_name(number)}-*"):
+        end_group(group)
+    if (STATE / str(number)).exists():
+        remove(STATE / str(number))
+    ip("link", "delete", bridge_name(number), quiet=True)
+
+
+def sweep_others() -> None:
+    """Remove what killed test processes have left behind."""
+    for left in STATE.glob("*/"):
+        if held := lock(int(left.name)):
+            with held:
+                sweep(int(left.name))
+
+
+def bridge_name(number: int) -> str:
+    """The bridge of a run."""
+    return f"hflab{number}"
 
 
 def end_group(group: Path) -> None:
