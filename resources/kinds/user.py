@@ -25,7 +25,7 @@ from holdfast.resources.interfaces.results import User
 from holdfast.resources.interfaces.user import UserInterface
 
 NAME = r"^[A-Za-z_0-9][A-Za-z0-9_.@-]*\$?$"
-HASH = re.compile(r"[!*]{0,2}(\$[^$:]+\$[^:\n]+|_[./0-9A-Za-z]{19}|[./0-9A-Za-z]{13})|[!*]+|x")
+HASH = re.compile(r"[!*]{0,2}(\$[^$:\n]+\$[^:\n]+|_[./0-9A-Za-z]{19}|[./0-9A-Za-z]{13})|[!*]+|x")
 AGEING = ("date", "mindays", "maxdays", "inactdays", "warndays", "expire")
 PLAIN = ("uid", "home", "shell", "fullname", "roomnumber", "workphone", "homephone", "other")
 """Fields that are set as they are declared."""

@@ -1,0 +1,320 @@
+"""Kinds of pkg, service, user and group against interfaces that live in memory: what is decided, without a machine."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from holdfast.resources import registry
+from holdfast.resources.contract import Resource
+from holdfast.resources.errors import Permanent
+from holdfast.resources.interfaces.results import ChangeSet, Group, Pkg, ServiceStatus, User
+from holdfast.resources.testing import FakeContext
+
+
+class Packages:
+    """A package manager with whole-number versions; `offered` says which there are."""
+
+    def __init__(self, offered: dict[str, list[str]], **installed: str) -> None:
+        self.offered, self.installed = offered, installed
+        self.calls: list[Any] = []
+
+    async def list_installed(self, names: Any = ()) -> dict[str, list[Pkg]]:
+        """What is installed."""
+        return {name: [Pkg(name=name, version=self.installed[name])] for name in names if name in self.installed}
+
+    async def latest(self, names: Any, refresh: bool = False) -> dict[str, str | None]:
+        """The first that is offered."""
+        self.calls += ["refresh"] if refresh else []
+        return {name: next(iter(self.offered.get(name, ())), None) for name in names}
+
+    async def available(self, names: Any) -> dict[str, list[str]]:
+        """All that are offered."""
+        return {name: self.offered.get(name, []) for name in names}
+
+    async def compare(self, a: str, b: str) -> int:
+        """As numbers."""
+        return (int(a) > int(b)) - (int(a) < int(b))
+
+    async def install(self, pkgs: Any, refresh: Any = None, *, test: bool = False, options: Any = None) -> ChangeSet:
+        """Install what is offered."""
+        if unknown := [pkg.name for pkg in pkgs if pkg.name not in self.offered]:
+            raise Permanent(f"cannot install {unknown}")
+        new = {pkg.name: pkg.version or self.offered[pkg.name][0] for pkg in pkgs}
+        changes = {name: {"old": self.installed.get(name, ""), "new": version} for name, version in new.items()}
+        if not test:
+            self.calls.append((sorted(new.items()), refresh))
+            self.installed |= new
+        return ChangeSet(changes=changes)
+
+
+class Services:
+    """A service manager with one service, whose state is an attribute of this."""
+
+    def __init__(self, **status: Any) -> None:
+        self.now = {"exists": True, "active": False, "state": "inactive", "enabled": False, "masked": False, **status}
+        self.calls: list[str] = []
+
+    async def status(self, names: Any) -> dict[str, ServiceStatus]:
+        """What is now."""
+        return {name: ServiceStatus(name=name, **self.now) for name in names}
+
+    def __getattr__(self, verb: str) -> Any:
+        """A function that switches something, and is written down."""
+
+        async def switch(name: str, *_: Any, test: bool = False, options: Any = None) -> ChangeSet:
+            self.calls.append(verb)
+            effects = {
+                "start": {"active": True, "state": "active"}, "stop": {"active": False, "state": "inactive"},
+                "enable": {"enabled": True}, "disable": {"enabled": False}, "mask": {"masked": True}, "unmask": {"masked": False},
+            }  # fmt: skip
+            self.now |= {} if test else effects.get(verb, {})
+            return ChangeSet(changes={name: {}})
+
+        return switch
+
+
+def context(tmp_path: Any, **interfaces: Any) -> FakeContext:
+    """A world with these interfaces only."""
+    return FakeContext(tmp_path, interfaces=interfaces)
+
+
+def declare(kind: str, name: str = "it", **arguments: Any) -> Resource:
+    """A resource of a kind."""
+    return registry.find(kind).declare(name, **arguments)
+
+
+# -- packages ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("installed", "version", "chosen"),
+    [
+        (None, None, "30"),
+        (None, "20", "20"),
+        ("30", "20", "20"),
+        (None, "<30", "20"),
+        ("10", ">=20,<30", "20"),
+        (None, "1*", "10"),
+        ("30", "!=30", "20"),
+        ("10", "latest", "30"),
+        ("10", None, None),
+        ("20", "20", None),
+        ("20", ">10", None),
+        ("20", 20, None),
+        ("30", "3*", None),
+    ],
+)
+async def test_version_is_chosen_and_kept(tmp_path, installed, version, chosen):
+    """Nothing is done when what is there will do; otherwise the newest that is wanted is installed, once."""
+    pkg = Packages({"it": ["30", "20", "10"]}, **({"it": installed} if installed else {}))
+    resource, ctx = declare("pkg.installed", version=version), context(tmp_path, pkg=pkg)
+
+    assert await resource.check_apply(ctx, False) is (chosen is None)
+    assert pkg.calls == []
+    assert await resource.check_apply(ctx, True) is (chosen is None)
+    assert pkg.installed["it"] == (chosen or installed)
+    assert await resource.check_apply(ctx, True) is True
+    assert len(pkg.calls) == (chosen is not None)
+
+
+async def test_newer_version_will_do_when_updates_are_allowed(tmp_path):
+    """With `allow_updates` a package that was upgraded by hand is not taken back."""
+    pkg = Packages({"it": ["30", "20"]}, it="30")
+
+    assert await declare("pkg.installed", version="20", allow_updates=True).check_apply(context(tmp_path, pkg=pkg), True)
+
+
+async def test_package_that_nobody_offers_yet_would_change(tmp_path):
+    """Its repository may be part of the same states: looking is no error, putting right is."""
+    ctx = context(tmp_path, pkg=Packages({}))
+
+    assert await declare("pkg.installed").check_apply(ctx, False) is False
+    assert ctx.report.changes == {"it": {"old": "", "new": "installed"}}
+    with pytest.raises(Permanent, match="cannot install"):
+        await declare("pkg.installed").check_apply(ctx, True)
+
+
+async def test_lists_are_only_fetched_to_put_right(tmp_path):
+    """A look changes nothing, not even what is known of the repositories."""
+    pkg = Packages({"it": ["2", "1"]}, it="1")
+
+    await declare("pkg.latest").check_apply(context(tmp_path, pkg=pkg), False)
+    assert pkg.calls == []
+    await declare("pkg.latest").check_apply(context(tmp_path, pkg=pkg), True)
+    assert pkg.calls[0] == "refresh"
+
+
+@pytest.mark.parametrize("pkgs", [["a", {"b": "1*"}], {"a": None, "b": "1*"}, ("a", {"b": "1*"})], ids=["list", "mapping", "tuple"])
+def test_lists_of_packages_are_read(pkgs):
+    """Names and names with versions, in any of Salt's spellings; each is a uid."""
+    resource = declare("pkg.installed", pkgs=pkgs)
+
+    assert resource.wanted == {"a": None, "b": "1*"}
+    assert resource.uids() == (("pkg", "a"), ("pkg", "b"))
+
+
+@pytest.mark.parametrize("arguments", [{"pkgs": [["a"]]}, {"version": ">= >"}, {"pkgs": [{"a": "1 2"}]}, {"versoin": "1"}], ids=repr)
+def test_wrong_arguments_are_refused(arguments):
+    """What is no package, no version, no argument."""
+    with pytest.raises(ValidationError):
+        declare("pkg.installed", **arguments)
+
+
+# -- services ----------------------------------------------------------------------------------------------------------
+
+
+async def test_service_is_switched_in_order(tmp_path):
+    """Unmasked before it is started, enabled when it runs."""
+    service = Services(masked=True)
+
+    await declare("service.running", enable=True, unmask=True).check_apply(context(tmp_path, service=service), True)
+
+    assert service.calls == ["unmask", "start", "enable"]
+
+
+async def test_missing_service_would_change(tmp_path):
+    """One that its package will bring is no error to look at; for `dead` it is right."""
+    ctx = context(tmp_path, service=Services(exists=False))
+
+    assert await declare("service.running", enable=True).check_apply(ctx, False) is False
+    assert ctx.report.changes == {"it": True}
+    assert await declare("service.dead", enable=False).check_apply(ctx, True) is True
+
+
+async def test_service_that_cannot_be_enabled_is_right(tmp_path):
+    """A static unit counts as declared, either way."""
+    ctx = context(tmp_path, service=Services(active=True, state="active", enabled=None))
+
+    for enable in (True, False):
+        assert await declare("service.running", enable=enable).check_apply(ctx, True) is True
+
+
+async def test_service_about_to_be_restarted_is_not_dead(tmp_path):
+    """`Restart=` in the unit would have it back in a moment."""
+    service = Services(state="activating")
+
+    assert await declare("service.dead").check_apply(context(tmp_path, service=service), True) is False
+    assert service.calls == ["stop"]
+
+
+@pytest.mark.parametrize(
+    ("active", "arguments", "verb"),
+    [
+        (True, {}, "restart"),
+        (True, {"reload": True}, "reload"),
+        (True, {"reload": True, "full_restart": True}, "restart"),
+        (False, {"reload": True}, "start"),
+    ],
+    ids=["restart", "reload", "full restart", "down"],
+)
+async def test_refresh_does_what_is_declared(tmp_path, active, arguments, verb):
+    """Salt's `mod_watch` of a running service; without `apply` it is only reported."""
+    service = Services(active=active, state="active" if active else "inactive")
+    ctx = context(tmp_path, service=service)
+
+    assert await declare("service.running", **arguments).refresh(ctx, False) is False
+    assert (service.calls, ctx.report.comment) == ([], f"it would be {verb}ed")
+    assert await declare("service.running", **arguments).refresh(ctx, True) is False
+    assert (service.calls, ctx.report.changes) == ([verb], {"it": True})
+
+
+async def test_service_that_ends_within_its_delay_is_an_error(tmp_path):
+    """`init_delay` gives it time to fail."""
+
+    class Weak(Services):
+        async def start(self, name: str, **_: Any) -> ChangeSet:
+            """Start, and end at once."""
+            return ChangeSet(changes={name: {}})
+
+    with pytest.raises(Permanent, match=r"it was started, but 0\.01 s later it does not run"):
+        await declare("service.running", init_delay=0.01).check_apply(context(tmp_path, service=Weak()), True)
+
+
+def test_units_are_named_in_full():
+    """So that a unit file and a service meet."""
+    assert declare("service.running", "nginx").uids() == (("unit", "nginx.service"),)
+    assert declare("service.running", "backup.timer").uids() == (("unit", "backup.timer"),)
+
+
+# -- users and groups --------------------------------------------------------------------------------------------------
+
+
+def people(user: User | None, *groups: str) -> dict[str, Any]:
+    """Interfaces with at most one user, and these groups."""
+
+    async def info(names: Any) -> dict[str, Any]:
+        return dict.fromkeys(names, user)
+
+    async def group_info(names: Any) -> dict[str, Any]:
+        return {name: Group(name=name) if name in groups else None for name in names}
+
+    return {"user": SimpleNamespace(info=info), "group": SimpleNamespace(info=group_info)}
+
+
+ALICE = User(
+    name="alice", uid=1000, gid=100, primary_group="users", groups=("adm", "sudo"), home="/home/alice", shell="/bin/sh", password="$6$s$h",
+    extra={"expire": None, "roomnumber": None},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "changes"),
+    [
+        ({}, {}),
+        ({"gid": "users", "uid": 1000}, {}),
+        ({"gid": "100"}, {}),
+        ({"groups": ["sudo", "adm"]}, {}),
+        ({"groups": ["sudo", "adm", "users"]}, {}),
+        ({"groups": "sudo", "remove_groups": False}, {}),
+        ({"groups": "sudo"}, {"groups": ("sudo",)}),
+        ({"groups": []}, {"groups": ()}),
+        ({"optional_groups": ["sudo", "nowhere"]}, {}),
+        ({"optional_groups": ["games"]}, {"groups": ("games",)}),
+        ({"password": "$6$s$h"}, {}),
+        ({"password": "$6$s$other"}, {"password": "********"}),
+        ({"password": "$6$s$other", "enforce_password": False}, {}),
+        ({"empty_password": True}, {"password": "********"}),
+        ({"fullname": ""}, {}),
+        ({"fullname": "Alice", "expire": 7}, {"fullname": "Alice", "expire": 7}),
+    ],
+    ids=repr,
+)
+async def test_user_is_compared_field_by_field(tmp_path, arguments, changes):
+    """Only what is declared counts; secrets are masked."""
+    ctx = context(tmp_path, **people(ALICE, "sudo", "adm", "games"))
+
+    assert await declare("user.present", "alice", **arguments).check_apply(ctx, False) is (not changes)
+    assert ctx.report.changes == changes
+
+
+async def test_missing_user_would_be_created(tmp_path):
+    """With groups that do not exist yet: no error."""
+    ctx = context(tmp_path, **people(None))
+
+    assert await declare("user.present", "alice", groups=["devs"], password="$6$s$h").check_apply(ctx, False) is False
+    assert ctx.report.changes == {"name": "alice", "groups": ("devs",), "password": "********"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "arguments"),
+    [
+        ("user.present", "alice", {"password": "open sesame"}),
+        ("user.present", "alice", {"password": "$6$a$b\nroot:x"}),
+        ("user.present", "alice", {"fullname": "a:b"}),
+        ("user.present", "alice", {"shell": "bash"}),
+        ("user.present", "-rf", {}),
+        ("user.absent", "a:b", {}),
+        ("group.present", "a,b", {}),
+        ("group.present", "devs", {"members": ["a"], "addusers": ["b"]}),
+        ("group.present", "devs", {"addusers": ["a"], "delusers": ["a"]}),
+    ],
+)
+def test_dangerous_or_contradictory_accounts_are_refused(kind, name, arguments):
+    """Before anything is looked at; a password that is no hash is not repeated in the message."""
+    with pytest.raises(ValidationError) as refusal:
+        declare(kind, name, **arguments)
+    assert "sesame" not in str(refusal.value)
