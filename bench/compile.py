@@ -18,35 +18,8 @@ from pathlib import Path
 
 import yaml
 
-from holdfast.resources.context import Context
-from holdfast.resources.contract import Resource
-from holdfast.resources.delta import Delta, State
-from holdfast.resources.fields import AbsPath, Mode
 from holdfast.states.compile import Compiler
 from holdfast.states.data import Request
-
-
-class Managed(Resource, kind="benchfile.managed"):
-    """A file as `file.managed` declares it."""
-
-    name: AbsPath
-    contents: str | None = None
-    user: str | None = None
-    group: str | None = None
-    mode: Mode | None = None
-    makedirs: bool = False
-    template: str | None = None
-
-    def uids(self) -> tuple[tuple[str, str], ...]:
-        """Its path."""
-        return (("path", self.name),)
-
-    async def probe(self, ctx: Context) -> State:
-        """Nothing is looked at."""
-        return None
-
-    async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Nothing is done."""
 
 
 def tree(count: int, state: str) -> str:
@@ -73,7 +46,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Measure how long states take to compile.")
     parser.add_argument("--states", type=int, default=5000)
     parser.add_argument("--repeat", type=int, default=5)
-    parser.add_argument("--state", default="benchfile.managed", help="a kind that takes the arguments of file.managed")
+    parser.add_argument("--state", default="file.managed", help="a kind that takes the arguments of file.managed")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         text, double = tree(options.states, options.state), tree(2 * options.states, options.state)

@@ -68,12 +68,20 @@ def parse_json(document: Document, text: str) -> Any:
         return found
 
     try:
-        return json.loads(text, object_pairs_hook=pairs) if text.strip() else None
+        return _sequences(json.loads(text, object_pairs_hook=pairs)) if text.strip() else None
     except json.JSONDecodeError as error:
         mark = At(error.lineno - 1, error.colno - 1)
         raise CompileError([document.problem(mark, "json-syntax", f"this is not JSON: {error.msg}")]) from error
     except RecursionError as error:
         raise CompileError([document.problem(None, "yaml-depth", "the data are nested too deeply")]) from error
+
+
+def _sequences(value: Any) -> Any:
+    """JSON data with their lists made the lists of state files."""
+    if isinstance(value, Map):
+        for key, item in value.items():
+            value[key] = _sequences(item)
+    return Seq([_sequences(item) for item in value]) if isinstance(value, list) else value
 
 
 def load_text(text: str, name: str) -> Any:
@@ -266,7 +274,11 @@ HINTS = {
 def _syntax(document: Document, text: str, error: yaml.MarkedYAMLError) -> Problem:
     """The problem for an error of the YAML parser."""
     mark, said = error.problem_mark or error.context_mark, error.problem or error.context or "this is not YAML"
-    line = text.split("\n")[mark.line] if mark is not None and mark.line <= text.count("\n") else ""
+    lines = text.rstrip().split("\n")
+    if mark is not None and mark.line >= len(lines):  # the end: what is not closed is of more use
+        opened = error.context_mark
+        mark = opened if opened is not None and opened.line < len(lines) else At(len(lines) - 1)
+    line = lines[mark.line] if mark is not None else ""
     if mark is not None and "\t" in line[: mark.column + 1]:
         return document.problem(mark, "yaml-tab", "a tab cannot be used for indentation", "use blanks")
     hint = next((hint for part, hint in HINTS.items() if part in said), "")

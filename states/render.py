@@ -87,6 +87,8 @@ class Renderer:
             document = Document(str(text.path), text.text, secret=self.secret)
             return Rendered(document, parse(document, body), text.digest, sls)
         document, rendered, world, used = self._jinja(text, sls)
+        if parse is parse_json and rendered.startswith("#!"):
+            rendered = rendered[rendered.find("\n") :]
         return Rendered(document, parse(document, rendered), text.digest, sls, self._digest, used, stable=not world.looked)
 
     def _jinja(self, text: Text, sls: str) -> tuple[Document, str, World, dict[str, str | None]]:

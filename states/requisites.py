@@ -14,7 +14,6 @@ from holdfast.states.high import Target
 from holdfast.states.load import Loaded
 from holdfast.states.low import Chunk
 
-
 WITHOUT_REFRESH = ("require", "watch", "require_any", "watch_any", *REQUISITES[4:])
 """REQUISITES in the order that holds for a kind which has no refresh action."""
 

@@ -60,23 +60,19 @@ class Tree:
         if self._names is None:
             self._names = {}
             for path in self._walk():
-                self._names.setdefault(sls_name(path.relative_to(self.root)), path)
+                name = sls_name(path.relative_to(self.root))
+                kept = self._names.setdefault(name, path)
+                if kept is not path:
+                    self.warnings.append(
+                        Problem(
+                            Place(display(path)), "source-hidden", f"this file never applies: {display(kept)} has the same name, {name!r}"
+                        )
+                    )
         return self._names
 
     def public(self) -> list[str]:
         """The names that apply when there is no top file: none with a part that begins with `_`."""
-        found = []
-        for name, path in self.names().items():
-            parts = path.relative_to(self.root).parts
-            if any(part.startswith("_") for part in parts):
-                continue
-            twin = self.find(name)
-            if twin not in (None, path):
-                self.warnings.append(
-                    Problem(Place(str(path)), "source-hidden", f"this file never applies: {twin} has the same name, {name!r}")
-                )
-            found.append(name)
-        return found
+        return [name for name, path in self.names().items() if not any(part.startswith("_") for part in path.relative_to(self.root).parts)]
 
     def match(self, pattern: str) -> list[str]:
         """The names that a glob matches (`*` crosses dots), sorted; a name without wildcards matches itself if it exists."""
@@ -119,10 +115,12 @@ class Tree:
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as error:
             raise refuse(path, "source-unreadable", f"cannot read the file: {error.strerror}", "") from error
-        with os.fdopen(descriptor, "rb") as file:
-            info = os.fstat(descriptor)
-            self._check_file(path, info)
-            content = file.read(self.limit + 1)
+        try:
+            self._check_file(path, os.fstat(descriptor))
+            with open(descriptor, "rb", closefd=False) as file:
+                content = file.read(self.limit + 1)
+        finally:
+            os.close(descriptor)
         if len(content) > self.limit:
             raise too_large(path, self.limit)
         return Text(path, decode(path, content), hashlib.sha256(content).hexdigest())

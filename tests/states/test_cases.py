@@ -1,0 +1,33 @@
+"""The case files: trees of states, and the low data and order they compile to. Salt 3007 gives the same, but for what each file excuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+CASES = [
+    pytest.param(case, id=f"{path.stem}: {case['name']}")
+    for path in sorted(Path(__file__).parent.glob("cases/*.yaml"))
+    for case in yaml.safe_load(path.read_text())
+]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_tree_compiles_to_the_low_data_and_the_order_written_down(case, compile_tree):
+    """Low data sorted by number equal the expected ones, and so does the order of execution."""
+    compilation = compile_tree(case["files"], *case.get("sls", ()), options=case.get("options", {}))
+
+    calls = sorted(compilation.calls, key=lambda call: [call.low[key] for key in ("order", "state", "name", "fun")])
+    assert {call.low["__env__"] for call in calls} == {"base"}
+    low = [{key: value for key, value in call.low.items() if key != "__env__"} for call in calls]
+    assert json.loads(json.dumps(low)) == case["low"]
+    assert [call.identity for call in compilation.calls] == case["order"]
+    assert [call.position for call in compilation.calls] == list(range(len(calls)))
+
+
+def test_there_are_enough_cases():
+    """Every part of the language has some."""
+    assert len(CASES) >= 100

@@ -1,0 +1,142 @@
+"""Calls against their declared kinds: unknown names, wrong values, meta arguments, and two states for one thing."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.resources.meta import Retry
+
+GOOD = "/srv/a:\n  crate.packed:\n    - user: root\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "code", "line", "words"),
+    [
+        ("- uesr: x", "unknown-argument", 4, "did you mean 'user'?"),
+        ("- requir: [x]", "unknown-argument", 4, "did you mean 'require'?"),
+        ("- retri: 5", "unknown-argument", 4, "did you mean 'retry'?"),
+        ("- frobnicate: 5", "unknown-argument", 4, "it takes: depth"),
+        ("- mode: 0999", "argument-value", 4, "file mode"),
+        ("- mode: 493", "argument-value", 4, "file mode"),
+        ("- depth: deep", "argument-type", 4, "integer"),
+        ("- depth: -1", "argument-type", 4, "greater than or equal to 0"),
+        ("- labels: {a: x, b: 5}", "argument-type", 4, "labels.b"),
+        ("- labels:\n        a: x\n        b: []", "argument-type", 6, "labels.b"),
+        ("- name: srv", "argument-value", 4, "absolute path"),
+        ("- retry: often", "argument-type", 4, "retry"),
+        ("- retry: {attempts: 2, wait: 5}", "argument-type", 4, "retry.wait"),
+        ("- timeout: soon", "argument-type", 4, "timeout"),
+    ],
+)
+def test_wrong_argument_is_reported_at_its_line(problems, lines, code, line, words):
+    """With the nearest right name, or with what would be right."""
+    (problem,) = problems(GOOD + f"    {lines}\n")
+
+    assert (problem.code, problem.place.line) == (code, line)
+    assert words in f"{problem.message} {problem.hint}"
+
+
+def test_all_wrong_arguments_of_all_states_are_reported_together(problems):
+    """One run is enough to find them."""
+    found = problems("/srv/a:\n  crate.packed:\n    - uesr: x\n    - mode: 8\n/srv/b:\n  crate.packed:\n    - user: ROOT\n")
+
+    assert [(problem.place.line, problem.code) for problem in found] == [
+        (2, "argument-missing"),
+        (3, "unknown-argument"),
+        (4, "argument-value"),
+        (7, "argument-type"),
+    ]
+    assert "'user'" in found[0].message
+
+
+def test_argument_of_an_extension_is_reported_where_it_stands(problems):
+    """Not where the extended state is."""
+    files = {"one.sls": GOOD, "two.sls": "include: [one]\nextend:\n  /srv/a:\n    crate:\n      - mode: rw\n"}
+    (problem,) = problems(files)
+
+    assert problem.place.file.endswith("two.sls")
+    assert problem.place.line == 5
+
+
+def test_argument_of_one_name_is_reported_where_it_stands(problems):
+    """`names` may give each name arguments of its own."""
+    (problem,) = problems("x:\n  crate.packed:\n    - user: root\n    - names:\n      - /a:\n        - mode: rw\n      - /b\n")
+
+    assert problem.place.line == 6
+
+
+def test_secret_never_appears_in_a_problem(problems):
+    """Neither its value nor its line."""
+    (problem,) = problems(GOOD + "    - password: short\n")
+
+    assert problem.place.line == 4
+    assert "short" not in str(problem).replace("should have at least", "")
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "hint"),
+    [
+        ("lamp.lti", "unknown-function", "did you mean lamp.lit?"),
+        ("lamp.xyzzy", "unknown-function", "there are: lamp.dark, lamp.lit"),
+        ("lamp.lit.now", "unknown-function", "did you mean lamp.lit?"),
+        ("lmap.lit", "unknown-state", "did you mean lamp?"),
+        ("no-such.thing", "unknown-state", ""),
+        ("../x.y", "unknown-state", ""),
+    ],
+)
+def test_unknown_state_or_function_comes_with_the_nearest_one(problems, kind, code, hint):
+    """For every state that uses it."""
+    found = problems(f"a: {kind}\nb:\n  {kind}: []\n")
+
+    assert [(problem.code, problem.place.line) for problem in found] == [(code, 1), (code, 3)]
+    assert hint in found[0].hint
+
+
+def test_meta_arguments_go_to_meta_unless_the_kind_has_them(compile_tree):
+    """`timeout` belongs to the kind that declares it, and to the engine elsewhere."""
+    crate, lamp = compile_tree(
+        GOOD + "    - timeout: 5\n    - retry: true\n    - onlyif: test -f /x\nl:\n  lamp.lit:\n    - timeout: 7\n"
+    ).calls
+
+    assert (crate.resource.timeout, crate.meta.timeout) == (5, None)
+    assert crate.meta.retry == Retry()
+    assert crate.meta.onlyif == ("test -f /x",)
+    assert lamp.meta.timeout == 7
+
+
+def test_ignored_argument_is_accepted_with_a_warning(compile_tree):
+    """What Salt has and the kind has not says why."""
+    (warning,) = compile_tree(GOOD + "    - allow_symlink: true\n").warnings
+
+    assert (warning.code, warning.place.line) == ("argument-ignored", 4)
+    assert "symbolic links are always kept" in warning.message
+
+
+def test_resources_are_typed(compile_tree):
+    """What the engine gets is the declared model, from the values as written."""
+    (call,) = compile_tree(GOOD + "    - mode: 0644\n").calls
+
+    assert (call.kind, call.identity, call.resource.name, call.resource.mode) == ("crate.packed", "crate.packed[/srv/a]", "/srv/a", "0644")
+    assert call.low["mode"] == 644
+    assert (call.place.line, call.reason) == (2, "order 10000")
+
+
+def test_two_states_for_one_thing_are_one_error_with_both_places(problems, compile_tree):
+    """Two that say the same may stand."""
+    two = GOOD + "b:\n  crate.packed:\n    - name: /srv/a/\n    - user: {}\n"
+    (problem,) = problems(two.format("other"))
+
+    assert (problem.code, problem.place.line) == ("contradiction", 5)
+    assert "site.sls:2" in problem.message
+    assert "user differs" in problem.message
+    assert len(compile_tree(two.format("root")).calls) == 2
+
+
+def test_state_that_applies_only_sometimes_may_contradict_another(compile_tree):
+    """An onfail handler, or a state with a guard, is an alternative; lint still names it."""
+    two = GOOD + "b:\n  crate.packed:\n    - name: /srv/a\n    - user: other\n    - onfail: [{crate: /srv/a}]\n"
+
+    assert [
+        warning.code
+        for warning in compile_tree(two.replace("{crate: /srv/a}", "{id: /srv/a}").replace("onfail: [{id: /srv/a}]", "unless: x")).warnings
+    ] == ["contradiction"]

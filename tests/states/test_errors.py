@@ -1,0 +1,195 @@
+"""What is wrong with declarations: every mistake of a stage at once, each with its code, line and likely fix."""
+
+from __future__ import annotations
+
+import pytest
+
+INCLUDED = {"one.sls": "a:\n  lamp.lit:\n    - color: red\n", "two.sls": ""}
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "line", "words"),
+    [
+        ("- a", "sls-shape", 0, "mapping of IDs"),
+        ("just text", "sls-shape", 0, "just text"),
+        ("5: lamp.lit", "id-type", 1, "the number 5"),
+        ("yes: lamp.lit", "id-type", 1, "the boolean true"),
+        ("a: lamp", "id-shape", 1, "'lamp'"),
+        ("a: 5", "id-shape", 1, "the number 5"),
+        ("a: [x]", "id-shape", 1, "a list of 1 item"),
+        ("a:\n", "id-shape", 1, "nothing"),
+        ("a:\n  lamp.lit:", "arguments-shape", 2, "remove the colon"),
+        ("a:\n  lamp.lit:\n    color: red", "arguments-shape", 2, "- name: value"),
+        ("a:\n  lamp.lit: text", "arguments-shape", 2, ""),
+        ("a:\n  5: []\n  lamp.lit: []", "state-type", 2, "the number 5"),
+        ("a:\n  lamp.lit: []\n  lamp.dark: []", "state-repeated", 3, "first in line 2"),
+        ("a:\n  lamp: [lit]\n  lamp.dark: []", "state-repeated", 3, "first in line 2"),
+        ("a:\n  lamp.lit:\n    - 5", "argument-shape", 3, "the number 5"),
+        ("a:\n  lamp.lit:\n    - [x]", "argument-shape", 3, "a list"),
+        ("a:\n  lamp.lit:\n    - ~", "argument-shape", 3, "nothing"),
+        ("a:\n  lamp.lit:\n    - 5: x", "argument-shape", 3, "quote it"),
+        ("a:\n  lamp.lit:\n    - color: x\n    - color: y", "argument-repeated", 4, "first in line 3"),
+        ("a:\n  lamp.lit:\n    - require: [b]\n    - require: [b]\nb: bell.rung", "argument-repeated", 4, "merge"),
+        ("a:\n  lamp: []", "function-missing", 2, "lamp.function"),
+        ("a:\n  lamp:\n    - color: x", "function-missing", 2, ""),
+        ("a:\n  lamp:\n    - lit\n    - dark", "function-several", 3, "'lit' and 'dark'"),
+        ("a:\n  lamp.lit:\n    - dark", "function-several", 3, ""),
+        ("a:\n  lamp:\n    - lit color", "function-shape", 3, "colon"),
+        ("a:\n  lamp.lit:\n    - names: x", "names-shape", 3, "list"),
+        ("a:\n  lamp.lit:\n    - names:\n      - 5", "names-shape", 4, "the number 5"),
+        ("a:\n  lamp.lit:\n    - names:\n      - x:\n        - size: 1\n      - x", "names-repeated", 6, "'x'"),
+        ("a:\n  lamp.lit:\n    - require: b", "requisite-shape", 3, "list"),
+        ("a:\n  lamp.lit:\n    - require:\n        lamp: b", "requisite-shape", 3, "list"),
+        ("a:\n  lamp.lit:\n    - require:\n      - lamp: b\n        bell: c", "requisite-shape", 4, "one state to an item"),
+        ("a:\n  lamp.lit:\n    - require:\n      - lamp.lit: b", "requisite-shape", 4, "'- lamp: b'"),
+        ("a:\n  lamp.lit:\n    - require:\n      - lamp: 5", "requisite-shape", 4, "quote"),
+        ("a:\n  lamp.lit:\n    - require_in: b", "requisite-shape", 3, "list"),
+        ("a:\n  lamp.lit:\n    - require:", "requisite-shape", 3, "nothing"),
+        ("include: x", "include-shape", 1, "list"),
+        ("include:\n  - 5", "include-shape", 2, "the number 5"),
+        ("include:\n  - dev: one", "include-environment", 2, "'dev'"),
+        ("include:\n  - oen", "sls-missing", 2, "did you mean one?"),
+        ("include:\n  - ..one", "include-outside", 2, "leads out"),
+        ("exclude: x", "exclude-shape", 1, "list"),
+        ("exclude:\n  - name: x", "exclude-shape", 2, "'name'"),
+        ("extend: x", "extend-shape", 1, "mapping"),
+        ("extend:\n  a: x", "extend-shape", 2, "mapping"),
+        ("extend:\n  a:\n    lamp:\n      - size: 1", "extend-missing", 2, "include"),
+        ("include: [one]\nextend:\n  aa:\n    lamp:\n      - size: 1", "extend-missing", 3, ""),
+        ("include: [one]\nextend:\n  red:\n    lamp:\n      - size: 1", "extend-missing", 3, ""),
+        ("include: [one]\nextend:\n  a:\n    bell:\n      - size: 1", "extend-missing", 3, "of the type lamp"),
+        ("a: lamp.lit\nb:\n  lamp.lit:\n    - require: [{lamp: aa}]", "requisite-missing", 4, ""),
+        ("apache: lamp.lit\nb:\n  lamp.lit:\n    - require:\n      - lamp: apach", "requisite-missing", 5, "did you mean 'apache'?"),
+        ("a: lamp.lit\nb:\n  lamp.lit:\n    - require:\n      - bell: a", "requisite-missing", 5, "of the type lamp"),
+        ("b:\n  lamp.lit:\n    - require:\n      - sls: site2", "requisite-missing", 4, "did you mean 'site'?"),
+        ("b:\n  lamp.lit:\n    - require_in:\n      - c", "requisite-missing", 4, ""),
+        ("b:\n  lamp.lit:\n    - require_in:\n      - sls: nope", "requisite-missing", 4, "not part of this run"),
+        ("b:\n  lamp.lit:\n    - use:\n      - lamp: nope", "requisite-missing", 4, ""),
+        ("b:\n  lamp.lit:\n    - listen:\n      - lamp: nope", "requisite-missing", 4, ""),
+        (
+            "x:\n  lamp.lit:\n    - require_in: [{lamp: n}]\na:\n  lamp.lit: [{name: n}]\nb:\n  lamp.lit: [{name: n}]",
+            "requisite-ambiguous",
+            3,
+            "by its ID",
+        ),
+        ("a:\n  lamp.lit:\n    - require: [a]", "requisite-loop", 3, "itself"),
+        ("a:\n  lamp.lit:\n    - require: [{sls: site}]", "requisite-loop", 3, ""),
+        ("a:b:\n  lamp.lit: []\na:\n  lamp.lit:\n    - names: [b, c]", "identity-repeated", 4, "two states"),
+    ],
+)
+def test_mistake_has_its_code_its_line_and_a_hint(problems, text, code, line, words):
+    """One mistake, one problem; the words of message and hint lead to the fix."""
+    (problem,) = problems({**INCLUDED, "site.sls": text}, "site")
+
+    assert (problem.code, problem.place.line) == (code, line)
+    assert words in f"{problem.message} {problem.hint}"
+    assert problem.place.file.endswith("site.sls")
+    assert problem.text == (text.split("\n")[line - 1] if line else "")
+
+
+def test_all_mistakes_of_a_stage_are_reported_together(problems):
+    """Shapes of every file first; then, when those are right, what states name and what they take."""
+    shapes = {"a.sls": "x: 5\ny: 6", "b.sls": "include: [nope]\nz: 7"}
+    assert [problem.code for problem in problems(shapes)] == ["id-shape", "id-shape", "sls-missing", "id-shape"]
+
+    calls = {"a.sls": "x:\n  lamp.lit:\n    - require: [nope]\n", "b.sls": "x: lamp.lti\n".replace("x", "y")}
+    assert {problem.code for problem in problems(calls | {"b.sls": "y: lamp.lti"})} == {"requisite-missing", "unknown-function"}
+
+
+def test_loop_names_every_edge_with_file_and_line(problems):
+    """Who breaks a loop must see all of it."""
+    files = {
+        "a.sls": "a:\n  lamp.lit:\n    - require: [{lamp: b}]\n",
+        "b.sls": "b:\n  lamp.lit:\n    - watch: [{bell: c}]\n",
+        "c.sls": "c:\n  bell.rung:\n    - onchanges: [{lamp: a}]\nd: lamp.lit\n",
+    }
+    (problem,) = problems(files)
+
+    assert problem.code == "requisite-loop"
+    for edge in ("lamp.lit[a] require lamp.lit[b]", "lamp.lit[b] watch bell.rung[c]", "bell.rung[c] onchanges lamp.lit[a]"):
+        assert edge in problem.message
+    for file in ("a.sls:3", "b.sls:3", "c.sls:3"):
+        assert file in problem.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a:\n  lamp.lit:\n    - prereq: [b]\n    - require: [b]\nb: lamp.lit\n",
+        "a:\n  lamp.lit:\n    - prereq: [b]\nb:\n  lamp.lit:\n    - prereq: [a]\n",
+        "a:\n  lamp.lit:\n    - prereq: [a]\n",
+        "a:\n  lamp.lit:\n    - prereq: [b]\nb:\n  lamp.lit:\n    - require: [c]\nc:\n  lamp.lit:\n    - require: [a]\n",
+    ],
+)
+def test_loops_over_prereq_are_found(problems, text):
+    """A prereq runs before its target, but after all that its target requires."""
+    assert {problem.code for problem in problems(text)} == {"requisite-loop"}
+
+
+def test_same_id_in_two_files_names_both_places(problems):
+    """Even where the two say the same."""
+    (problem,) = problems({"a.sls": "x: lamp.lit\n", "b.sls": "# b\nx: lamp.lit\n"})
+
+    assert (problem.code, problem.place.file[-5:], problem.place.line) == ("duplicate-id", "b.sls", 2)
+    assert "a.sls:1" in problem.message
+
+
+def test_top_file_mistakes(problems):
+    """Its shape, its targets and its names are checked like those of any file."""
+    for text, code, line in [
+        ("- x", "top-shape", 0),
+        ("base: x", "top-shape", 1),
+        ("base:\n  '*': x", "top-shape", 2),
+        ("base:\n  5: [x]", "top-shape", 2),
+        ("base:\n  '*':\n    - 5", "top-shape", 3),
+        ("base:\n  '*':\n    - dev: x", "top-shape", 3),
+        ("base:\n  'a and':\n    - one", "top-shape", 2),
+        ("base:\n  '(web1':\n    - match: pcre\n    - one", "top-shape", 2),
+        ("base:\n  'x':\n    - match: nope\n    - one", "top-shape", 2),
+        ("base:\n  '*':\n    - nope", "sls-missing", 3),
+    ]:
+        (problem,) = problems({"top.sls": text, "one.sls": "a: lamp.lit"})
+        assert (problem.code, problem.place.line) == (code, line), text
+
+
+def test_requested_name_that_does_not_exist_is_an_error(problems):
+    """With the nearest one that does."""
+    (problem,) = problems({"webserver.sls": "a: lamp.lit"}, "webservr")
+
+    assert (problem.code, problem.hint) == ("sls-missing", "did you mean webserver?")
+
+
+def test_what_is_only_strange_is_a_warning(compile_tree):
+    """It compiles, and lint has something to say."""
+    files = {
+        "site.sls": "a:\n  lamp.lit:\n    - order: soon\n    - fun: x\n    - require:\n      - lamp: ~\n      - sls: empty\n      - sls: 'x*'\n",
+        "empty.sls": "",
+    }
+    warnings = compile_tree(files).warnings
+
+    assert sorted((warning.place.line, warning.code) for warning in warnings) == [
+        (3, "order-word"),
+        (4, "argument-reserved"),
+        (6, "requisite-empty"),
+        (7, "requisite-empty"),
+        (8, "requisite-empty"),
+    ]
+
+
+def test_file_that_includes_only_what_is_loaded_stands_for_it(compile_tree):
+    """Salt counts only the include that loaded a file first."""
+    files = {
+        "one.sls": "a: lamp.lit",
+        "two.sls": "include: [one]",
+        "z.sls": "z:\n  lamp.lit:\n    - order: 1\n    - require:\n      - sls: two\n",
+    }
+
+    assert [call.identity for call in compile_tree(files, "one", "two", "z").calls] == ["lamp.lit[a]", "lamp.lit[z]"]
+
+
+def test_disabled_requisites_have_no_effect(compile_tree):
+    """The option that Salt has for it."""
+    calls = compile_tree("a:\n  lamp.lit:\n    - require: [{lamp: b}]\nb: lamp.lit\n", options={"disabled_requisites": ["require"]}).calls
+
+    assert [call.low["__id__"] for call in calls] == ["a", "b"]
+    assert calls[0].requisites == {}

@@ -1,0 +1,83 @@
+"""Who is meant by the expressions of a top file."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.states.match import BadExpression, Host, matches
+
+HOST = Host(
+    "web1.example.org",
+    {"os": "Debian", "roles": ["web", "cache"], "a": {"b": {"c": "deep"}}, "ipv4": ["127.0.0.1", "10.0.0.7"], "ipv6": ["fe80::1%eth0"]},
+    {"tier": "front", "n": 5},
+    {"nodegroups": {"fronts": "G@os:Debian and web*", "loop": "N@loop", "listed": ["web*", "or", "db*"]}},
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "expression", "meant"),
+    [
+        ("glob", "web*", True),
+        ("glob", "db*", False),
+        ("glob", "WEB*", False),
+        ("pcre", r"web\d", True),
+        ("pcre", r"\d", False),
+        ("list", "a, web1.example.org", True),
+        ("list", "web1", False),
+        ("grain", "os:deb*", True),
+        ("grain", "roles:cache", True),
+        ("grain", "a:b:c:deep", True),
+        ("grain", "a:b:c", True),
+        ("grain", "a:b:*", True),
+        ("grain", "nope:*", False),
+        ("grain_pcre", "os:(Debian|Ubuntu)", True),
+        ("pillar", "tier:f*", True),
+        ("pillar", "n:5", True),
+        ("pillar_pcre", "tier:^fr", True),
+        ("pillar_exact", "tier:f*", False),
+        ("ipcidr", "10.0.0.0/8", True),
+        ("ipcidr", "10.0.0.7", True),
+        ("ipcidr", "fe80::/10", True),
+        ("ipcidr", "192.168.0.0/16", False),
+        ("nodegroup", "fronts", True),
+        ("nodegroup", "listed", True),
+        ("compound", "web*", True),
+        ("compound", "G@os:Debian and not db*", True),
+        ("compound", "db* or web* and G@os:Fedora", False),
+        ("compound", "( db* or web* ) and G@os:Debian", True),
+        ("compound", "(db* or web*) and G@os:Debian", True),
+        ("compound", r"E@web(1|2)\.", True),
+        ("compound", "not not web*", True),
+        ("compound", "L@a,web1.example.org", True),
+        ("compound", "S@10.0.0.0/24 and N@fronts and I@tier:front and P@os:Deb and J@tier:fr", True),
+        ("compound", "G|@a|b|c|deep", True),
+    ],
+)
+def test_expression_means_this_host(kind, expression, meant):
+    """All the kinds of matchers there are."""
+    assert matches(kind, expression, HOST) is meant
+
+
+@pytest.mark.parametrize(
+    ("kind", "expression", "words"),
+    [
+        ("nope", "x", "there is no matcher"),
+        ("pcre", "(", "regular expression"),
+        ("grain", "os", "key:value"),
+        ("ipcidr", "x", "address"),
+        ("nodegroup", "nope", "node group"),
+        ("nodegroup", "loop", "node group"),
+        ("compound", "", "at the end"),
+        ("compound", "and web*", "before 'and'"),
+        ("compound", "web* and", "at the end"),
+        ("compound", "web* db*", "'db*' stands where"),
+        ("compound", "( web*", "not closed"),
+        ("compound", "web* )", "')' stands where"),
+        ("compound", "X@y", "X@"),
+        ("compound", "not " * 5000 + "a", "nested too deeply"),
+    ],
+)
+def test_broken_expression_says_what_is_wrong(kind, expression, words):
+    """A top file that nobody can read applies to nobody by mistake otherwise."""
+    with pytest.raises(BadExpression, match=words.replace("*", r"\*").replace(")", r"\)")):
+        matches(kind, expression, HOST)

@@ -1,0 +1,260 @@
+"""The order of execution: total, the same whatever the order of writing where numbers say so, and true to every requisite."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.states.compile import Compiler
+from holdfast.states.data import Request
+from holdfast.states.errors import CompileError
+
+KINDS = (
+    "require",
+    "watch",
+    "onchanges",
+    "onfail",
+    "require_any",
+    "watch_any",
+    "onchanges_any",
+    "onfail_any",
+    "onfail_all",
+    "prereq",
+    "listen",
+)
+FORWARD = tuple(kind for kind in KINDS if kind not in ("prereq", "listen"))
+
+
+def compile_text(text):
+    """Compile one file in a directory of its own."""
+    with tempfile.TemporaryDirectory() as directory:
+        root = Path(directory)
+        root.joinpath("site.sls").write_text(text)
+        root.joinpath("site.sls").chmod(0o644)
+        return Compiler().compile(Request(root, trusted_uids=frozenset({os.getuid()})))
+
+
+def written(states):
+    """The text of states: (ID, order, [(requisite, [IDs])])."""
+    lines = []
+    for id_, order, requisites in states:
+        lines += [f"{id_}:", "  lamp.lit:" + ("" if order is not None or requisites else " []")]
+        lines += [f"    - order: {order}"] if order is not None else []
+        for kind, targets in requisites:
+            lines.append(f"    - {kind}: [{', '.join(f'{{lamp: {target}}}' for target in targets)}]")
+    return "\n".join(lines) + "\n"
+
+
+ORDERS = st.none() | st.integers(-20, 20) | st.sampled_from(["first", "last"])
+
+
+@st.composite
+def trees(draw, kinds=FORWARD, *, acyclic=True):
+    """Random states, each ID with an order and requisites on IDs (without `acyclic`: on any)."""
+    count = draw(st.integers(2, 9))
+    ids = draw(st.permutations([f"s{number}" for number in range(count)]))
+    states = []
+    for index, id_ in enumerate(ids):
+        others = ids[:index] if acyclic else ids
+        chosen = draw(st.lists(st.sampled_from(kinds), unique=True, max_size=3)) if others else []
+        requisites = [(kind, draw(st.lists(st.sampled_from(others), min_size=1, max_size=3, unique=True))) for kind in chosen]
+        states.append((id_, draw(ORDERS), requisites))
+    return draw(st.permutations(states))
+
+
+@given(trees())
+def test_order_is_total_and_honours_every_requisite(states):
+    """Each call once; each target before what requires it; both as positions of the compilation."""
+    calls = compile_text(written(states)).calls
+    at = {call.low["__id__"]: call for call in calls}
+
+    assert sorted(at) == sorted(id_ for id_, _, _ in states)
+    for id_, _, requisites in states:
+        assert {kind: {calls[target].low["__id__"] for target in targets} for kind, targets in at[id_].requisites.items()} == {
+            kind: set(targets) for kind, targets in requisites
+        }
+        assert all(at[target].position < at[id_].position for _, targets in requisites for target in targets)
+
+
+@given(trees(), st.randoms())
+def test_order_is_independent_of_writing_where_numbers_decide(states, random):
+    """With a number for every state, the order of the file means nothing."""
+    numbered = [(id_, number if order is None else order, requisites) for number, (id_, order, requisites) in enumerate(states, 100)]
+    shuffled = random.sample(numbered, len(numbered))
+
+    first, second = compile_text(written(numbered)), compile_text(written(shuffled))
+    assert [(call.identity, call.requisites) for call in first.calls] == [(call.identity, call.requisites) for call in second.calls]
+
+
+@given(trees())
+def test_compiling_twice_gives_the_same(states):
+    """No set, no clock, no address decides anything."""
+    text = written(states)
+
+    assert [(call.identity, call.reason, call.low) for call in compile_text(text).calls] == [
+        (call.identity, call.reason, call.low) for call in compile_text(text).calls
+    ]
+
+
+@given(trees(kinds=("require", "watch", "onchanges", "onfail", "listen", "prereq")))
+@settings(max_examples=50)
+def test_in_form_means_the_plain_form_at_the_other_end(states):
+    """The same requisites, and with numbers for all the same order."""
+    numbered = [(id_, index, requisites) for index, (id_, _, requisites) in enumerate(states)]
+    plain = [(id_, index, [(kind, targets[:1]) for kind, targets in requisites]) for id_, index, requisites in numbered]
+    turned = {id_: (id_, index, []) for id_, index, _ in plain}
+    for id_, _, requisites in plain:
+        for kind, (target,) in requisites:
+            own = dict(turned[target][2])
+            own.setdefault(f"{kind}_in", []).append(id_)
+            turned[target] = (*turned[target][:2], list(own.items()))
+
+    def outcome(tree):
+        try:
+            calls = compile_text(written(tree)).calls
+        except CompileError as error:
+            return {problem.code for problem in error.problems}
+        return [(call.identity, {kind: sorted(targets) for kind, targets in call.requisites.items()}) for call in calls]
+
+    assert outcome(plain) == outcome(list(turned.values()))
+
+
+@given(trees(kinds=FORWARD, acyclic=False))
+def test_cycle_is_found_exactly_where_there_is_one_and_is_named(states):
+    """Compared with removing, again and again, what requires nothing."""
+    left = {id_: {target for _, targets in requisites for target in targets} for id_, _, requisites in states}
+    while free := {id_ for id_, targets in left.items() if not targets & left.keys()}:
+        left = {id_: targets for id_, targets in left.items() if id_ not in free}
+
+    if not left:
+        assert len(compile_text(written(states)).calls) == len(states)
+        return
+    with pytest.raises(CompileError) as caught:
+        compile_text(written(states))
+    for problem in caught.value.problems:
+        assert problem.code == "requisite-loop"
+        edges = [part.split(" (")[0].split() for part in problem.message.removeprefix("requisites form a loop: ").split("; ")]
+        ids = [edge[0] for edge in edges]
+        assert [edge[2] for edge in edges] == ids[1:] + ids[:1]
+        assert {id_.removeprefix("lamp.lit[").removesuffix("]") for id_ in ids} <= left.keys()
+
+
+@given(trees(kinds=KINDS, acyclic=False))
+def test_prereqs_run_before_their_targets_or_there_is_a_loop(states):
+    """Every tree compiles to an order that holds, or says that there is none."""
+    calls, codes = (), {"requisite-loop"}
+    try:
+        calls = compile_text(written(states)).calls
+    except CompileError as error:
+        codes = {problem.code for problem in error.problems}
+    assert codes == {"requisite-loop"}
+    for call in calls:
+        for kind, targets in call.requisites.items():
+            if kind != "listen":
+                assert all((target > call.position) == (kind == "prereq") for target in targets)
+
+
+WORDS = [
+    "a",
+    "b",
+    ":",
+    "lamp.lit",
+    "lamp",
+    "lit",
+    "require",
+    "require_in",
+    "names",
+    "order",
+    "include",
+    "exclude",
+    "extend",
+    "use",
+    "[",
+    "]",
+    "{",
+    "}",
+    "&x",
+    "*x",
+    "<<",
+    "5",
+    "~",
+    "'",
+    '"',
+    "#",
+    "!",
+    "|",
+    "sls",
+    "site",
+]
+SNIPPETS = st.lists(
+    st.sampled_from([*WORDS, ": ", "\n", "\n  ", "\n    - ", "{{ ", " }}", "{% if a %}", "{% endif %}", "\t", " "]), max_size=40
+).map("".join)
+
+
+@given(SNIPPETS)
+@settings(max_examples=300)
+def test_no_input_raises_anything_but_compile_error(text):
+    """Whatever somebody writes, the answer is a compilation or a list of problems with places."""
+    whole = [True]
+    try:
+        compile_text(text)
+    except CompileError as error:
+        whole = [bool(problem.place.file and problem.code and problem.message) for problem in error.problems]
+    assert whole
+    assert all(whole)
+
+
+@pytest.mark.parametrize("kind", ["require", "require_in", "prereq", "onchanges"])
+def test_chain_of_twenty_thousand_compiles(kind):
+    """No recursion anywhere: a chain may be as long as a tree."""
+    count = 20_000
+    text = "".join(
+        f"s{number}:\n  lamp.lit:\n    - {kind}: [{{lamp: s{number + 1}}}]\n" if number < count - 1 else f"s{number}: lamp.lit\n"
+        for number in range(count)
+    )
+    order = [call.low["__id__"] for call in compile_text(text).calls]
+
+    forwards = [f"s{number}" for number in range(count)]
+    assert order == (forwards if kind in ("require_in", "prereq") else forwards[::-1])
+
+
+def test_loop_of_twenty_thousand_is_found():
+    """And named, however long that is."""
+    text = "".join(f"s{number}:\n  lamp.lit:\n    - require: [{{lamp: s{(number + 1) % 20_000}}}]\n" for number in range(20_000))
+
+    with pytest.raises(CompileError) as caught:
+        compile_text(text)
+    (problem,) = caught.value.problems
+    assert problem.message.count(" require ") == 20_000
+
+
+def test_reasons_say_why_a_state_stands_where_it_does():
+    """Its number, or who pulled it forward and by which requisite."""
+    calls = compile_text("a:\n  lamp.lit:\n    - watch: [{bell: b}]\nb: bell.rung\nc:\n  lamp.lit:\n    - order: last\n").calls
+
+    assert [(call.identity, call.reason) for call in calls] == [
+        ("bell.rung[b]", "pulled forward by lamp.lit[a] (watch)"),
+        ("lamp.lit[a]", "order 10000"),
+        ("lamp.lit[c]", "order 1010100"),
+    ]
+
+
+def test_prereq_of_two_states_of_which_one_requires_the_other_comes_before_both():
+    """Stop a service before its package and its configuration change: no loop."""
+    calls = compile_text("stop:\n  lamp.lit:\n    - prereq: [pkg, conf]\npkg: lamp.lit\nconf:\n  lamp.lit:\n    - require: [pkg]\n").calls
+
+    assert [call.low["__id__"] for call in calls] == ["stop", "pkg", "conf"]
+
+
+def test_thousands_of_requisites_on_one_file_share_their_targets():
+    """`sls` requisites of 1 000 states on 1 000 others do not cost a million of anything that is kept."""
+    text = "".join(f"a{number}: lamp.lit\n" for number in range(1000))
+    more = "".join(f"b{number}:\n  lamp.lit:\n    - require:\n      - lamp: 'a*'\n" for number in range(1000))
+    calls = compile_text(text + more).calls
+
+    assert len({id(call.requisites["require"]) for call in calls if call.requisites}) == 1

@@ -1,0 +1,80 @@
+"""The pillar: files of one directory, merged for one host, their secrets kept to themselves."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from holdfast.states.data import Request
+from holdfast.states.errors import CompileError
+from holdfast.states.pillar import PillarCompiler, compile_pillar
+
+
+@pytest.fixture
+def pillar(tmp_path):
+    """Compile a mapping of file names to texts."""
+
+    def run(files, **more):
+        root = tmp_path / "pillar"
+        root.mkdir(exist_ok=True)
+        for name, text in files.items():
+            (root / name).parent.mkdir(exist_ok=True)
+            (root / name).write_text(text)
+            (root / name).chmod(0o600)
+        values = {"grains": {"os": "Debian"}, "minion_id": "web1", "trusted_uids": frozenset({os.getuid()})} | more
+        return compile_pillar(root, Request(tmp_path, **values))
+
+    return run
+
+
+def test_without_top_file_every_file_is_merged_in_sorted_order(pillar):
+    """Later over earlier, mapping by mapping; lists replace each other; `_` files are left out."""
+    files = {"a.sls": "x: {p: 1, q: 1}\nl: [1]\n", "b.sls": "x: {q: 2}\nl: [2]\n", "_c.sls": "x: 5\n"}
+
+    assert pillar(files).data == {"x": {"p": 1, "q": 2}, "l": [2]}
+
+
+def test_with_top_file_only_what_it_gives(pillar):
+    """For this host."""
+    files = {"top.sls": "base:\n  'web*': [a]\n  'db*': [b]\n", "a.sls": "x: 1\n", "b.sls": "y: 2\n"}
+
+    assert pillar(files).data == {"x": 1}
+
+
+def test_templates_see_grains_and_the_pillar_given(pillar):
+    """What the caller gives wins over files."""
+    result = pillar({"a.sls": "x: {{ grains.os }}\ny: {{ pillar.k }}\nk: file\n"}, pillar={"k": "given"})
+
+    assert result.data == {"x": "Debian", "y": "given", "k": "given"}
+    assert [source.path.name for source in result.sources] == ["a.sls"]
+
+
+def test_included_files_come_before_the_file_and_only_once(pillar):
+    """Relative names too, and loops are harmless."""
+    files = {"top.sls": "base:\n  '*': [d]\n", "d/init.sls": "include: [.x]\nv: own\n", "d/x.sls": "include: [d]\nv: included\nw: 1\n"}
+
+    assert pillar(files).data == {"v": "own", "w": 1}
+
+
+def test_all_mistakes_are_reported_and_no_line_is_shown(pillar):
+    """Pillar files hold secrets, and logs do not."""
+    files = {"a.sls": "password: hunter2: x\n", "b.sls": "- hunter2\n", "c.sls": "{{ nope }} hunter2\n", "d.sls": "include: [nope]\n"}
+    with pytest.raises(CompileError) as caught:
+        pillar(files)
+
+    assert [problem.code for problem in caught.value.problems] == ["yaml-syntax", "sls-shape", "template-undefined", "sls-missing"]
+    assert "hunter2" not in str(caught.value)
+
+
+def test_missing_directory_is_an_empty_pillar(tmp_path):
+    """A pillar is not required."""
+    assert PillarCompiler(tmp_path / "nowhere").compile(Request(tmp_path)).data == {}
+
+
+def test_broken_top_file_is_an_error(pillar):
+    """As with states."""
+    with pytest.raises(CompileError) as caught:
+        pillar({"top.sls": "base: 5\n"})
+
+    assert caught.value.problems[0].code == "top-shape"

@@ -1,0 +1,187 @@
+"""Templates: what they see, what they may do, and lines that stay those of the source."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.states.errors import CompileError
+from holdfast.states.render import render_text
+
+LINES = """\
+{% set names = ['x', 'y'] -%}
+{% macro color() %}
+many
+lines
+{% endmacro %}
+# a comment
+{% for n in names %}
+{{ n }}:
+  lamp.lit:
+    - color: {{ color() | json }}
+    {%- if n == 'x' %}
+    - size: 1
+    {%- endif %}
+{% endfor %}
+
+last:
+  lamp.lit:
+    - wrong: 1
+"""
+
+
+def place(problem):
+    """File name and line."""
+    return problem.place.file.rpartition("/")[2], problem.place.line
+
+
+def test_places_are_those_of_the_source_after_loops_macros_and_conditions(compile_tree, problems):
+    """Rendering moves lines; errors and calls still name where they stand in the file."""
+    (problem,) = problems(LINES)
+    assert (problem.code, *place(problem)) == ("unknown-argument", "site.sls", 18)
+    assert problem.text == "    - wrong: 1"
+
+    calls = compile_tree(LINES.replace("wrong", "size")).calls
+    assert [(call.low["__id__"], call.place.line) for call in calls] == [("x", 9), ("y", 9), ("last", 17)]
+    assert calls[0].low["color"] == "\nmany\nlines\n"
+
+
+def test_place_in_an_included_template_names_that_file(problems):
+    """What `{% include %}` brings in has its own lines."""
+    files = {
+        "site.sls": "a: lamp.lit\n{% include 'part.jinja' %}\nz: lamp.lit\n",
+        "part.jinja": "\nb:\n  lamp.lit:\n    - wrong: {{ 1 }}\n",
+    }
+    (problem,) = problems(files)
+
+    assert place(problem) == ("part.jinja", 4)
+    assert problem.text == "    - wrong: {{ 1 }}"
+
+
+def test_broken_yaml_of_a_template_names_the_source_line(problems):
+    """The YAML parser only saw the rendered text."""
+    (problem,) = problems("{% for n in [1, 2, 3] %}\na{{ n }}: lamp.lit\n{% endfor %}\nb: [\n")
+
+    assert (problem.code, *place(problem)) == ("yaml-syntax", "site.sls", 4)
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "line", "hint"),
+    [
+        ("a: 1\n{{ grain }}", "template-undefined", 2, "grains"),
+        ("\n\n{{ pillar.nope.deep }}", "template-undefined", 3, "default"),
+        ("{% if x %}\na: 1\n", "template-syntax", 1, "closed"),
+        ("\n{{ 1 | jsn }}", "template-syntax", 2, "json"),
+        ("\n{{ 1 / 0 }}", "template-error", 2, ""),
+        ("\n\n{% include 'nope' %}", "template-missing", 3, "states directory"),
+        ("{% from 'nope' import x %}", "template-missing", 1, ""),
+        ("{{ ''.__class__.__mro__ }}", "template-forbidden", 1, ""),
+        ("\n{{ salt['grain.get']('os') }}", "template-call", 2, "grains.get"),
+        ("\n{{ salt['cmd.run']('id') }}", "template-call", 2, ""),
+        ("{{ salt.cmd.run('id') }}", "template-call", 1, ""),
+        ("\n{{ raise('stop here') }}", "template-raise", 2, ""),
+        ("\n{% load_yaml as x %}\na: b: c\n{% endload %}", "template-data", 2, ""),
+        ("{% include 'site.sls' %}", "template-error", 1, ""),
+        ("{% import_yaml '../../etc/passwd' as x %}", "template-missing", 1, ""),
+    ],
+)
+def test_template_error_names_its_line(problems, text, code, line, hint):
+    """Whatever a template does wrong, one problem says where."""
+    (problem,) = problems(text)
+
+    assert (problem.code, *place(problem)) == (code, "site.sls", line)
+    assert hint in problem.hint
+
+
+def test_error_inside_an_imported_macro_names_the_macro(problems):
+    """The innermost template line is the one to look at."""
+    files = {"site.sls": "{% from './lib.jinja' import m %}\n{{ m() }}\n", "lib.jinja": "{% macro m() %}\n\n{{ nope }}\n{% endmacro %}\n"}
+    (problem,) = problems(files)
+
+    assert place(problem) == ("lib.jinja", 3)
+    assert problem.text == "{{ nope }}"
+
+
+def test_all_broken_files_are_reported_together(problems):
+    """One run shows the mistakes of the whole tree."""
+    found = problems({"a.sls": "{{ nope }}", "b.sls": "x: [", "c.sls": "- x", "d.sls": "x: 1"})
+
+    assert [(place(problem)[0], problem.code) for problem in found] == [
+        ("a.sls", "template-undefined"),
+        ("b.sls", "yaml-syntax"),
+        ("c.sls", "sls-shape"),
+        ("d.sls", "id-shape"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        ("#!yaml\na: lamp.lit\n", ["a"]),
+        ("#!jinja|yaml\n{{ 'a' }}: lamp.lit\n", ["a"]),
+        ("#!jinja | yaml\n{{ 'a' }}: lamp.lit\n", ["a"]),
+        ('#!json\n{"a": "lamp.lit"}\n', ["a"]),
+        ('#!jinja|json\n{"{{ 1 }}": {"lamp.lit": []}}\n', ["1"]),
+        ("#!/usr/bin/env salt\na: lamp.lit\n", ["a"]),
+        ("a: lamp.lit\r\nb: lamp.lit\r\n", ["a", "b"]),
+        ("\ufeffa: lamp.lit\n", ["a"]),
+        ("   \n", []),
+    ],
+)
+def test_first_line_chooses_the_renderers(compile_tree, text, ids):
+    """The four pipes there are; a path after `#!` means nothing."""
+    assert [call.low["__id__"] for call in compile_tree(text).calls] == ids
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"), [("#!py", "programs"), ("#!pyobjects", "programs"), ("#!mako|yaml", "#!jinja|yaml"), ("#!yaml|jinja", "#!jinja|yaml")]
+)
+def test_unknown_renderer_is_an_error(problems, line, hint):
+    """Salt would leave the file out without a word."""
+    (problem,) = problems(f"{line}\na: lamp.lit\n")
+
+    assert (problem.code, problem.place.line) == ("renderer-unknown", 1)
+    assert hint in problem.hint
+
+
+def test_templates_cannot_change_what_others_see(compile_tree):
+    """Grains and pillar are copies for each file."""
+    files = {"a.sls": "{% do pillar.update({'k': 'changed'}) %}a: lamp.lit", "b.sls": "b:\n  lamp.lit:\n    - color: {{ pillar.k }}"}
+
+    assert compile_tree(files).calls[1].low["color"] == "v"
+
+
+def test_lines_leave_no_trace_in_values(compile_tree):
+    """Set blocks, filters, calls and imports give the very text that stands there."""
+    text = (
+        "{% set x %}one\ntwo{% endset %}\n{% set y | upper %}a\nb{% endset %}\n"
+        "{% macro wrap() %}<{{ caller() }}>{% endmacro %}\n{% set z %}{% call wrap() %}in{% endcall %}{% endset %}\n"
+        "{% import_text 'plain.txt' as t %}\n"
+        "a:\n  lamp.lit:\n    - tags: {{ [x, y, z, t, x|length] | json }}\n"
+    )
+    call = compile_tree({"site.sls": text, "plain.txt": "p\nq\n"}).calls[0]
+
+    assert call.low["tags"] == ["one\ntwo", "A\nB", "<in>", "p\nq\n", 7]
+
+
+def test_managed_templates_render_with_their_variables():
+    """`render_text` serves `template: jinja` of managed files."""
+    text = "{{ grains.os }} {{ salt['pillar.get']('a:b') }} {{ port }}\n"
+
+    assert render_text(text, name="x.conf", variables={"port": 80}, grains={"os": "Debian"}, pillar={"a": {"b": 1}}) == "Debian 1 80\n"
+
+
+def test_managed_template_imports_from_its_root(tmp_path):
+    """The states directory, where one is given."""
+    (tmp_path / "lib.jinja").write_text("{% macro m(x) %}[{{ x }}]{% endmacro %}")
+    text = "{% from 'lib.jinja' import m %}{{ m(port) }}"
+
+    assert render_text(text, name="x", variables={"port": 1}, grains={}, pillar={}, root=tmp_path) == "[1]"
+
+
+@pytest.mark.parametrize(("text", "line"), [("a\n{{ nope }}", 2), ("a\n\n{% if %}", 3)])
+def test_managed_template_error_names_template_and_line(text, line):
+    """An operator looks for the template, not for the state."""
+    with pytest.raises(CompileError) as caught:
+        render_text(text, name="salt://x.conf", variables={}, grains={}, pillar={})
+
+    assert str(caught.value.problems[0].place) == f"salt://x.conf:{line}"

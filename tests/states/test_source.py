@@ -1,0 +1,195 @@
+"""Which files are read, and which are refused, each with its reason."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from holdfast.states.compile import Compiler
+from holdfast.states.data import Request
+from holdfast.states.errors import CompileError
+from holdfast.states.source import Tree
+
+ME = os.getuid()
+
+
+@pytest.fixture
+def root(tmp_path):
+    """A states directory with one good file."""
+    directory = tmp_path / "tree"
+    directory.mkdir(mode=0o755)
+    file(directory / "good.sls", "a: lamp.lit\n")
+    return directory
+
+
+def file(path, content):
+    """Write a file that only its owner may write."""
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    path.chmod(0o644)
+    return path
+
+
+def compile_it(root, *sls, uid=ME):
+    """Compile a directory; returns the IDs."""
+    compilation = Compiler().compile(Request(root, sls, trusted_uids=frozenset({uid})))
+    return [call.low["__id__"] for call in compilation.calls]
+
+
+def refused(root, *sls, uid=ME):
+    """The one problem of a directory."""
+    with pytest.raises(CompileError) as caught:
+        compile_it(root, *sls, uid=uid)
+    (problem,) = caught.value.problems
+    return problem
+
+
+@pytest.mark.parametrize(
+    ("content", "code", "line"),
+    [
+        (b"a:\n  x\0y: 1\n", "source-binary", 2),
+        (b"\x7fELF\x02\x01\0\0", "source-binary", 1),
+        (b"a: 1\n\xff\xfe: 2\n", "source-encoding", 2),
+    ],
+)
+def test_binary_and_other_encodings_are_refused_with_the_line(root, content, code, line):
+    """A state file is UTF-8 text."""
+    path = file(root / "bad.sls", content)
+
+    problem = refused(root)
+    assert (problem.code, problem.place.file, problem.place.line) == (code, str(path), line)
+
+
+@pytest.mark.parametrize(("mode", "word"), [(0o646, "o-w"), (0o666, "o-w"), (0o602, "o-w")])
+def test_file_that_anyone_may_write_is_refused(root, mode, word):
+    """Who may write a state file may do anything; the hint says how to put it right."""
+    (root / "good.sls").chmod(mode)
+
+    problem = refused(root)
+    assert problem.code == "source-writable"
+    assert word in problem.hint
+
+
+def test_file_that_a_foreign_group_may_write_is_refused(root):
+    """A group of the owner's own is the owner; another one is not."""
+    path = root / "good.sls"
+    path.chmod(0o664)
+    if ME == 0:
+        os.chown(path, 0, 50)
+        assert refused(root).code == "source-writable"
+        os.chown(path, 0, 0)
+    assert compile_it(root) == ["a"]
+
+
+def test_file_of_an_untrusted_owner_is_refused(root):
+    """Only owners that were named are trusted."""
+    problem = refused(root, uid=ME + 1)
+
+    assert problem.code == "source-owner"
+    assert "chown" in problem.hint
+
+
+def test_directory_that_anyone_may_write_is_refused(root):
+    """There a file can be replaced; with the sticky bit it cannot."""
+    root.chmod(0o777)
+    assert refused(root).code == "source-writable"
+
+    root.chmod(0o1777)
+    assert compile_it(root) == ["a"]
+
+
+def test_unreadable_file_is_refused(root):
+    """The system's own word is the reason. Root reads everything, so a child without rights tries it."""
+    (root / "good.sls").chmod(0o200)
+    code = (
+        "import os, sys, pathlib\n"
+        "from holdfast.states.compile import Compiler\n"
+        "from holdfast.states.data import Request\n"
+        "from holdfast.states.errors import CompileError\n"
+        "root = pathlib.Path(sys.argv[1])\n"
+        "os.chmod(root, 0o755)\n"
+        "os.chdir(root)\n"
+        "if os.getuid() == 0: os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
+        "try: Compiler().compile(Request(pathlib.Path('.'), trusted_uids=frozenset({0, int(sys.argv[2])})))\n"
+        "except CompileError as error: print(error.problems[0].code, error.problems[0].message)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(root), str(ME)], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "source-unreadable cannot use this file: cannot read the file: Permission denied\n"
+
+
+def test_what_is_no_regular_file_is_refused_at_once(root):
+    """A fifo would block, a directory has no text, a link may lead nowhere or in a circle."""
+    for make in (os.mkfifo, os.mkdir, lambda path: path.symlink_to("nowhere"), lambda path: path.symlink_to("bad.sls")):
+        path = root / "bad.sls"
+        make(path)
+        assert refused(root, "bad").code == "source-unreadable"
+        (path.rmdir if path.is_dir() else path.unlink)()
+
+
+def test_too_large_file_is_refused(root):
+    """The limit is 32 MB; nothing of such a file is kept."""
+    with file(root / "huge.sls", "").open("r+b") as huge:
+        huge.truncate(33 << 20)
+
+    assert refused(root).code == "source-size"
+
+
+def test_five_megabytes_of_states_compile(root):
+    """A large file is no mistake."""
+    text = "".join(f"id-{number}:\n  lamp.lit:\n    - color: {'x' * 500}\n" for number in range(10_000))
+    assert len(text) > 5_000_000
+    file(root / "large.sls", text)
+
+    assert len(compile_it(root, "large")) == 10_000
+
+
+def test_name_that_is_not_utf8_is_refused_and_printable(root):
+    """Such a name cannot be written in a state file either."""
+    file(root / os.fsdecode(b"\xff.sls"), "a: lamp.lit\n")
+
+    problem = refused(root)
+    assert problem.code == "source-name"
+    assert "\\xff.sls" in str(problem)
+
+
+def test_without_top_file_every_file_applies_in_the_order_of_paths(root):
+    """`init.sls` stands for its directory; names with `_` or `.` in front are left out, directories too."""
+    for name in ("z.sls", "b/init.sls", "b/a.sls", "_off.sls", ".hidden.sls", "_dir/x.sls", ".git/x.sls", "b/notes.txt"):
+        (root / name).parent.mkdir(exist_ok=True, mode=0o755)
+        file(root / name, f"{name}: lamp.lit\n")
+
+    assert compile_it(root) == ["b/a.sls", "b/init.sls", "a", "z.sls"]
+    assert list(Tree(root).names()) == ["_dir.x", "_off", "b.a", "b", "good", "z"]
+
+
+def test_file_hidden_by_another_of_its_name_is_named(root):
+    """`good.sls` comes before `good/init.sls`, which never applies."""
+    (root / "good").mkdir(mode=0o755)
+    file(root / "good" / "init.sls", "b: lamp.lit\n")
+
+    compilation = Compiler().compile(Request(root, trusted_uids=frozenset({ME})))
+    assert [warning.code for warning in compilation.warnings] == ["source-hidden"]
+
+
+def test_missing_directory_is_an_error(tmp_path):
+    """A wrong path is not an empty tree."""
+    assert refused(tmp_path / "nowhere").code == "source-unreadable"
+
+
+def test_empty_directory_is_an_empty_compilation(tmp_path):
+    """Nothing to do is no mistake."""
+    tmp_path.chmod(0o755)
+    assert compile_it(tmp_path) == []
+
+
+def test_sources_say_what_was_read(root):
+    """Path and SHA-256 of every file, templates included."""
+    file(root / "good.sls", "{% import_yaml 'data.yaml' as d %}\na: lamp.lit\n")
+    file(root / "data.yaml", "x: 1\n")
+
+    sources = Compiler().compile(Request(root, trusted_uids=frozenset({ME}))).sources
+    assert [source.path.name for source in sources] == ["data.yaml", "good.sls"]
+    assert all(len(source.digest) == 64 for source in sources)
