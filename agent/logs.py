@@ -157,17 +157,19 @@ class Console:
         self._colour = colour
 
     def render(self, entry: Entry) -> bytes:
-        """One entry as the lines of a terminal. Control characters in it are made visible, never obeyed."""
+        """One entry as the lines of a terminal, with its time."""
         stamp = time.strftime("%H:%M:%S", time.localtime(entry.get("time")))
-        text = clean(str(entry.get("event", "")))
+        return f"{self._paint('2', stamp)} {self.text(entry, indent=9)}\n".encode("utf-8", "backslashreplace")
+
+    def text(self, entry: Entry, indent: int = 4) -> str:
+        """The sentence, and below it, `indent` columns to the right, the details. Control characters are shown, never obeyed."""
         more = " ".join(f"{name}={clean(str(value))}" for name, value in entry.items() if name not in _KNOWN)
-        first, *rest = text.split("\n")
-        lines = [f"{self._paint('2', stamp)} {self._sentence(first, entry)}{'  ' if more else ''}{more}"]
-        lines += [f"         {line}" for line in rest]
+        first, *rest = clean(str(entry.get("event", ""))).split("\n")
+        lines = [self._sentence(first, entry) + (f"  {more}" if more else ""), *rest]
         for name in ("details", "exception"):
             if entry.get(name):
-                lines += [f"         {self._detail(line)}" for line in clean(str(entry[name])).split("\n")]
-        return ("\n".join(lines) + "\n").encode("utf-8", "backslashreplace")
+                lines += [self._detail(line) for line in clean(str(entry[name])).split("\n")]
+        return ("\n" + " " * indent).join(lines)
 
     def _sentence(self, text: str, entry: Entry) -> str:
         resource = entry.get("resource")

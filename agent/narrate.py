@@ -6,7 +6,7 @@ for journald and for programs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -154,27 +154,29 @@ def _value(value: Any) -> str:
 
 def _ended(record: PassRecord) -> Line:
     """The end of a pass: whether all is right now, and what it took."""
-    words = [result_of(outcome) for outcome in record.outcomes]
-    failed, changed = words.count("failed"), words.count("changed")
-    would, waiting = words.count("would-change"), sum(o.reason == "requisite_failed" for o in record.outcomes)
-    counts = [
-        f"{number} {word}"
-        for number, word in (
-            (len(words), "checked"),
-            (changed, "changed"),
-            (would, "would change"),
-            (failed, "failed"),
-            (waiting, "skipped because of them"),
-        )
-        if number
-    ]
-    state = "not converged" if failed or waiting else "converged"
-    text = f"{state} in {duration(record.duration)}: {', '.join(counts) or 'nothing to do'} (pass {record.number}, {record.cause})"
+    text = f"{summary(record.outcomes, record.duration)} (pass {record.number}, {record.cause})"
     fields = {"pass": record.number, "cause": record.cause, "duration": round(record.duration, 6), "converged": record.converged}
-    if failed:
+    if any(outcome.result is False for outcome in record.outcomes):
         return Line("warning", text, fields)
-    worth = changed or would or waiting or record.cause in (*_SEEN, "command")
+    worth = record.cause in (*_SEEN, "command") or any(outcome.changed for outcome in record.outcomes)
     return Line("info" if worth else "debug", text, fields)
+
+
+def summary(outcomes: Sequence[Outcome], seconds: float) -> str:
+    """How a whole run went: converged or not, how long it took, what there was."""
+    words = [result_of(outcome) for outcome in outcomes]
+    waiting = sum(outcome.reason == "requisite_failed" for outcome in outcomes)
+    counts = {
+        "checked": sum(outcome.ran for outcome in outcomes),
+        "changed": words.count("changed"),
+        "would change": words.count("would-change"),
+        "failed": words.count("failed"),
+        "skipped because of that": waiting,
+        "skipped": words.count("skipped") - waiting,
+    }
+    told = ", ".join(f"{number} {what}" for what, number in counts.items() if number)
+    state = "not converged" if counts["failed"] or waiting else "converged"
+    return f"{state} in {duration(seconds)}: {told or 'nothing to do'}"
 
 
 def _notice(notice: Notice) -> Line:

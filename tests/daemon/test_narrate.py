@@ -117,7 +117,7 @@ def test_end_of_a_pass():
     assert told[0].text == "converged in 35 ms: 2 checked, 1 changed (pass 3, start)"
     assert (told[1].level, told[1].text) == (
         "warning",
-        "not converged in 100 ms: 2 checked, 1 failed, 1 skipped because of them (pass 4, drift)",
+        "not converged in 100 ms: 1 checked, 1 failed, 1 skipped because of that (pass 4, drift)",
     )
     assert told[2].level == "debug"
 

@@ -1,14 +1,17 @@
-"""One agent on one state directory: a lock that the kernel drops with the process, however that ends."""
+"""The directory in which the agent remembers: private, locked by one process, and its journal readable or put aside."""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import sqlite3
 import stat
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from holdfast.agent.engine.journal import Journal
+from holdfast.agent.health import Health
 from holdfast.agent.settings import trusted_uids
 from holdfast.resources.errors import HoldfastError
 
@@ -18,7 +21,7 @@ class LockedError(HoldfastError):
 
 
 class Lock:
-    """Held while it is open; the file has the holder's pid. Raises `LockedError`, and `OSError` when the file cannot be made."""
+    """One process at a time: the kernel drops it with the process, however that ends; the file has the holder's pid. Raises `LockedError`, and `OSError` when the file cannot be made."""
 
     def __init__(self, path: Path, what: str) -> None:
         self._path = path
@@ -53,3 +56,16 @@ def private_directory(path: Path) -> Path:
     if info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise HoldfastError(f"cannot keep state in {path}: others may write there; chmod go-w {path}")
     return path
+
+
+def open_journal(path: Path, health: Health, *, durable: bool) -> Journal:
+    """The engine's memory; one that is damaged is put aside, for an agent that does not start repairs nothing."""
+    try:
+        return Journal(path, durable=durable)
+    except sqlite3.DatabaseError as error:
+        aside = path.with_suffix(".damaged")
+        path.replace(aside)
+        for rest in ("-wal", "-shm"):
+            path.with_name(path.name + rest).unlink(missing_ok=True)
+        health.set("journal-lost", f"cannot read {path}: {error}; it is kept as {aside}, pending refreshes are lost")
+        return Journal(path, durable=durable)

@@ -1,0 +1,153 @@
+"""Verbs that talk to the running agent over its control socket."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+import click
+
+from holdfast.agent.cli.options import Function, Source, output, print_json, source
+from holdfast.agent.control.client import ask, follow
+from holdfast.agent.control.schema import Request, Verb
+
+SHORT = 50
+"""Resources up to which `status` lists all of them."""
+RELOAD_TIMEOUT = 300.0
+"""Seconds to wait for a reload: large trees take long."""
+
+_source = source("config", "state_dir")
+
+
+def verb(function: Function) -> click.Command:
+    """A verb that works on a running agent."""
+    return click.command()(_source(function))
+
+
+@click.command()
+@_source
+@output("text", "json")
+@click.option("--all", "everything", is_flag=True, help="List every resource, however many there are.")
+def status(source: Source, form: str, everything: bool) -> None:
+    """Show resources and health of the running agent."""
+    answer = _ask(source, Request("status"))
+    if form == "json":
+        print_json(answer)
+        return
+    click.echo(f"{answer['id']}: {answer['status']} (pid {answer['pid']}, up {_span(time.time() - answer['started'])})")
+    for condition in answer["health"]:
+        click.echo(f"  {condition['severity']}: {condition['text']} [{condition['code']}]")
+    rows = answer["resources"]
+    shown = rows if everything or len(rows) <= SHORT else [row for row in rows if _word(row) not in ("ok", "skipped")]
+    width = max((len(row["identity"]) for row in shown), default=0)
+    for row in shown:
+        click.echo(f"{_word(row):9} {row['identity']:{width}}  {row['comment']}{_more(row)}".rstrip())
+    if len(shown) < len(rows):
+        click.echo(f"and {len(rows) - len(shown)} more that are right (--all lists them)")
+
+
+@click.command()
+@_source
+@output("text", "json")
+@click.option("--follow", "-f", "following", is_flag=True, help="Go on with each new line.")
+@click.option("--lines", "-n", type=click.IntRange(min=0), default=50, show_default=True, help="Past lines to show first.")
+def log(source: Source, form: str, following: bool, lines: int) -> None:
+    """Show the running agent's log."""
+    from holdfast.agent.logs import Console, coloured, to_json
+
+    render = to_json if form == "json" else Console(coloured(1)).render
+    for entry in follow(source.settings().socket, Request("log", lines=lines, follow=following)):
+        sys.stdout.buffer.write(render(entry))
+        sys.stdout.flush()
+
+
+@verb
+def pause(source: Source) -> None:
+    """Have the running agent repair nothing until `resume`; drift is noticed and repaired then."""
+    _do(source, "pause", "paused")
+
+
+@verb
+def resume(source: Source) -> None:
+    """Have it go on."""
+    _do(source, "resume", "resumed")
+
+
+@verb
+def recheck(source: Source) -> None:
+    """Have it look at every resource now."""
+    _do(source, "recheck", "checking everything; holdfast log --follow shows it")
+
+
+@click.command()
+@_source
+@output("text", "json")
+def reload(source: Source, form: str) -> None:
+    """Have it read settings and states again. Exit code 3 when they cannot be used; the old ones then stay in force."""
+    answer = _ask(source, Request("reload"), RELOAD_TIMEOUT)
+    if form == "json":
+        print_json(answer)
+    elif not answer["problems"]:
+        click.echo(f"reloaded: {answer['resources']} resources")
+    for problem in answer["problems"] if form == "text" else ():
+        place = ":".join(str(problem[key]) for key in ("file", "line", "column") if problem[key])
+        click.echo(f"{place}: {problem['message']} [{problem['code']}]", err=True)
+        if problem["hint"]:
+            click.echo(f"  {problem['hint']}", err=True)
+    if answer["problems"]:
+        raise click.exceptions.Exit(3)
+
+
+@click.command()
+@click.argument("identity", metavar="KIND[ID]")
+@_source
+def trigger(identity: str, source: Source) -> None:
+    """Have it run one resource now, an action even when it is done already."""
+    _ask(source, Request("trigger", identity=identity))
+    click.echo(f"triggered {identity}")
+
+
+def _do(source: Source, name: Verb, said: str) -> None:
+    _ask(source, Request(name))
+    click.echo(said)
+
+
+def _ask(source: Source, request: Request, timeout: float = 30.0) -> Any:
+    return ask(source.settings().socket, request, timeout)
+
+
+def _word(row: dict[str, Any]) -> str:
+    """The state of one resource in a word."""
+    if row["flapping"]:
+        return "flapping"
+    if row["running"]:
+        return "running"
+    if row["failed"] and row.get("reason") == "requisite_failed":
+        return "blocked"
+    if row["failed"]:
+        return "failed"
+    if row["dirty"] or row["waiting"]:
+        return "waiting"
+    if row["result"] is None:
+        return "would"
+    return "skipped" if row.get("reason") else "ok"
+
+
+def _more(row: dict[str, Any]) -> str:
+    """What else there is to say of it."""
+    words = []
+    if row["pending_refresh"]:
+        words.append("refresh pending")
+    change = row["last_change"]
+    if change:
+        words.append(f"changed {_span(time.time() - change['at'])} ago ({change['cause']})")
+    return f" ({', '.join(words)})" if words else ""
+
+
+def _span(seconds: float) -> str:
+    """A span of time, coarse: `5 s`, `3 min`, `2 h`, `4 d`."""
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit}"
+    return f"{int(seconds)} s"

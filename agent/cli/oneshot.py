@@ -1,0 +1,149 @@
+"""`apply` and `plan`: converge once, say what was done, exit with a code that says how it went."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import click
+
+from holdfast.agent import once
+from holdfast.agent.cli.options import Source, output, print_json, reports_problems, source
+from holdfast.agent.engine.report import Event, Notice, Outcome, Ran
+from holdfast.agent.logs import Console, Logs, coloured
+from holdfast.agent.narrate import Narrator, summary
+from holdfast.agent.settings import Settings
+from holdfast.agent.tree import Compiled, Trees
+
+RIGHT, FAILED, CHANGED, TIMEOUT = 0, 1, 2, 4
+"""Exit codes; 3 is "does not compile"."""
+
+_source = source("config", "states", "pillar", "state_dir", "grains", "id")
+_timeout = click.option(
+    "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Give up after so long (exit code 4)."
+)
+_verbose = click.option("-v", "--verbose", is_flag=True, help="Show also what is right already.")
+
+
+@click.command()
+@click.argument("sls", nargs=-1)
+@_source
+@output("text", "json")
+@_timeout
+@_verbose
+@reports_problems
+def apply(sls: tuple[str, ...], source: Source, form: str, timeout: float | None, verbose: bool) -> None:
+    """Apply the states named SLS once; without a name those of the top file, or all.
+
+    Exit codes: 0 nothing had to be changed, 2 changes were made, 1 something failed, 3 the states do not compile,
+    4 out of time.
+    """
+    _converge(sls, source, form, timeout=timeout, verbose=verbose, noop=False)
+
+
+@click.command()
+@click.argument("sls", nargs=-1)
+@_source
+@output("text", "json")
+@_timeout
+@_verbose
+@reports_problems
+def plan(sls: tuple[str, ...], source: Source, form: str, timeout: float | None, verbose: bool) -> None:
+    """Show what `apply` would change, with diffs; change nothing.
+
+    Exit codes: 0 nothing would have to be changed, 2 something would be, 1 something failed, 3 the states do not compile,
+    4 out of time.
+    """
+    _converge(sls, source, form, timeout=timeout, verbose=verbose, noop=True)
+
+
+class Printer:
+    """Collects outcomes and, in text form, prints them as they come; the log proper goes to stderr."""
+
+    def __init__(self, settings: Settings, *, show: bool, verbose: bool) -> None:
+        self.outcomes: list[Outcome] = []
+        self._show, self._verbose = show, verbose
+        self._logs = Logs(settings.log.model_copy(update={"format": "console"}))
+        self._narrator, self._console = Narrator(), Console(coloured(1))
+
+    def emit(self, event: Event) -> None:
+        """Take what the engine tells."""
+        if isinstance(event, Notice):
+            self._logs.emit(event)
+        elif isinstance(event, Ran):
+            self.outcomes.append(event.outcome)
+            self._print(event)
+
+    def close(self) -> None:
+        """Write what is left of the log."""
+        self._logs.close()
+
+    def _print(self, event: Ran) -> None:
+        outcome = event.outcome
+        right = outcome.ran and outcome.result is True and not outcome.changed and not outcome.refreshed
+        line = self._narrator.tell(event) if self._show and (self._verbose or not right) else None
+        if line is not None:
+            sys.stdout.write(self._console.text({"event": line.text, "level": line.level, **line.fields}) + "\n")
+            sys.stdout.flush()
+
+
+def _converge(sls: tuple[str, ...], source: Source, form: str, *, timeout: float | None, verbose: bool, noop: bool) -> None:
+    """Compile, converge, print, exit."""
+    began = time.monotonic()
+    settings = source.settings()
+    settings = settings.model_copy(update={"engine": settings.engine.model_copy(update={"noop": noop or settings.engine.noop})})
+    compiled = Trees().compile(settings, sls=sls, grains=source.facts(settings))
+    printer = Printer(settings, show=form == "text", verbose=verbose)
+    try:
+        record = once.converge(settings, compiled, printer.emit, timeout=timeout)
+    finally:
+        printer.close()
+    outcomes = printer.outcomes if record is None else record.outcomes
+    if form == "json":
+        converged, number = (record.converged, record.number) if record else (False, 1)
+        print_json({"pass": number, "converged": converged, "results": list(results(compiled, outcomes))})
+    else:
+        _summarise(compiled, outcomes, time.monotonic() - began, timeout if record is None else None)
+    raise click.exceptions.Exit(TIMEOUT if record is None else exit_code(outcomes))
+
+
+def exit_code(outcomes: Sequence[Outcome]) -> int:
+    """How it went, in one number."""
+    if any(outcome.result is False for outcome in outcomes):
+        return FAILED
+    return CHANGED if any(outcome.changed or outcome.result is None for outcome in outcomes) else RIGHT
+
+
+def results(compiled: Compiled, outcomes: Sequence[Outcome]) -> Iterator[dict[str, Any]]:
+    """The stable JSON form: one object for each outcome, in the order executed."""
+    calls = {call.identity: call for call in compiled.compilation.calls}
+    for run, outcome in enumerate(outcomes):
+        low = calls[outcome.identity].low
+        yield {
+            "id": low["__id__"],
+            "state": low["state"],
+            "fun": low["fun"],
+            "name": low["name"],
+            "sls": low["__sls__"],
+            "run": run,
+            "result": outcome.result,
+            "changes": outcome.changes,
+            "comment": outcome.comment,
+            "duration": round(outcome.duration, 6),
+            "ran": outcome.ran,
+            **({} if outcome.ran else {"reason": outcome.reason, "because": list(outcome.because)}),
+        }
+
+
+def _summarise(compiled: Compiled, outcomes: Sequence[Outcome], seconds: float, timeout: float | None) -> None:
+    """The last line for a person."""
+    if not compiled.compilation.calls:
+        click.echo(f"there is nothing to do: no state applies to {compiled.grains['id']}")
+    elif timeout is not None:
+        click.echo(
+            f"out of time: not converged after {timeout:g} s; {len(outcomes)} of {len(compiled.compilation.calls)} states were looked at"
+        )
+    else:
+        click.echo(summary(outcomes, seconds))

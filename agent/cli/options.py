@@ -1,0 +1,103 @@
+"""Options that verbs share, and what they become: settings, grains, output."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from holdfast.agent.settings import Settings, load
+from holdfast.states.errors import CompileError
+
+NOT_COMPILED = 3
+"""Exit code when the states, or the settings, cannot be used."""
+_DIRECTORY = click.Path(path_type=Path)
+_FILE = click.Path(path_type=Path)
+
+Function = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Which configuration a verb works on."""
+
+    config: Path | None = None
+    states: Path | None = None
+    pillar: Path | None = None
+    state_dir: Path | None = None
+    grains: Path | None = None
+    id: str | None = None
+
+    @property
+    def overrides(self) -> dict[str, Any]:
+        """What the command line sets in place of agent.yaml."""
+        paths = {"states": self.states, "pillar": self.pillar, "state_dir": self.state_dir}
+        return {**{name: path and path.absolute() for name, path in paths.items()}, "id": self.id}
+
+    def settings(self) -> Settings:
+        """The settings, with the command line on top. Raises `CompileError`."""
+        return load(self.config, self.overrides)
+
+    def facts(self, settings: Settings) -> Mapping[str, Any] | None:
+        """Another host's grains, if a file with them was given. Raises `CompileError`."""
+        from holdfast.agent.facts import stand_in
+
+        return None if self.grains is None else stand_in(self.grains.absolute(), settings)
+
+
+def source(*names: str) -> Callable[[Function], Function]:
+    """Give a verb the options of these names, handed to it as one `source`."""
+    options = {
+        "config": click.option("--config", type=_FILE, metavar="FILE", help="Settings; default /etc/holdfast/agent.yaml."),
+        "states": click.option("--states", type=_DIRECTORY, metavar="DIR", help="Directory of the state files."),
+        "pillar": click.option("--pillar", type=_DIRECTORY, metavar="DIR", help="Directory of the pillar."),
+        "state_dir": click.option("--state-dir", type=_DIRECTORY, metavar="DIR", help="What the agent remembers."),
+        "grains": click.option("--grains", type=_FILE, metavar="FILE", help="Another host's grains, YAML or JSON, in place of this one's."),
+        "id": click.option("--id", metavar="NAME", help="Name of the host, in place of this one's."),
+    }
+
+    def decorate(function: Function) -> Function:
+        @functools.wraps(function)
+        def wrapper(**values: Any) -> Any:
+            given = {name: values.pop(name) for name in names}
+            return function(source=Source(**given), **values)
+
+        for name in reversed(names):
+            wrapper = options[name](wrapper)
+        return wrapper
+
+    return decorate
+
+
+def output(*forms: str) -> Callable[[Function], Function]:
+    """`--format` with these choices, the first being the default."""
+    return click.option("--format", "form", type=click.Choice(forms), default=forms[0], show_default=True, help="Form of the output.")
+
+
+def reports_problems(function: Function) -> Function:
+    """A verb that compiles: mistakes are shown in the form that was asked for, and end it with code 3."""
+
+    @functools.wraps(function)
+    def wrapper(**values: Any) -> Any:
+        try:
+            return function(**values)
+        except CompileError as error:
+            if values.get("form") == "json":
+                print_json({"errors": [problem.as_dict() for problem in error.problems]})
+            else:
+                for problem in error.problems:
+                    click.echo(str(problem), err=True)
+                click.echo(f"{len(error.problems)} problem{'s' if len(error.problems) > 1 else ''}; nothing was applied", err=True)
+            raise click.exceptions.Exit(NOT_COMPILED) from error
+
+    return wrapper
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on stdout; what JSON has no form for (a date) becomes text."""
+    click.echo(json.dumps(value, indent=1, default=str))

@@ -1,0 +1,47 @@
+"""Verbs that make this host have an agent: `run`, `install`, `uninstall`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from holdfast.agent.cli.options import Source, reports_problems, source
+
+_root = click.option(
+    "--root", type=click.Path(path_type=Path), default=Path("/"), metavar="DIR", help="Work on a system whose root is there; start nothing."
+)
+
+
+@click.command()
+@source("config", "states", "pillar", "state_dir", "id")
+@reports_problems
+def run(source: Source) -> None:
+    """Run the agent in the foreground until SIGTERM or Ctrl-C.
+
+    SIGHUP reloads settings and states, SIGUSR1 looks at every resource.
+    """
+    from holdfast.agent import daemon
+
+    daemon.run(source.config, source.overrides)
+
+
+@click.command()
+@_root
+@click.option("--no-start", is_flag=True, help="Do not enable and start the service.")
+def install(root: Path, no_start: bool) -> None:
+    """Install the agent as a service of this host: settings, directories, systemd unit. What is there is kept."""
+    from holdfast.agent import install as installer
+
+    for line in installer.install(root, start=not no_start):
+        click.echo(line)
+
+
+@click.command()
+@_root
+def uninstall(root: Path) -> None:
+    """Stop the service and take away what `install` made; states, pillar and own kinds are kept."""
+    from holdfast.agent import install as installer
+
+    for line in installer.uninstall(root):
+        click.echo(line)

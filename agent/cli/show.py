@@ -1,0 +1,172 @@
+"""`show`: what the states compile to, at each stage, for people and for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import click
+
+from holdfast.agent import facts
+from holdfast.agent.cli.options import Function, Source, output, print_json, reports_problems, source
+from holdfast.agent.tree import Compiled, Trees
+from holdfast.states.data import Call
+
+BACKWARD = frozenset({"prereq"})
+"""Requisites whose target runs after the state that names it."""
+STYLES = {"watch": "bold", "onchanges": "dashed", "onfail": "dotted", "listen": "dotted", "prereq": "dashed"}
+"""Requisite -> how its edge is drawn; others are plain lines."""
+
+_source = source("config", "states", "pillar", "state_dir", "grains", "id")
+
+
+@click.group()
+def show() -> None:
+    """Show what states compile to."""
+
+
+def view(*forms: str) -> Any:
+    """A view of the compiled states: takes names of SLS, the options of the source, and its forms."""
+
+    def decorate(function: Function) -> click.Command:
+        wrapped = reports_problems(function)
+        return show.command()(click.argument("sls", nargs=-1)(_source(output(*forms)(wrapped))))
+
+    return decorate
+
+
+@view("text", "json")
+def low(sls: tuple[str, ...], source: Source, form: str) -> None:
+    """Show the single calls, with all their arguments, sorted by order number."""
+    calls = sorted(_compile(sls, source).compilation.calls, key=lambda call: (call.low["order"], call.position))
+    _print([call.low for call in calls], form)
+
+
+@view("text", "json")
+def high(sls: tuple[str, ...], source: Source, form: str) -> None:
+    """Show the high data: all files merged, before extend and order."""
+    _print(_compile(sls, source).compilation.high, form)
+
+
+@view("text", "json")
+def top(sls: tuple[str, ...], source: Source, form: str) -> None:
+    """Show which SLS apply to this host."""
+    _print(_compile(sls, source).compilation.top, form)
+
+
+@view("text", "json")
+def order(sls: tuple[str, ...], source: Source, form: str) -> None:
+    """Show the order of execution, with the reason for each place."""
+    calls = _compile(sls, source).compilation.calls
+    if form == "json":
+        print_json([_place(call) for call in calls])
+        return
+    width = max((len(call.identity) for call in calls), default=0)
+    for call in calls:
+        click.echo(f"{call.position + 1:5}  {call.identity:{width}}  {call.reason}")
+
+
+@view("dot", "mermaid", "json")
+def graph(sls: tuple[str, ...], source: Source, form: str) -> None:
+    """Show the graph: resources, and who waits for whom because of what."""
+    calls = _compile(sls, source).compilation.calls
+    found = list(edges(calls))
+    if form == "json":
+        nodes = [{"identity": call.identity, "kind": call.kind, "sls": call.low["__sls__"]} for call in calls]
+        print_json({"nodes": nodes, "edges": [{"from": before, "to": after, "kind": kind} for before, after, kind in found]})
+    else:
+        click.echo("\n".join((dot if form == "dot" else mermaid)(calls, found)))
+
+
+@show.command()
+@_source
+@output("text", "json")
+@reports_problems
+def pillar(source: Source, form: str) -> None:
+    """Show the pillar of this host. It may hold secrets."""
+    settings = source.settings()
+    _print(Trees().pillar(settings, grains=source.facts(settings)), form)
+
+
+@show.command()
+@_source
+@output("text", "json")
+@reports_problems
+def grains(source: Source, form: str) -> None:
+    """Show the grains of this host."""
+    settings = source.settings()
+    given = source.facts(settings)
+    _print(facts.gather(settings) if given is None else given, form)
+
+
+def edges(calls: tuple[Call, ...]) -> Iterator[tuple[str, str, str]]:
+    """(what runs first, what runs after it, kind of requisite), in the order of the calls."""
+    for call in calls:
+        for kind, targets in call.requisites.items():
+            for target in targets:
+                pair = (calls[target].identity, call.identity)
+                yield (*(reversed(pair) if kind in BACKWARD else pair), kind)
+
+
+def dot(calls: tuple[Call, ...], found: list[tuple[str, str, str]]) -> Iterator[str]:
+    """The graph for Graphviz."""
+    yield "digraph holdfast {"
+    yield "  node [shape=box];"
+    for call in calls:
+        yield f"  {_quoted(call.identity)};"
+    for before, after, kind in found:
+        style = next((style for word, style in STYLES.items() if kind.startswith(word)), "solid")
+        yield f"  {_quoted(before)} -> {_quoted(after)} [label={_quoted(kind)}, style={style}];"
+    yield "}"
+
+
+def mermaid(calls: tuple[Call, ...], found: list[tuple[str, str, str]]) -> Iterator[str]:
+    """The graph for Mermaid, as Markdown viewers draw it."""
+    names = {call.identity: f"r{call.position}" for call in calls}
+    yield "graph TD"
+    for identity, name in names.items():
+        text = identity.replace('"', "#quot;")
+        yield f'  {name}["{text}"]'
+    for before, after, kind in found:
+        yield f"  {names[before]} -->|{kind}| {names[after]}"
+
+
+def _compile(sls: tuple[str, ...], source: Source) -> Compiled:
+    settings = source.settings()
+    return Trees().compile(settings, sls=sls, grains=source.facts(settings))
+
+
+def _place(call: Call) -> dict[str, Any]:
+    return {
+        "position": call.position,
+        "identity": call.identity,
+        "order": call.low["order"],
+        "sls": call.low["__sls__"],
+        "file": call.place.file,
+        "line": call.place.line,
+        "reason": call.reason,
+    }
+
+
+def _quoted(text: str) -> str:
+    """Text as Graphviz quotes it."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _print(value: Any, form: str) -> None:
+    """JSON, or YAML for people."""
+    if form == "json":
+        print_json(value)
+        return
+    import yaml
+
+    click.echo(yaml.safe_dump(_plain(value), sort_keys=False, allow_unicode=True, width=120).rstrip())
+
+
+def _plain(value: Any) -> Any:
+    """The same data in types that YAML has a form for."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_plain(item) for item in value]
+    return value if isinstance(value, (str, int, float, bool)) or value is None else str(value)

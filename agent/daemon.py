@@ -1,0 +1,320 @@
+"""The daemon: makes the parts, ties them together, starts them, and stops them in order. Nothing else happens here.
+
+    settings -> lock -> journal -> host -> engine -> control socket -> watch of the configuration -> states
+
+States that do not compile, at the start or later, are reported and waited for; the last good graph keeps running.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sqlite3
+import time
+from collections.abc import Mapping
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from holdfast import __version__
+from holdfast.agent.config_watch import ConfigWatch, Watched
+from holdfast.agent.control.schema import ControlError
+from holdfast.agent.control.server import ControlServer
+from holdfast.agent.engine.engine import Engine
+from holdfast.agent.engine.report import Cause, Event, PassEnded, Ran
+from holdfast.agent.health import Condition, Health
+from holdfast.agent.host.blocking import Blocking
+from holdfast.agent.host.host import Host
+from holdfast.agent.logs import Logs
+from holdfast.agent.narrate import duration
+from holdfast.agent.notify import Notifier
+from holdfast.agent.settings import CONFIG, Settings, load
+from holdfast.agent.statedir import Lock, open_journal, private_directory
+from holdfast.agent.tasks import Tasks
+from holdfast.agent.tree import Compiled, Trees
+from holdfast.resources.registry import nearest
+from holdfast.states.errors import CompileError, Place, Problem
+
+log = structlog.get_logger("holdfast")
+
+FIXED = ("state_dir", "control", "providers")
+"""Settings that are read at the start only."""
+BROKEN = "states-broken"
+"""Code of the health condition that says that the configuration cannot be used as it is."""
+
+
+class Daemon:
+    """One running agent. `config` None means /etc/holdfast/agent.yaml; `overrides` come from the command line."""
+
+    def __init__(self, config: Path | None, overrides: Mapping[str, Any]) -> None:
+        self._config, self._overrides = config, overrides
+        self.settings = load(config, overrides)
+        self.health = Health()
+        self._tasks = Tasks(self.health)
+        self._logs = Logs(self.settings.log)
+        self._notifier = Notifier()
+        self._trees = Trees()
+        self._blocking = Blocking(1)
+        self._started = time.time()
+        self._stop = asyncio.Event()
+        self._wanted = asyncio.Event()
+        self._waiting: list[asyncio.Future[list[Problem]]] = []
+        """Those who asked for a reload and wait for what came of it."""
+        self._cause: Cause = "start"
+        self._resources = 0
+        self._failing: set[str] = set()
+        self._warned: frozenset[Problem] = frozenset()
+        self._conditions: dict[str, Condition] = {}
+
+    async def run(self) -> None:
+        """Run until SIGTERM or SIGINT. Raises `HoldfastError` or `OSError` when it cannot even start."""
+        async with AsyncExitStack() as stack:
+            stack.callback(self._logs.close)
+            await self._start(stack)
+            log.info("holdfast %s keeps this host as %s says (pid %d)", __version__, self.settings.states, os.getpid())
+            self._wanted.set()
+            self._notifier.ready()
+            self._notifier.status("starting")
+            self._notifier.start_watchdog()
+            await self._stop.wait()
+            log.info("stopping")
+            self._notifier.stopping()
+
+    async def _start(self, stack: AsyncExitStack) -> None:
+        """Make and start the parts; `stack` stops them in reverse order."""
+        settings = self.settings
+        directory = private_directory(settings.state_dir)
+        stack.enter_context(Lock(directory / "lock", "start the agent"))
+        stack.callback(self._notifier.close)
+        stack.push_async_callback(self._tasks.stop)
+        journal = open_journal(directory / "journal.db", self.health, durable=settings.durable)
+        stack.callback(journal.close)
+        self._host = await stack.enter_async_context(self._make_host())
+        self._engine = Engine(self._host, settings.engine, journal, self._emit)
+        stack.push_async_callback(self._stop_engine)
+        self._watch = ConfigWatch(self._watched(), settings.watch, self._config_changed, self.health)
+        for name, work in (("watch of the configuration", self._watch.run()), ("reconciling", self._reconcile())):
+            stack.push_async_callback(_end, self._tasks.start(name, work))
+        server = ControlServer(settings.socket, self, self._logs)
+        await server.start()
+        stack.push_async_callback(server.stop)
+        self.health.listen = self._health_changed
+        self._health_changed()
+        self._listen_to_signals()
+
+    # -- what can be asked of it (control.server.Agent) --------------------------------------------------------
+
+    def status(self) -> dict[str, Any]:
+        """The agent, its health and its resources, ready for JSON."""
+        agent = {
+            "pid": os.getpid(),
+            "version": __version__,
+            "id": self._host.facts.get("id", ""),
+            "started": self._started,
+            "states": str(self.settings.states),
+            "noop": self.settings.engine.noop,
+            "paused": self._engine.paused,
+            "converged": self._engine.converged and BROKEN not in self._conditions,
+            "status": self._summary(),
+        }
+        health = [{"code": c.code, "severity": c.severity, "text": c.text, "since": c.since} for c in self.health.conditions]
+        return {**agent, "health": health, "resources": self._engine.status()}
+
+    def pause(self) -> None:
+        """Repair nothing until `resume`."""
+        self._engine.pause()
+        self._say()
+
+    def resume(self) -> None:
+        """Go on after a pause."""
+        self._engine.resume()
+        self._say()
+
+    def recheck(self) -> None:
+        """Look at every resource now."""
+        self._engine.recheck()
+
+    def trigger(self, identity: str) -> None:
+        """Run one resource now. Raises `ControlError` when there is no such resource."""
+        try:
+            self._engine.trigger(identity)
+        except KeyError:
+            meant = nearest(identity, [row["identity"] for row in self._engine.status()])
+            hint = f"; did you mean {meant}?" if meant else ""
+            raise ControlError(f"cannot trigger {identity}: there is no such resource{hint}") from None
+
+    async def reload(self) -> dict[str, Any]:
+        """Read settings and states again, and wait until that is done; `problems` says what is wrong with them."""
+        problems = await self._request_reload()
+        return {"problems": [problem.as_dict() for problem in problems], "resources": self._resources}
+
+    def _request_reload(self) -> asyncio.Future[list[Problem]]:
+        answer: asyncio.Future[list[Problem]] = asyncio.get_running_loop().create_future()
+        self._waiting.append(answer)
+        self._wanted.set()
+        return answer
+
+    # -- settings and states -----------------------------------------------------------------------------------
+
+    def _watched(self) -> Watched:
+        return Watched.of(self.settings, (self._config or CONFIG).absolute())
+
+    def _config_changed(self, paths: list[str]) -> None:
+        shown = ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
+        log.info("changed: %s", shown)
+        self._wanted.set()
+
+    async def _reconcile(self) -> None:
+        """Make the engine's graph what the configuration says, each time somebody wants it."""
+        while True:
+            await self._wanted.wait()
+            self._wanted.clear()
+            waiting, self._waiting = self._waiting, []
+            problems: list[Problem] = []
+            try:
+                await self._take_over()
+                self.health.clear(BROKEN)
+            except CompileError as error:
+                problems = list(error.problems)
+            except (OSError, sqlite3.Error) as error:
+                problems = [Problem(Place(str(self.settings.state_dir)), "agent-trouble", f"cannot take the states over: {error}")]
+            if problems:
+                self._report(problems)
+            for answer in waiting:
+                if not answer.done():
+                    answer.set_result(problems)
+            self._say()
+
+    async def _take_over(self) -> None:
+        """Read settings, compile, swap. Raises `CompileError` before anything has changed."""
+        settings = load(self._config, self._overrides)
+        began = time.monotonic()
+        compiled: Compiled = await self._blocking(lambda: self._trees.compile(settings))
+        self._apply_settings(settings)
+        self._warn(compiled.warnings)
+        self._resources = len(compiled.compilation.calls)
+        log.info("compiled %d states in %s", self._resources, duration(time.monotonic() - began))
+        if not self._resources:
+            log.info("there is nothing to do: no state in %s applies to %s", settings.states, compiled.grains["id"])
+        self._host.update(facts=compiled.grains, pillar=compiled.pillar, managed=compiled.managed)
+        self._failing &= {call.identity for call in compiled.compilation.calls}
+        await self._engine.swap(compiled.compilation, cause=self._cause)
+        self._cause = "states changed"
+
+    def _apply_settings(self, settings: Settings) -> None:
+        """Take over settings that have changed."""
+        before, self.settings = self.settings, settings
+        if settings == before:
+            return
+        late = [name for name in FIXED if getattr(settings, name) != getattr(before, name)]
+        if late:
+            log.warning("the change of %s takes effect when the agent is started again", ", ".join(late))
+        self._logs.configure(settings.log)
+        self._host.states, self._host.durable = settings.states, settings.durable
+        self._engine.set_options(settings.engine)
+        self._watch.update(self._watched(), settings.watch)
+
+    def _report(self, problems: list[Problem]) -> None:
+        """Say what is wrong, all of it, and what goes on in spite of it."""
+        for problem in problems:
+            log.error(str(problem), code=problem.code)
+        count = f"{len(problems)} problem" + ("s" if len(problems) > 1 else "")
+        running = "the last good graph keeps running" if self._cause != "start" else "nothing runs until they are mended"
+        what = "the states do not compile"
+        if any(problem.place.file == str((self._config or CONFIG).absolute()) for problem in problems):
+            what = "the settings cannot be used"
+        text = f"{what} ({count}); {running}"
+        log.error(text, code=BROKEN)
+        self.health.set(BROKEN, f"{text}: {problems[0].place}: {problems[0].message}", "error")
+
+    def _warn(self, warnings: tuple[Problem, ...]) -> None:
+        """Say each thing that is only strange once."""
+        for problem in warnings:
+            if problem not in self._warned:
+                log.warning(str(problem), code=problem.code)
+        self._warned = frozenset(warnings)
+
+    # -- what it says ------------------------------------------------------------------------------------------
+
+    def _emit(self, event: Event) -> None:
+        self._logs.emit(event)
+        if isinstance(event, Ran):
+            (self._failing.add if event.outcome.result is False else self._failing.discard)(event.outcome.identity)
+        elif isinstance(event, PassEnded):
+            self._say()
+
+    def _health_changed(self) -> None:
+        """Log conditions that begin and end; of broken states more was said already."""
+        now = {condition.code: condition for condition in self.health.conditions}
+        for code in now.keys() - self._conditions.keys() - {BROKEN}:
+            log.warning(now[code].text, code=code)
+        for code in self._conditions.keys() - now.keys():
+            log.info("no longer: %s", self._conditions[code].text, code=code)
+        self._conditions = now
+        self._say()
+
+    def _summary(self) -> str:
+        """The state of things in one line."""
+        if BROKEN in self._conditions:
+            return self._conditions[BROKEN].text
+        if self._engine.paused:
+            return "paused: drift is noticed, nothing is repaired"
+        if self._failing:
+            return f"{len(self._failing)} of {self._resources} resources failed or wait for one that did"
+        return f"converged: {self._resources} resources"
+
+    def _say(self) -> None:
+        self._notifier.status(self._summary())
+
+    # -- start and end -----------------------------------------------------------------------------------------
+
+    def _make_host(self) -> Host:
+        settings = self.settings
+        return Host(
+            states=settings.states,
+            var_dir=settings.state_dir,
+            providers=settings.providers,
+            durable=settings.durable,
+            health=self.health,
+            tasks=self._tasks,
+        )
+
+    async def _stop_engine(self) -> None:
+        """Let what runs finish for `stop_timeout`, then cancel it."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.settings.engine.stop_timeout + 0.7):
+                await self._engine.stop(self.settings.engine.stop_timeout)
+
+    def _listen_to_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop.set)
+        loop.add_signal_handler(signal.SIGHUP, self._reload_by_signal)
+        loop.add_signal_handler(signal.SIGUSR1, self._recheck_by_signal)
+
+    def _reload_by_signal(self) -> None:
+        log.info("reloading")
+        self._notifier.reloading()
+        self._request_reload().add_done_callback(lambda _: self._notifier.ready())
+
+    def _recheck_by_signal(self) -> None:
+        log.info("checking everything")
+        self.recheck()
+
+
+async def _end(task: asyncio.Task[Any]) -> None:
+    """Cancel a task and wait until it is over."""
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def run(config: Path | None, overrides: Mapping[str, Any]) -> None:
+    """Run the agent in the foreground. Raises `HoldfastError` or `OSError` when it cannot start."""
+    asyncio.run(_run(config, overrides))
+
+
+async def _run(config: Path | None, overrides: Mapping[str, Any]) -> None:
+    await Daemon(config, overrides).run()
