@@ -273,7 +273,8 @@ HINTS = {
 
 def _syntax(document: Document, text: str, error: yaml.MarkedYAMLError) -> Problem:
     """The problem for an error of the YAML parser."""
-    mark, said = error.problem_mark or error.context_mark, error.problem or error.context or "this is not YAML"
+    mark: Mark | None = error.problem_mark or error.context_mark
+    said = error.problem or error.context or "this is not YAML"
     lines = text.rstrip().split("\n")
     if mark is not None and mark.line >= len(lines):  # the end: what is not closed is of more use
         opened = error.context_mark
