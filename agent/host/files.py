@@ -83,6 +83,12 @@ class Replacement:
         if self.durable:
             sync_directory(os.path.dirname(self.path))  # noqa: PTH120 - the same
 
+    def place(self) -> None:
+        """Both, unless it was given up in between. Raises `OSError`."""
+        self.fill()
+        if not self.abandoned:
+            self.commit()
+
     def discard(self) -> None:
         """Remove the temporary; harmless when there is none."""
         self.abandoned = True
@@ -101,19 +107,23 @@ async def replace(
     """
     threaded = file.durable or len(file.data) > LARGE
     try:
-        if threaded:
-            await blocking(file.fill)
-        else:
-            file.fill()
-        if check is not None:
-            await check(file.temporary)
-        if file.durable:
-            await blocking(file.commit)
-        else:
-            file.commit()
+        if check is None:
+            await _call(blocking, file.place, threaded=threaded)
+            return
+        await _call(blocking, file.fill, threaded=threaded)
+        await check(file.temporary)
+        await _call(blocking, file.commit, threaded=file.durable)
     except (asyncio.CancelledError, Exception):
         file.discard()
         raise
+
+
+async def _call(blocking: Callable[..., Awaitable[object]], step: Callable[[], None], *, threaded: bool) -> None:
+    """Do one step, in a thread only if it may take long: a thread costs more than a small file."""
+    if threaded:
+        await blocking(step)
+    else:
+        step()
 
 
 def temporary_name(name: str) -> bytes:
