@@ -16,13 +16,14 @@ sys.path.insert(0, str(Path(__file__).parent))  # the lab's own modules are no p
 
 import installed
 import lab
+import outside
 from driver import Driver
 
 
 @pytest.fixture(scope="session")
 def run() -> Iterator[lab.Run]:
     """The guests of this test process; all are gone at its end."""
-    if why := lab.missing():
+    if why := outside.missing():
         (pytest.fail if os.environ.get("CI") else pytest.skip)(f"the lab cannot be used: {why}")
     with lab.running() as run:
         yield run

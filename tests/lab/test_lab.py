@@ -10,7 +10,8 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from lab import STATE, Host, Run, wait_for
+from lab import Host, Run
+from outside import STATE, wait_for
 
 pytestmark = pytest.mark.lab
 

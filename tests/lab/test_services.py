@@ -6,7 +6,8 @@ import time
 
 import pytest
 from driver import Driver, Failed
-from lab import Host, wait_for
+from lab import Host
+from outside import wait_for
 
 pytestmark = pytest.mark.lab
 
