@@ -51,6 +51,7 @@ class Apt(Provider):
     def __init__(self, host: Host) -> None:
         super().__init__(host)
         self._dpkg = Dpkg(host)
+        self._refreshed = 0.0
 
     # -- looking -------------------------------------------------------------------------------------------------
 
@@ -153,12 +154,13 @@ class Apt(Provider):
             if len(failed) == len(result):
                 raise Temporary(f"cannot refresh the lists of packages: {complaint(done)}", delay=30.0)
             self.host.log.warning("some repositories cannot be reached", repositories=failed, why=complaint(done))
+        self._refreshed = time.time()
         return result
 
     def _fetched(self) -> float:
-        """Unix time of the last refresh; 0 for never."""
+        """Unix time of the last refresh, by whomever; 0 for never. One that found nothing new leaves no trace but our own."""
         try:
-            return (LISTS / "partial").stat().st_mtime
+            return max(self._refreshed, (LISTS / "partial").stat().st_mtime)
         except OSError:
             return 0.0
 
