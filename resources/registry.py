@@ -71,12 +71,12 @@ def load_family(family: str) -> None:
     """Import what declares a family, once."""
     if family in _loaded or not family.isidentifier():
         return
-    _loaded.add(family)
     if importlib.util.find_spec(f"{BUILTIN}.{family}") is not None:
         importlib.import_module(f"{BUILTIN}.{family}")
     elif not any(kind.startswith(f"{family}.") for kind in _kinds):
         for point in metadata.entry_points(group=GROUP, name=family):
             point.load()
+    _loaded.add(family)
 
 
 def load_file(path: Path) -> None:

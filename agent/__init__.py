@@ -1,0 +1,1 @@
+"""The agent: time, the machine, the command line."""

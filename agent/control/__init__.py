@@ -1,0 +1,1 @@
+"""The running agent's socket: server, client, schema."""

@@ -1,0 +1,1 @@
+"""The engine: keeps a graph of resources right, in requisite order."""

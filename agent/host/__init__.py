@@ -1,0 +1,1 @@
+"""What a resource is handed: commands, files, paths, D-Bus, sources."""

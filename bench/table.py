@@ -1,0 +1,55 @@
+"""Runs every benchmark and prints one table: what was measured, what it should be, what it is."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROWS = (
+    # script, what, unit, key, at most
+    ("drift", "drift repaired, p50, 1 000 files in one directory", "us", "drift_us", None),
+    ("drift", "the same loop in bare asyncio", "us", "bare_us", None),
+    ("drift", "ratio of the two", "times", "ratio_to_bare", 4.0),
+    ("drift", "one drift, 10 000 files in 1 000 directories against 100", "times", "ratio_10000_to_100", 1.5),
+    ("drift", "threads at 10 000 files in 1 000 directories", "", "threads_10000", 4),
+    ("drift", "inotify descriptors of resources there", "", "inotify_10000", 1),
+    ("apply", "holdfast apply, 1 000 files already right", "s", "apply_1000_s", None),
+    ("apply", "holdfast apply, 5 000 files already right", "s", "apply_5000_s", None),
+    ("apply", "the same against salt-call, 1 000 files", "times", "ratio_1000", 0.4),
+    ("apply", "the same against salt-call, 5 000 files", "times", "ratio_5000", 0.4),
+    ("apply", "10 000 files against 5 000", "times", "ratio_10000_to_5000", 2.2),
+    ("compile", "compile 5 000 states against PyYAML's C loading", "times", "ratio", 2.0),
+    ("compile", "compile them again unchanged", "s", "again", None),
+    ("idle", "idle agent, 1 000 resources: CPU", "%", "idle_cpu_percent", 0.1),
+    ("idle", "idle agent, 1 000 resources: RSS", "MiB", "idle_rss_mib", 70.0),
+)
+
+
+def figures(script: str) -> dict[str, Any]:
+    """What one benchmark printed; an empty answer when it failed, with its words on standard error."""
+    done = subprocess.run([sys.executable, str(Path(__file__).with_name(f"{script}.py"))], stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        return {}
+    return dict(json.loads(done.stdout.strip().splitlines()[-1]))
+
+
+def main() -> None:
+    """Run and print; the status is 1 when a figure is not reached."""
+    results = {script: figures(script) for script in dict.fromkeys(row[0] for row in ROWS)}
+    missed = False
+    print(f"{'what':<58} {'at most':>8} {'measured':>10}")
+    for script, what, unit, key, limit in ROWS:
+        value = results[script].get(key)
+        if value is None:
+            continue
+        wrong = limit is not None and value > limit
+        missed = missed or wrong
+        print(f"{what:<58} {'' if limit is None else limit:>8} {value:>10} {unit}{'   <-- missed' if wrong else ''}")
+    sys.exit(missed)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What a virtual module promises on every platform, and how a provider is chosen."""

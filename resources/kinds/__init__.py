@@ -1,0 +1,1 @@
+"""Kinds: one family of states each."""

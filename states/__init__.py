@@ -1,0 +1,1 @@
+"""The state compiler: from text to an ordered list of checked calls."""
