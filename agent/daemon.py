@@ -251,7 +251,9 @@ class Daemon:
         now = {condition.code: condition for condition in self.health.conditions}
         for code in now.keys() - self._conditions.keys() - {BROKEN}:
             log.warning(now[code].text, code=code)
-        for code in self._conditions.keys() - now.keys():
+        if BROKEN in self._conditions and BROKEN not in now:
+            log.info("mended: states and settings can be used again", code=BROKEN)
+        for code in self._conditions.keys() - now.keys() - {BROKEN}:
             log.info("no longer: %s", self._conditions[code].text, code=code)
         self._conditions = now
         self._say()

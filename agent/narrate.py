@@ -163,12 +163,13 @@ def _ended(record: PassRecord) -> Line:
 
 
 def summary(outcomes: Sequence[Outcome], seconds: float) -> str:
-    """How a whole run went: converged or not, how long it took, what there was."""
-    words = [result_of(outcome) for outcome in outcomes]
-    waiting = sum(outcome.reason == "requisite_failed" for outcome in outcomes)
+    """How a whole run went: converged or not, how long it took, what there was. A resource counts once, however often it ran."""
+    last = {outcome.identity: outcome for outcome in outcomes}
+    words = [result_of(outcome) for outcome in last.values()]
+    waiting = sum(outcome.reason == "requisite_failed" for outcome in last.values())
     counts = {
-        "checked": sum(outcome.ran for outcome in outcomes),
-        "changed": words.count("changed"),
+        "checked": sum(outcome.ran for outcome in last.values()),
+        "changed": len({outcome.identity for outcome in outcomes if result_of(outcome) == "changed"}),
         "would change": words.count("would-change"),
         "failed": words.count("failed"),
         "skipped because of that": waiting,

@@ -152,7 +152,7 @@ def _read(path: Path) -> tuple[Document, Map]:
 def _anchored(settings: Settings, base: Path) -> Settings:
     """The same settings with every path absolute, those that were relative below `base`."""
     paths = {name: value for name, value in settings if isinstance(value, Path)}
-    return settings.model_copy(update={name: base / value for name, value in paths.items()})
+    return settings.model_copy(update={name: Path(os.path.normpath(base / value)) for name, value in paths.items()})
 
 
 def _problem(document: Document, values: Map, detail: ErrorDetails) -> Problem:

@@ -118,20 +118,17 @@ def _ask(source: Source, request: Request, timeout: float = 30.0) -> Any:
 
 
 def _word(row: dict[str, Any]) -> str:
-    """The state of one resource in a word."""
-    if row["flapping"]:
-        return "flapping"
-    if row["running"]:
-        return "running"
-    if row["failed"] and row.get("reason") == "requisite_failed":
-        return "blocked"
-    if row["failed"]:
-        return "failed"
-    if row["dirty"] or row["waiting"]:
-        return "waiting"
-    if row["result"] is None:
-        return "would"
-    return "skipped" if row.get("reason") else "ok"
+    """The state of one resource in a word: the first of these that holds."""
+    words = {
+        "flapping": row["flapping"],
+        "running": row["running"],
+        "blocked": row["failed"] and row["reason"] == "requisite_failed",
+        "failed": row["failed"],
+        "waiting": row["dirty"] or row["waiting"],
+        "would": row["result"] is None,
+        "skipped": row["reason"],
+    }
+    return next((word for word, holds in words.items() if holds), "ok")
 
 
 def _more(row: dict[str, Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import itertools
 import textwrap
 from typing import TYPE_CHECKING, Any
 
@@ -71,7 +72,7 @@ def field_docs(cls: type[Resource]) -> dict[str, str]:
         except (OSError, TypeError, SyntaxError):
             continue  # it was not declared in a file
         body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
-        for field, text in zip(body, body[1:], strict=False):
+        for field, text in itertools.pairwise(body):
             if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr):
                 value = text.value.value if isinstance(text.value, ast.Constant) else ""
                 found.setdefault(field.target.id, " ".join(str(value).split()))

@@ -31,9 +31,9 @@ def run(source: Source) -> None:
 @click.option("--no-start", is_flag=True, help="Do not enable and start the service.")
 def install(root: Path, no_start: bool) -> None:
     """Install the agent as a service of this host: settings, directories, systemd unit. What is there is kept."""
-    from holdfast.agent import install as installer
+    from holdfast.agent.install import install as steps
 
-    for line in installer.install(root, start=not no_start):
+    for line in steps(root, start=not no_start):
         click.echo(line)
 
 
@@ -41,7 +41,7 @@ def install(root: Path, no_start: bool) -> None:
 @_root
 def uninstall(root: Path) -> None:
     """Stop the service and take away what `install` made; states, pillar and own kinds are kept."""
-    from holdfast.agent import install as installer
+    from holdfast.agent.install import uninstall as steps
 
-    for line in installer.uninstall(root):
+    for line in steps(root):
         click.echo(line)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import click
@@ -25,7 +25,7 @@ def show() -> None:
     """Show what states compile to."""
 
 
-def view(*forms: str) -> Any:
+def view(*forms: str) -> Callable[[Function], click.Command]:
     """A view of the compiled states: takes names of SLS, the options of the source, and its forms."""
 
     def decorate(function: Function) -> click.Command:

@@ -108,8 +108,10 @@ def test_details_are_bounded():
 
 def test_end_of_a_pass():
     """Converged or not, with counts; a pass of a recheck that found nothing is not worth a line of info."""
-    record = PassRecord(3, "start", 0.0, 0.035, (outcome(), outcome(changes=CHANGE)), converged=True)
-    broken = PassRecord(4, "drift", 0.0, 0.1, (outcome(result=False), outcome(result=False, ran=False, reason="requisite_failed")))
+    record = PassRecord(3, "start", 0.0, 0.035, (outcome("a.b[c]"), outcome(changes=CHANGE), outcome()), converged=True)
+    broken = PassRecord(
+        4, "drift", 0.0, 0.1, (outcome(result=False), outcome("a.b[c]", result=False, ran=False, reason="requisite_failed"))
+    )
     quiet = PassRecord(5, "recheck", 0.0, 0.1, (outcome(),), converged=True)
 
     told = [Narrator().tell(PassEnded(each)) for each in (record, broken, quiet)]

@@ -1,0 +1,148 @@
+"""Makes the agent a service of this host, and takes it away again. What an operator has written or changed is kept.
+
+Works on any root directory; only on the running system's own is systemd told.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+
+from holdfast.resources.errors import HoldfastError
+
+UNIT = "holdfast.service"
+_DIGEST = "# Written by `holdfast install`; make changes with `systemctl edit holdfast`. Digest: "
+
+
+class InstallError(HoldfastError):
+    """The host could not be changed as wanted."""
+
+
+def install(root: Path, *, start: bool) -> Iterator[str]:
+    """Write settings, directories and unit below `root`, then (on `/`, with `start`) enable and start the service.
+
+    Yields what was done. Raises `InstallError` and `OSError`.
+    """
+    root = root.absolute()
+    _require_root(root)
+    config = root / "etc/holdfast"
+    for directory, mode in ((config, 0o755), (config / "states", 0o755), (config / "pillar", 0o750), (root / "var/lib/holdfast", 0o700)):
+        if not directory.is_dir():
+            directory.mkdir(mode=mode, parents=True)
+            directory.chmod(mode)
+            yield f"made {directory}"
+    settings = config / "agent.yaml"
+    if settings.exists():
+        yield f"kept {settings}"
+    else:
+        _write(settings, _shipped("config", "agent.yaml"))
+        yield f"wrote {settings}"
+    yield _install_unit(root)
+    if root != Path("/"):
+        yield f"start nothing: {root} is not the running system"
+        return
+    _systemctl("daemon-reload")
+    if start:
+        _systemctl("enable", UNIT)
+        _systemctl("restart", UNIT)
+        yield f"enabled and started {UNIT}; see it work: journalctl -fu holdfast"
+
+
+def uninstall(root: Path) -> Iterator[str]:
+    """Stop and remove the service, its memory, and settings that were never edited. Yields what was done and what was kept."""
+    root = root.absolute()
+    _require_root(root)
+    unit = _unit(root)
+    if root == Path("/") and unit.exists():
+        _systemctl("disable", "--now", UNIT)
+        yield f"stopped and disabled {UNIT}"
+    if unit.exists():
+        unit.unlink()
+        yield f"removed {unit}"
+    if root == Path("/"):
+        _systemctl("daemon-reload")
+    for directory in (root / "var/lib/holdfast", root / "run/holdfast"):
+        if directory.exists():
+            shutil.rmtree(directory)
+            yield f"removed {directory}"
+    yield from _remove_config(root / "etc/holdfast")
+
+
+def _remove_config(config: Path) -> Iterator[str]:
+    settings = config / "agent.yaml"
+    if settings.exists() and settings.read_text() == _shipped("config", "agent.yaml"):
+        settings.unlink()
+        yield f"removed {settings}"
+    for directory in (config / "states", config / "pillar", config / "resources", config):
+        if directory.is_dir() and not any(directory.iterdir()):
+            directory.rmdir()
+            yield f"removed {directory}, which was empty"
+    if config.is_dir():
+        kept = ", ".join(sorted(str(path) for path in config.iterdir()))
+        yield f"kept what is yours: {kept}"
+
+
+def _install_unit(root: Path) -> str:
+    """Write the unit, unless somebody has edited the one that is there."""
+    unit = _unit(root)
+    text = _shipped("systemd", UNIT).replace("/usr/bin/holdfast run", f"{_program()} run")
+    if unit.exists() and _edited(unit.read_text()):
+        return f"kept {unit}, which was edited; ours says: ExecStart={_program()} run"
+    unit.parent.mkdir(parents=True, exist_ok=True)
+    _write(unit, f"{_DIGEST}{_digest(text)}\n{text}")
+    return f"wrote {unit}"
+
+
+def _edited(text: str) -> bool:
+    """Whether a unit is not as we wrote it."""
+    first, _, rest = text.partition("\n")
+    return first != _DIGEST + _digest(rest)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _unit(root: Path) -> Path:
+    return root / "etc/systemd/system" / UNIT
+
+
+def _program() -> str:
+    """How systemd starts this very installation: its script by absolute path, else its module."""
+    script = Path(sys.executable).with_name("holdfast")
+    return str(script) if os.access(script, os.X_OK) else f"{sys.executable} -m holdfast.agent.cli.main"
+
+
+def _shipped(package: str, name: str) -> str:
+    """A file that comes with the package."""
+    return (resources.files("holdfast") / package / name).read_text(encoding="utf-8")
+
+
+def _write(path: Path, text: str) -> None:
+    """Put a file in place whole, readable by all."""
+    temporary = path.with_name(f".{path.name}.new")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.chmod(0o644)
+    temporary.replace(path)
+
+
+def _require_root(root: Path) -> None:
+    if root == Path("/") and os.geteuid() != 0:
+        raise InstallError("cannot change this host: only root may; try sudo holdfast install, or --root DIR")
+
+
+def _systemctl(*words: str) -> None:
+    """Tell systemd. Raises `InstallError` with what it said."""
+    try:
+        done = subprocess.run(["systemctl", *words], capture_output=True, text=True, timeout=90, check=False)
+    except (FileNotFoundError, subprocess.TimeoutExpired) as error:
+        raise InstallError(f"cannot run systemctl {' '.join(words)}: {error}") from error
+    if done.returncode != 0:
+        said = done.stderr.strip() or f"it ended with {done.returncode}"
+        raise InstallError(f"cannot run systemctl {' '.join(words)}: {said}; files are in place, --no-start leaves systemd alone")
