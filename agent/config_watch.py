@@ -2,7 +2,8 @@
 
 watchdog tells that something happened, from threads of its own; what has really changed is found by comparing files.
 That makes events cheap to lose: after an overflow of the kernel's queue, or where nothing can be watched, the same
-comparison runs at an interval. One recursive watch is enough in the usual layout, because each costs a thread.
+comparison runs at an interval. watchdog gets one recursive watch, because each costs a thread: in the usual layout that
+of the whole configuration, else that of the states; what lies elsewhere is left to the path watcher of the resources.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from watchdog.observers.inotify import InotifyObserver
 
 from holdfast.agent.health import Health
 from holdfast.agent.host.blocking import Blocking
+from holdfast.agent.host.pathnodes import Subscription
+from holdfast.agent.host.paths import PathWatcher
 from holdfast.agent.settings import Settings, WatchSettings
 
 POLL = 2.0
@@ -48,7 +51,7 @@ class Watched:
     """What the configuration consists of."""
 
     trees: tuple[Path, ...]
-    """Directories, with all below."""
+    """Directories, with all below; that of the states first."""
     files: tuple[Path, ...]
     """Single files."""
 
@@ -66,10 +69,10 @@ class Watched:
         wanted.update({single: False for single in singles if not _inside(single, trees)})
         return {root: recursive for root, recursive in wanted.items() if Path(root).is_dir()}
 
-    def covered(self, roots: Mapping[str, bool]) -> bool:
-        """Whether everything that may come into being below will be noticed."""
-        known = set(roots)
-        return all(_inside(os.path.realpath(tree), known) or os.path.realpath(tree.parent) in known for tree in self.trees)
+    def main(self) -> str | None:
+        """The one directory for watchdog, with all below: the outermost that has the states; None while it does not exist."""
+        states = os.path.realpath(self.trees[0])
+        return next((root for root, recursive in self.roots().items() if recursive and _inside(states, {root})), None)
 
     def signature(self) -> Signature:
         """What all files look like now."""
@@ -128,16 +131,20 @@ def _entry(path: str) -> Iterator[tuple[str, tuple[int, ...]]]:
 class ConfigWatch:
     """Calls `changed` with the paths that have changed, a moment after the last of them did."""
 
-    def __init__(self, watched: Watched, settings: WatchSettings, changed: Callable[[list[str]], None], health: Health) -> None:
+    def __init__(
+        self, watched: Watched, settings: WatchSettings, changed: Callable[[list[str]], None], health: Health, paths: PathWatcher
+    ) -> None:
         self._watched, self._settings = watched, settings
         self._changed = changed
         self._health = health
+        self._paths = paths
         self._blocking = Blocking(1)
         self._touched = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._observer: BaseObserver | None = None
-        self._roots: dict[str, bool] = {}
-        self._inodes: list[int] = []
+        self._elsewhere: list[Subscription] = []
+        self._armed: tuple[object, ...] = ()
+        """What is watched now: the directory for watchdog, its inode, and what lies elsewhere."""
         self._signature: Signature = watched.signature()
         self._overflow = _OverflowHandler(self._touch)
         # Watchdog's way of saying that it met a new directory twice, by its event and by its own walk: harmless.
@@ -165,7 +172,7 @@ class ConfigWatch:
 
     async def _wait(self) -> None:
         """Until something happened and it is quiet again, or until the next look is due."""
-        polling = self._observer is None or not self._watched.covered(self._roots)
+        polling = self._armed[0] is not None and self._observer is None
         try:
             async with asyncio.timeout(POLL if polling else self._settings.rescan):
                 await self._touched.wait()
@@ -193,15 +200,29 @@ class ConfigWatch:
 
     def _watch(self) -> None:
         """Have the right directories watched; they change when one appears, vanishes, or a link points elsewhere."""
-        roots = self._watched.roots()
-        inodes = [os.stat(root).st_ino for root in roots if os.path.lexists(root)]  # noqa: PTH116 - as above
-        if (roots, inodes) == (self._roots, self._inodes) and self._observer is not None and self._observer.is_alive():
+        main = self._watched.main()
+        inside = {main} if main else set()
+        trees = tuple(str(tree) for tree in self._watched.trees if not _inside(os.path.realpath(tree), inside))
+        # Names that are not strictly below it: files elsewhere, and directories or links that may be exchanged as a whole.
+        names = (*self._watched.files, *self._watched.trees)
+        files = tuple(str(path) for path in names if not _inside(os.path.realpath(path.parent), inside))
+        armed = (main, os.stat(main).st_ino if main else 0, trees, files)  # noqa: PTH116 - as above
+        if armed == self._armed and (main is None or (self._observer is not None and self._observer.is_alive())):
             return
         self._unwatch()
+        self._armed = armed
+        self._elsewhere = [
+            self._paths.subscribe(trees, self._touched.set, recursive=True),
+            self._paths.subscribe(files, self._touched.set),
+        ]
+        if main is not None:
+            self._observe(main)
+
+    def _observe(self, main: str) -> None:
+        """Have watchdog watch a directory, or say that it is looked at instead."""
         observer = InotifyObserver()
         try:
-            for root, recursive in roots.items():
-                observer.schedule(_Handler(self._touch), root, recursive=recursive, event_filter=_FILTER)
+            observer.schedule(_Handler(self._touch), main, recursive=True, event_filter=_FILTER)
             observer.start()
         except OSError as error:
             observer.unschedule_all()
@@ -209,9 +230,12 @@ class ConfigWatch:
             self._health.set("config-polling", f"cannot watch the configuration: {why}; looking at it every {POLL:g} s")
             return
         self._health.clear("config-polling")
-        self._observer, self._roots, self._inodes = observer, roots, inodes
+        self._observer = observer
 
     def _unwatch(self) -> None:
+        for subscription in self._elsewhere:
+            subscription.close()
+        self._elsewhere = []
         if self._observer is not None:
             self._observer.stop()
             self._observer.join(1.0)

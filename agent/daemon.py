@@ -95,7 +95,7 @@ class Daemon:
         self._host = await stack.enter_async_context(self._make_host())
         self._engine = Engine(self._host, settings.engine, journal, self._emit)
         stack.push_async_callback(self._stop_engine)
-        self._watch = ConfigWatch(self._watched(), settings.watch, self._config_changed, self.health)
+        self._watch = ConfigWatch(self._watched(), settings.watch, self._config_changed, self.health, self._host.paths)
         for name, work in (("watch of the configuration", self._watch.run()), ("reconciling", self._reconcile())):
             stack.push_async_callback(_end, self._tasks.start(name, work))
         server = ControlServer(settings.socket, self, self._logs)

@@ -11,6 +11,7 @@ import pytest
 from holdfast.agent import config_watch
 from holdfast.agent.config_watch import ConfigWatch, Watched
 from holdfast.agent.health import Health
+from holdfast.agent.host.paths import PathWatcher
 from holdfast.agent.settings import WatchSettings, load
 
 
@@ -31,7 +32,8 @@ class Watching:
     def __init__(self, watched, **settings):
         self.told = asyncio.Queue()
         self.health = Health()
-        self.watch = ConfigWatch(watched, WatchSettings(**{"settle": 0.02, **settings}), self.told.put_nowait, self.health)
+        self.paths = PathWatcher(self.health)
+        self.watch = ConfigWatch(watched, WatchSettings(**{"settle": 0.02, **settings}), self.told.put_nowait, self.health, self.paths)
 
     async def __aenter__(self):
         """Begin to watch."""
@@ -44,6 +46,7 @@ class Watching:
         """End it."""
         self.task.cancel()
         await asyncio.gather(self.task, return_exceptions=True)
+        self.paths.close()
 
     async def next(self):
         """Names that changed, within ten seconds."""
@@ -67,10 +70,14 @@ def test_a_home_directory_is_not_watched_whole(root):
     (root / "mail").mkdir()
 
     assert usual(root).roots() == {str(root): False, str(root / "states"): True, str(root / "pillar"): True}
+    assert usual(root).main() == str(root / "states")
 
 
-async def test_three_threads(root):
-    """The agent's whole watch of its configuration: three threads."""
+@pytest.mark.parametrize("among_others", [False, True])
+async def test_three_threads(root, among_others):
+    """The agent's whole watch of its configuration: three threads, whatever the layout."""
+    if among_others:
+        (root / "mail").mkdir()
     before = threading.active_count()
     async with Watching(usual(root)):
         assert threading.active_count() - before <= 3
@@ -93,6 +100,16 @@ CHANGES = {
 @pytest.mark.parametrize("name", CHANGES)
 async def test_change_is_noticed(root, name):
     """Every way to change a configuration."""
+    async with Watching(usual(root)) as watching:
+        CHANGES[name](root)
+
+        assert await watching.next()
+
+
+@pytest.mark.parametrize("name", CHANGES)
+async def test_change_among_other_things_is_noticed(root, name):
+    """The same where settings, pillar and kinds lie in a directory with much else in it."""
+    (root / "mail").mkdir()
     async with Watching(usual(root)) as watching:
         CHANGES[name](root)
 
