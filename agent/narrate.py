@@ -111,6 +111,8 @@ def sentence(what: str, outcome: Outcome) -> str:
     """Verb, identity, time, cause; and the comment where the details do not say it already."""
     if what == "ok":
         return f"ok {outcome.identity}: {outcome.comment}" if outcome.comment else f"ok {outcome.identity}"
+    if outcome.result is None and outcome.comment:
+        return f"noop {outcome.identity}: {outcome.comment} ({outcome.cause})"
     attempts = f", {outcome.attempts} attempts" if outcome.attempts > 1 else ""
     text = f"{what} {outcome.identity} in {duration(outcome.duration)} ({outcome.cause}{attempts})"
     told = outcome.changes and outcome.result is not False
@@ -138,6 +140,8 @@ def details(outcome: Outcome) -> Iterator[str]:
 def _change(name: str, change: Any) -> Iterator[str]:
     if isinstance(change, Mapping) and set(change) == {"old", "new"}:
         yield f"{name}: {_value(change['old'])} -> {_value(change['new'])}"
+    elif isinstance(change, Mapping):
+        yield f"{name}: {', '.join(f'{key} {_value(value)}' for key, value in change.items())}"
     elif isinstance(change, str) and "\n" in change.rstrip("\n"):
         yield f"{name}:"
         yield from (f"  {line}" for line in change.rstrip("\n").split("\n"))

@@ -105,7 +105,7 @@ def main(args: list[str] | None = None) -> None:
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
         code = 130
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):  # click makes the one into the other
         code = _reader_gone()
     except Exception as error:  # noqa: BLE001 - the last resort: whatever it is, a user gets a sentence
         code = _explain(error, debug="--debug" in words)

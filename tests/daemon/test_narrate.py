@@ -32,8 +32,8 @@ SENTENCES = {
         ("info", "changed file.managed[motd] in 3 ms (states changed)"),
     ),
     "noop would": (
-        outcome(result=None, changes=CHANGE, cause="drift", comment="would have changed"),
-        ("info", "would repair file.managed[motd] in 3 ms (drift)"),
+        outcome(result=None, changes=CHANGE, cause="drift", comment="would have changed mode of /etc/motd"),
+        ("info", "noop file.managed[motd]: would have changed mode of /etc/motd (drift)"),
     ),
     "a command ran": (outcome("cmd.run[x]", changes={"retcode": 0}), ("info", "ran cmd.run[x] in 3 ms (start)")),
     "a refresh": (

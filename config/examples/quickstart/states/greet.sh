@@ -1,0 +1,2 @@
+#!/bin/sh
+echo "Hello from $(uname -n), it is $(date +%H:%M)."

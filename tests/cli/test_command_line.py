@@ -1,0 +1,140 @@
+"""The command line itself: quick, helpful, and without a traceback for anything a user does."""
+
+import os
+import subprocess
+
+import pytest
+
+from holdfast import __version__
+from holdfast.agent.cli.main import VERBS
+from holdfast_process import COMMAND, Tree, environment, holdfast
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help(verb):
+    """And says the same thing in the list of verbs as in its own."""
+    assert holdfast(verb, "--help", check=0).stdout.startswith("Usage: holdfast ")
+
+
+def test_help_is_quick():
+    """The list of verbs imports none of them: well below 150 ms of CPU time."""
+    before = os.times()
+    done = holdfast("--help", check=0)
+    after = os.times()
+
+    assert all(verb in done.stdout for verb in VERBS)
+    assert after.children_user + after.children_system - before.children_user - before.children_system < 0.3
+
+
+def test_one_shot_runs_do_not_import_what_they_do_not_use(tmp_path):
+    """Neither watchdog nor D-Bus nor rich, whose import would cost more than a small run."""
+    tree = Tree(tmp_path)
+    tree.file()
+    code = (
+        "import sys, atexit;"
+        "atexit.register(lambda: print([m for m in ('watchdog', 'dbus_fast', 'rich.console', 'aiohttp') if m in sys.modules]));"
+        "from holdfast.agent.cli.main import main; main(sys.argv[1:])"
+    )
+    words = [COMMAND[0], "-c", code, "apply", "--config", str(tree.config)]
+    done = subprocess.run(words, capture_output=True, text=True, env=environment(), timeout=60, check=False)
+
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["aply"], "did you mean 'apply'?"),
+        (["apply", "--sttes", "x"], "--states"),
+        (["apply", "--timeout", "-1"], "-1"),
+        (["show", "loww"], "loww"),
+        (["doc", "file.manged"], "did you mean 'file.managed'?"),
+        (["trigger"], "KIND[ID]"),
+    ],
+    ids=["verb", "option", "value", "view", "kind", "missing"],
+)
+def test_a_wrong_command_line_is_64(words, said):
+    """Not 2, which means that changes were made; and the message helps."""
+    assert said in holdfast(*words, check=64).stderr
+
+
+def test_missing_files_are_sentences(tmp_path):
+    """Whatever a path option names."""
+    assert "does not exist" in holdfast("apply", "--config", tmp_path / "none.yaml", check=3).stderr
+    assert "there is no such directory" in holdfast("plan", "--states", tmp_path / "none", check=3).stderr
+    assert "none" in holdfast("show", "grains", "--grains", tmp_path / "none", check=3).stderr
+    assert "cannot use" in holdfast("apply", "--states", tmp_path, "--state-dir", "/proc/nowhere", check=1).stderr
+
+
+def test_no_agent_is_a_sentence(tmp_path):
+    """Each verb that needs one says where it looked."""
+    for words in (["status"], ["log"], ["pause"], ["resume"], ["reload"], ["recheck"], ["trigger", "a.b[c]"]):
+        done = holdfast(*words, "--state-dir", tmp_path, check=1)
+
+        assert f"none listens at {tmp_path}/control.sock" in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_bug_is_a_short_message_unless_it_is_asked_for_more():
+    """`--debug` shows the traceback."""
+    code = (
+        "import sys; from holdfast.agent.cli import reference; reference.describe = lambda cls: 1 / 0;"
+        "from holdfast.agent.cli.main import main; main(sys.argv[1:])"
+    )
+
+    def run(*words):
+        return subprocess.run([COMMAND[0], "-c", code, *words], capture_output=True, text=True, env=environment(), timeout=60, check=False)
+
+    plain, debug = run("doc", "test.nop"), run("--debug", "doc", "test.nop")
+
+    assert (plain.returncode, plain.stderr.splitlines()[0]) == (1, "holdfast: internal error: ZeroDivisionError: division by zero")
+    assert "Traceback" not in plain.stderr
+    assert "Traceback" in debug.stderr
+
+
+def test_a_reader_that_has_had_enough():
+    """`holdfast doc | head -1` is no error."""
+    process = subprocess.Popen([*COMMAND, "show", "grains"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(), text=True)
+    process.stdout.close()
+    said = process.stderr.read()
+    process.stderr.close()
+
+    assert process.wait(20) == 0
+    assert said == ""
+
+
+def test_version():
+    """One line."""
+    assert holdfast("version", check=0).stdout == f"holdfast {__version__}\n"
+
+
+def test_doc_lists_kinds_and_describes_one():
+    """What there is, and every argument with its default and meaning, from the declarations themselves."""
+    assert "file.managed" in holdfast("doc", check=0).stdout
+    page = holdfast("doc", "file.managed", check=0).stdout
+    assert "  makedirs (default false)" in page
+    assert "name (required)" in page
+    assert '"properties"' in holdfast("doc", "file.managed", "--format", "json", check=0).stdout
+
+
+def test_every_argument_of_every_kind_is_documented():
+    """The reference has no holes."""
+    from holdfast.agent.cli.reference import field_docs
+    from holdfast.resources import registry
+
+    missing = [
+        f"{cls.kind}.{name}"
+        for cls in registry.kinds()
+        if cls.__module__.startswith("holdfast.")
+        for name in cls.model_fields
+        if not field_docs(cls).get(name)
+    ]
+
+    assert missing == []
+
+
+def test_installation_into_a_root_of_its_own(tmp_path):
+    """`install` and `uninstall` through the command line."""
+    assert "wrote" in holdfast("install", "--root", tmp_path / "r", "--no-start", check=0).stdout
+    assert (tmp_path / "r/etc/holdfast/agent.yaml").exists()
+    assert "removed" in holdfast("uninstall", "--root", tmp_path / "r", check=0).stdout

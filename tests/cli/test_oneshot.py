@@ -1,0 +1,218 @@
+"""`apply` and `plan` as processes: exit codes, text, the stable JSON form, and that they keep to their directory."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from holdfast_process import COMMAND, Tree, environment, holdfast
+
+CALL = {"id", "state", "fun", "name", "sls", "run", "result", "changes", "comment", "duration", "ran"}
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A configuration without states."""
+    return Tree(tmp_path)
+
+
+def test_exit_codes_of_apply(tree):
+    """2 when something was changed, 0 when nothing had to be."""
+    tree.file()
+
+    assert "created file.managed[" in tree("apply", check=2).stdout
+    assert (tree.host / "motd").read_text() == "hello\n"
+    assert tree("apply", check=0).stdout.startswith("converged in ")
+
+
+def test_plan_changes_nothing(tree):
+    """The diff of what would be, and exit code 2; 0 when nothing would."""
+    tree.file()
+    done = tree("plan", check=2)
+
+    assert "+hello" in done.stdout
+    assert "1 would change" in done.stdout
+    assert list(tree.host.iterdir()) == []
+    tree("apply", check=2)
+    tree("plan", check=0)
+
+
+def test_failure_is_1(tree):
+    """One line for the failure, a short one for its child."""
+    tree.sls("bad", "bad:\n  test.fail_without_changes: []\n\nchild:\n  test.nop:\n    - require:\n      - test: bad\n")
+    done = tree("apply", check=1)
+
+    assert "failed test.fail_without_changes[bad]" in done.stdout
+    assert "skipped test.nop[child] because of test.fail_without_changes[bad]" in done.stdout
+    assert "not converged" in done.stdout
+
+
+def test_json_has_one_object_for_each_call_in_order(tree):
+    """The contract for programs: keys, order, reasons; and nothing else on stdout."""
+    tree.sls(
+        "all",
+        "first:\n  test.succeed_with_changes: []\n\nbad:\n  test.fail_without_changes: []\n\n"
+        "child:\n  test.nop:\n    - require:\n      - test: bad\n\nguarded:\n  test.nop:\n    - unless: 'true'\n",
+    )
+    answer = json.loads(tree("apply", "--format", "json", check=1).stdout)
+
+    assert set(answer) == {"pass", "converged", "results"}
+    assert answer["converged"] is False
+    assert [(r["id"], r["run"], r["result"], r["ran"]) for r in answer["results"]] == [
+        ("first", 0, True, True),
+        ("bad", 1, False, True),
+        ("child", 2, False, False),
+        ("guarded", 3, True, False),
+    ]
+    first, _, child, guarded = answer["results"]
+    assert set(first) == CALL
+    assert (first["state"], first["fun"], first["name"], first["sls"]) == ("test", "succeed_with_changes", "first", "all")
+    assert first["changes"]
+    assert isinstance(first["duration"], float)
+    assert set(child) == CALL | {"reason", "because"}
+    assert (child["reason"], child["because"]) == ("requisite_failed", ["test.fail_without_changes[bad]"])
+    assert guarded["reason"] == "unless"
+
+
+def test_plan_json_says_null_where_it_would_change(tree):
+    """Result null, as in Salt's test mode."""
+    tree.file()
+
+    assert [r["result"] for r in tree.json("plan", check=2)["results"]] == [None]
+
+
+def test_states_that_do_not_compile_are_3(tree):
+    """Every mistake with place, code and hint, as text and as JSON."""
+    path = tree.sls("bad", "HOST/x:\n  file.managd: []\n\nHOST/y:\n  file.managed:\n    - contens: x\n")
+    done = tree("apply", check=3)
+    answer = tree.json("plan", check=3)
+
+    assert f"{path}:2:3: " in done.stderr
+    assert done.stdout == ""
+    assert [set(error) for error in answer["errors"]] == [{"file", "line", "column", "code", "message", "hint"}] * 2
+    assert [error["line"] for error in answer["errors"]] == [2, 6]
+
+
+def test_names_choose_what_is_applied(tree):
+    """Only the SLS that are asked for."""
+    tree.file("one")
+    tree.file("two")
+    tree("apply", "two", check=2)
+
+    assert [path.name for path in tree.host.iterdir()] == ["two"]
+
+
+def test_out_of_time_is_4(tree):
+    """What runs is ended with its children; the answer says what was done until then."""
+    tree.sls("slow", "fast:\n  test.nop: []\n\nslow:\n  cmd.run:\n    - name: echo $$ > HOST/pid; exec sleep 1000\n")
+    done = tree("apply", "--timeout", "1.5", "--format", "json", check=4)
+    answer = json.loads(done.stdout)
+
+    assert answer["converged"] is False
+    assert answer["results"][0]["id"] == "fast"
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tree.host / "pid").read_text()), 0)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+def test_interrupted_in_order(tree, number):
+    """Ctrl-C ends the command that runs, and the exit code says that it was interrupted."""
+    tree.sls("slow", "slow:\n  cmd.run:\n    - name: echo $$ > HOST/pid; exec sleep 1000\n")
+    process = subprocess.Popen([*COMMAND, "apply", "--config", str(tree.config)], env=environment(), stderr=subprocess.PIPE, text=True)
+    until = time.monotonic() + 20
+    while not (tree.host / "pid").exists() or not (tree.host / "pid").read_text():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=10)
+
+    assert process.returncode == 130
+    assert said.strip() == ""
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tree.host / "pid").read_text()), 0)
+
+
+def test_no_states_is_success_with_a_note(tree):
+    """An empty run is no failure."""
+    assert "there is nothing to do" in tree("apply", check=0).stdout
+
+
+def test_no_configuration_at_all(tmp_path):
+    """`--states` is enough; nothing is needed below /etc."""
+    (tmp_path / "s").mkdir(mode=0o755)
+    (tmp_path / "s/x.sls").write_text(f"{tmp_path}/made:\n  file.managed:\n    - contents: x\n")
+    holdfast("apply", "--states", tmp_path / "s", "--state-dir", tmp_path / "state", check=2)
+
+    assert (tmp_path / "made").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_an_ordinary_user_can(tree):
+    """Without root and without a state directory of its own."""
+    tree.file()
+    tree.root.parent.chmod(0o755)
+    for path in (tree.root, *tree.root.rglob("*")):
+        os.chown(path, 12345, 12345)
+    for parent in (*tree.root.parents,)[:3]:
+        parent.chmod(parent.stat().st_mode | 0o011)
+    words = ("apply", "--states", tree.etc / "states", "--pillar", tree.etc / "pillar")
+    code = (
+        "import os, sys, holdfast.agent.cli.oneshot, holdfast.resources.kinds.file, psutil;"  # the interpreter may be root's own
+        "os.setgroups([]); os.setgid(12345); os.setuid(12345); os.environ['HOME'] = '/';"
+        "from holdfast.agent.cli.main import main; main(sys.argv[1:])"
+    )
+    done = subprocess.run(
+        [COMMAND[0], "-c", code, *map(str, words)], capture_output=True, text=True, env=environment(), timeout=60, check=False
+    )
+
+    assert (done.returncode, done.stderr) == (2, "")
+    assert (tree.host / "motd").stat().st_uid == 12345
+
+
+def test_the_state_directory_must_be_private(tree):
+    """Others could make the agent forget, or remember what never was."""
+    tree.file()
+    (tree.root / "state").mkdir()
+    (tree.root / "state").chmod(0o777)
+
+    assert "others may write there" in tree("apply", check=1).stderr
+
+
+def test_a_refresh_survives_a_failed_run(tree):
+    """What a run could not deliver, the next one does: one-shot runs have a memory of their own."""
+    tree.sls(
+        "watch",
+        "HOST/conf:\n  file.managed:\n    - contents: x\n\n"
+        "restart:\n  cmd.wait:\n    - name: test -e HOST/go && echo done >> HOST/restarts\n    - watch:\n      - file: HOST/conf\n",
+    )
+    tree("apply", check=1)
+    (tree.host / "go").touch()
+    tree("apply", check=2)
+    tree("apply", check=0)
+
+    assert (tree.host / "restarts").read_text() == "done\n"
+
+
+def test_two_runs_at_once(tree):
+    """The second goes on without a memory instead of failing or waiting."""
+    tree.sls("slow", "HOST/slow:\n  cmd.run:\n    - name: touch HOST/up; while [ ! -e HOST/go ]; do sleep 0.02; done\n")
+    tree.file("quick")
+    process = subprocess.Popen([*COMMAND, "apply", "slow", "--config", str(tree.config)], env=environment(), stdout=subprocess.DEVNULL)
+    until = time.monotonic() + 20
+    while not (tree.host / "up").exists():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    tree("apply", "quick", check=2)
+    (tree.host / "go").touch()
+
+    assert process.wait(20) == 2
+
+
+def test_control_characters_of_a_command_are_not_obeyed(tree):
+    """Output of what is run cannot play with the terminal."""
+    tree.sls("esc", "esc:\n  cmd.run:\n    - name: printf '\\033[2J'\n")
+
+    assert "\x1b" not in tree("apply", check=2).stdout

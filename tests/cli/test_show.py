@@ -1,0 +1,114 @@
+"""`show`: each stage of the compiler, in each form, for this host and for others."""
+
+import json
+
+import pytest
+import yaml
+
+from holdfast_process import Tree
+
+STATES = """\
+HOST/conf:
+  file.managed:
+    - contents: x
+    - watch_in:
+      - cmd: restart
+
+restart:
+  cmd.run:
+    - name: 'true'
+    - order: 1
+
+early:
+  test.nop:
+    - order: first
+    - prereq:
+      - test: late
+
+late:
+  test.nop: []
+"""
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A configuration with requisites of several kinds."""
+    tree = Tree(tmp_path)
+    tree.sls("web", STATES)
+    (tree.etc / "pillar/data.sls").write_text("port: 80\n")
+    return tree
+
+
+def test_low_is_sorted_by_order_number(tree):
+    """Salt's keys, one object a call."""
+    low = tree.json("show", "low", check=0)
+
+    assert {"state", "fun", "name", "__id__", "__sls__", "__env__", "order"} <= set(low[0])
+    assert [chunk["order"] for chunk in low] == sorted(chunk["order"] for chunk in low)
+    restart = next(chunk for chunk in low if chunk["__id__"] == "restart")
+    assert restart["watch"] == [{"file": f"{tree.host}/conf"}]
+
+
+def test_order_is_the_order_of_execution_with_reasons(tree):
+    """What is pulled forward says by whom."""
+    places = tree.json("show", "order", check=0)
+
+    assert [place["position"] for place in places] == list(range(len(places)))
+    identities = [place["identity"] for place in places]
+    assert identities.index(f"file.managed[{tree.host}/conf]") < identities.index("cmd.run[restart]")
+    assert any("pulled forward by" in place["reason"] for place in places)
+    assert places[0]["file"].endswith("web.sls")
+    assert "pulled forward by" in tree("show", "order", check=0).stdout
+
+
+def test_high_and_top(tree):
+    """High data has the IDs, top the names that apply."""
+    assert tree.json("show", "high", check=0)["restart"]["__sls__"] == "web"
+    assert tree.json("show", "top", check=0) == {"base": ["web"]}
+
+
+def test_graph_in_three_forms(tree):
+    """Edges point from what runs first to what runs after it."""
+    graph = tree.json("show", "graph", check=0)
+    conf = f"file.managed[{tree.host}/conf]"
+
+    assert {"from": conf, "to": "cmd.run[restart]", "kind": "watch"} in graph["edges"]
+    assert {"from": "test.nop[early]", "to": "test.nop[late]", "kind": "prereq"} in graph["edges"]
+    dot = tree("show", "graph", check=0).stdout
+    assert f'"{conf}" -> "cmd.run[restart]" [label="watch", style=bold];' in dot
+    assert dot.startswith("digraph")
+    assert "-->|watch|" in tree("show", "graph", "--format", "mermaid", check=0).stdout
+
+
+def test_pillar_and_grains(tree, tmp_path):
+    """Those of this host, or another's."""
+    assert tree.json("show", "pillar", check=0) == {"port": 80}
+    assert tree.json("show", "grains", check=0)["id"] == "test"
+    (tmp_path / "grains.yaml").write_text("os: Plan9\n")
+    other = tree.json("show", "grains", "--grains", tmp_path / "grains.yaml", "--id", "far", check=0)
+    assert other == {"os": "Plan9", "id": "far"}
+
+
+def test_text_is_yaml(tree):
+    """What people read, programs can too."""
+    assert yaml.safe_load(tree("show", "low", check=0).stdout) == tree.json("show", "low", check=0)
+
+
+def test_a_tree_compiles_for_any_machine(tree, tmp_path):
+    """Templates and the top file see the grains and the name that stand in."""
+    tree.sls("top", "base:\n  'web*':\n    - web\n  'os:Plan9':\n    - match: grain\n    - nine\n")
+    tree.sls("nine", "nine {{ grains.os }}: test.nop\n")
+    (tmp_path / "grains.json").write_text(json.dumps({"os": "Plan9"}))
+
+    assert tree.json("show", "top", check=0) == {"base": []}
+    assert tree.json("show", "top", "--id", "web7", check=0) == {"base": ["web"]}
+    low = tree.json("show", "low", "--grains", tmp_path / "grains.json", check=0)
+    assert [chunk["__id__"] for chunk in low] == ["nine Plan9"]
+
+
+@pytest.mark.parametrize("view", ["low", "high", "order", "top", "graph"])
+def test_errors_are_errors_in_every_view(tree, view):
+    """Exit code 3 and the list of problems."""
+    tree.sls("bad", "x: [\n")
+
+    assert tree.json("show", view, check=3)["errors"][0]["file"].endswith("bad.sls")

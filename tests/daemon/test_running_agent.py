@@ -1,0 +1,305 @@
+"""The daemon as its users meet it: a process, signals, files that change under it, its log and its verbs."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from holdfast_process import Agent, Tree
+
+SLEEP = "HOST/pid:\n  cmd.run:\n    - name: echo $$ > HOST/pid; exec sleep 1000\n"
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A configuration with one managed file."""
+    tree = Tree(tmp_path)
+    tree.file()
+    return tree
+
+
+def restored(tree, agent, name="motd", content="hello\n"):
+    """Wait until a managed file is as declared."""
+    path = tree.host / name
+    agent.wait(lambda: path.exists() and path.read_text() == content, f"{path} to be {content!r}")
+
+
+def row(tree, identity):
+    """What `status` says of one resource."""
+    return next(row for row in tree.json("status")["resources"] if row["identity"] == identity)
+
+
+def test_drift_is_repaired_and_told_with_diff_cause_and_time(tree):
+    """A managed file that is edited or deleted is put right at once."""
+    with Agent(tree) as agent:
+        restored(tree, agent)
+        (tree.host / "motd").write_text("defaced\n")
+        restored(tree, agent)
+        end = agent.wait_log(f"repaired file.managed[{tree.host}/motd] in ")
+        agent.wait_log("(drift)", end)
+        agent.wait_log("-defaced", end)
+        agent.wait_log("+hello", end)
+        (tree.host / "motd").unlink()
+        restored(tree, agent)
+
+
+def test_a_state_file_dropped_in_is_applied(tree):
+    """Nobody has to tell the agent."""
+    with Agent(tree) as agent:
+        tree.file("new", "fresh")
+        restored(tree, agent, "new", "fresh\n")
+        agent.wait_log("(states changed)")
+        assert agent.log.count(f"created file.managed[{tree.host}/motd]") == 1, "what is the same is not touched"
+
+
+def test_broken_states_are_reported_and_the_old_graph_goes_on(tree):
+    """File, line and likely fix in the log; health and status say so; repair goes on; mending it is noticed."""
+    with Agent(tree) as agent:
+        broken = tree.sls("bad", "HOST/x:\n  file.managd:\n    - contents: x\n")
+        agent.wait_log(f"{broken}:2:3:")
+        agent.wait_log("did you mean file.managed?")
+        agent.wait_log("the last good graph keeps running")
+        status = tree.json("status")
+        assert [(c["code"], c["severity"]) for c in status["health"]] == [("states-broken", "error")]
+        assert status["converged"] is False
+        (tree.host / "motd").write_text("defaced\n")
+        restored(tree, agent)
+        broken.write_text(broken.read_text().replace("managd", "managed"))
+        agent.wait_log("mended")
+        restored(tree, agent, "x", "x\n")
+        assert tree.json("status")["health"] == []
+
+
+def test_all_problems_of_a_tree_are_reported_together(tree):
+    """Two broken files, two reports."""
+    with Agent(tree) as agent:
+        tree.sls("bad", "a:\n  file.managd: []\n\nb:\n  no.such: []\n")
+        agent.wait_log("(2 problems)")
+
+
+def test_broken_at_the_start(tmp_path):
+    """The agent starts, reports, and waits for the fix."""
+    tree = Tree(tmp_path)
+    tree.sls("motd", "HOST/motd: [\n")
+    with Agent(tree) as agent:
+        assert "nothing runs until they are mended" in agent.log
+        tree.file()
+        restored(tree, agent)
+
+
+def test_pillar_and_settings_take_effect_while_it_runs(tree):
+    """All of the configuration is live; broken settings leave the old ones in force."""
+    tree.sls("motd", "HOST/motd:\n  file.managed:\n    - contents: {{ pillar.get('word', 'none') }}\n")
+    with Agent(tree) as agent:
+        restored(tree, agent, content="none\n")
+        (tree.etc / "pillar/words.sls").write_text("word: pillar\n")
+        restored(tree, agent, content="pillar\n")
+        tree.settings("engine: {nop: true}\n")
+        agent.wait_log("there is no setting 'engine.nop'")
+        agent.wait_log("did you mean 'noop'?")
+        agent.wait_log("the settings cannot be used")
+        tree.settings("engine: {noop: true}\n")
+        agent.wait_log("mended")
+        (tree.host / "motd").write_text("defaced\n")
+        agent.wait_log(f"noop file.managed[{tree.host}/motd]: would have")
+        assert (tree.host / "motd").read_text() == "defaced\n"
+
+
+def test_sighup_reloads(tree):
+    """As `systemctl reload` does."""
+    with Agent(tree) as agent:
+        agent.signal(signal.SIGHUP)
+        end = agent.wait_log("reloading")
+        agent.wait_log("compiled 1 states", end)
+
+
+def test_sigusr1_looks_at_everything(tree):
+    """A full check on demand."""
+    with Agent(tree) as agent:
+        agent.signal(signal.SIGUSR1)
+        end = agent.wait_log("checking everything")
+        agent.wait_log("(pass", end)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+def test_stops_in_order(tree, number):
+    """Exit code 0, the socket gone, nothing left running."""
+    with Agent(tree) as agent:
+        agent.signal(number)
+
+        assert agent.process.wait(5) == 0
+    assert agent.log.rstrip().endswith("stopping")
+    assert not (tree.root / "state/control.sock").exists()
+
+
+def test_stop_ends_a_long_command_within_the_limit(tree):
+    """What does not finish within stop_timeout is killed, with all its children."""
+    tree.settings("engine: {stop_timeout: 0.5}\n")
+    tree.sls("long", SLEEP)
+    agent = Agent(tree)
+    pid = int(agent.wait(lambda: (tree.host / "pid").exists() and (tree.host / "pid").read_text(), "the command"))
+    began = time.monotonic()
+
+    assert agent.stop() == 0
+    assert time.monotonic() - began < 1.5
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_a_second_agent_is_refused(tree):
+    """One agent on one state directory; the message names the other."""
+    with Agent(tree) as agent:
+        done = tree("run", check=1)
+
+        assert f"process {agent.process.pid} holds" in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+
+
+def test_killed_and_started_again(tree):
+    """Kill -9 leaves a socket and a lock file behind; the next start is not disturbed."""
+    with Agent(tree) as agent:
+        agent.process.kill()
+        agent.process.wait()
+    with Agent(tree):
+        assert tree.json("status")["converged"]
+
+
+def test_a_damaged_journal_is_put_aside(tree):
+    """An agent that does not start repairs nothing: it forgets, says so, and works."""
+    (tree.root / "state").mkdir(mode=0o700)
+    (tree.root / "state/journal.db").write_bytes(b"this is no database" * 100)
+    with Agent(tree) as agent:
+        restored(tree, agent)
+        assert [c["code"] for c in tree.json("status")["health"]] == ["journal-lost"]
+        assert (tree.root / "state/journal.damaged").exists()
+
+
+def test_status_for_people(tree):
+    """A line for the agent, one for each resource."""
+    with Agent(tree):
+        first, second = tree("status", check=0).stdout.splitlines()
+
+        assert first.startswith("test: converged: 1 resources (pid ")
+        assert second.startswith(f"ok        file.managed[{tree.host}/motd]")
+
+
+def test_pause_and_resume(tree):
+    """While paused drift is seen and left; resume repairs it."""
+    with Agent(tree) as agent:
+        tree("pause", check=0)
+        (tree.host / "motd").write_text("defaced\n")
+        agent.wait(lambda: row(tree, f"file.managed[{tree.host}/motd]")["dirty"], "the drift to be seen")
+        assert tree.json("status")["paused"]
+        assert (tree.host / "motd").read_text() == "defaced\n"
+        tree("resume", check=0)
+        restored(tree, agent)
+
+
+def test_trigger_runs_an_action_again(tree):
+    """And an unknown identity is refused with the nearest right one."""
+    tree.sls("act", "act:\n  cmd.run:\n    - name: echo ran >> HOST/acts\n")
+    with Agent(tree) as agent:
+        agent.wait((tree.host / "acts").exists, "the first run")
+        tree("trigger", "cmd.run[act]", check=0)
+        agent.wait(lambda: (tree.host / "acts").read_text() == "ran\nran\n", "the second run")
+
+        assert "did you mean cmd.run[act]?" in tree("trigger", "cmd.run[atc]", check=1).stderr
+
+
+def test_reload_answers_with_what_is_wrong(tree):
+    """0 and a count, or 3 and the problems."""
+    with Agent(tree):
+        assert "1 resources" in tree("reload", check=0).stdout
+        tree.sls("bad", "x: [\n")
+
+        assert "bad.sls:" in tree("reload", check=3).stderr
+        assert tree.json("reload", check=3)["problems"][0]["file"].endswith("bad.sls")
+
+
+def test_recheck(tree):
+    """Every resource is looked at."""
+    with Agent(tree) as agent:
+        tree("recheck", check=0)
+        agent.wait(lambda: row(tree, f"file.managed[{tree.host}/motd]")["result"], "the result")
+
+
+def test_log_shows_what_was_said(tree):
+    """The last lines, as text and as JSON."""
+    with Agent(tree):
+        assert "created file.managed[" in tree("log", check=0).stdout
+        last = [json.loads(line) for line in tree("log", "--lines", "1", "--format", "json", check=0).stdout.splitlines()]
+
+        assert [entry["message"].partition(" ")[0] for entry in last] == ["converged"]
+
+
+def test_own_kinds_dropped_in_are_used(tree):
+    """A Python file in resources/ is a kind, as soon as it is there; a broken one is an error with file and line."""
+    kind = (
+        "from holdfast import Resource\n\n"
+        "class Mark(Resource, kind='mark.made'):\n"
+        "    async def check_apply(self, ctx, apply):\n"
+        "        open(self.name, 'w').close()\n"
+        "        return True\n"
+    )
+    with Agent(tree) as agent:
+        (tree.etc / "resources").mkdir()
+        (tree.etc / "resources/mark.py").write_text(kind)
+        tree.sls("mark", "HOST/mark: mark.made\n")
+        agent.wait((tree.host / "mark").exists, "the mark")
+        (tree.etc / "resources/mark.py").write_text("x = 1\nimport no_such_module\n")
+        agent.wait_log("resources/mark.py:2: cannot load these kinds: ModuleNotFoundError")
+
+
+def test_states_that_vanish_and_come_back(tree):
+    """A states directory removed as a whole is an error, not an order to stop managing."""
+    with Agent(tree) as agent:
+        shutil.move(tree.etc / "states", tree.root / "aside")
+        agent.wait_log("there is no such directory")
+        (tree.host / "motd").write_text("defaced\n")
+        restored(tree, agent)
+        shutil.move(tree.root / "aside", tree.etc / "states")
+        agent.wait_log("mended")
+
+
+def test_the_service_manager_is_told(tree):
+    """Ready, status, watchdog, reloading, stopping: the whole life of a service."""
+    manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    manager.bind(str(tree.root / "notify"))
+    manager.settimeout(10)
+    said = []
+
+    def until(text):
+        while not any(text in message for message in said):
+            said.append(manager.recv(1000).decode())
+
+    with Agent(tree, NOTIFY_SOCKET=str(tree.root / "notify"), WATCHDOG_USEC="400000") as agent:
+        until("READY=1")
+        until("STATUS=converged: 1 resources")
+        until("WATCHDOG=1")
+        agent.signal(signal.SIGHUP)
+        until("RELOADING=1\nMONOTONIC_USEC=")
+        said.clear()
+        until("READY=1")
+        agent.stop()
+        until("STOPPING=1")
+    manager.close()
+
+
+def test_threads(tree):
+    """At most four: the loop's own and three of watchdog's."""
+    with Agent(tree) as agent:
+        agent.wait(lambda: len(list(Path(f"/proc/{agent.process.pid}/task").iterdir())) <= 4, "at most four threads")
+
+
+def test_broken_settings_at_the_start(tree):
+    """An agent that does not know what it is to do does not start: exit code 3, with file and line."""
+    tree.settings("stats: x\n")
+    done = tree("run", check=3)
+
+    assert "agent.yaml:5:1: there is no setting 'stats'" in done.stderr
+    assert "did you mean 'states'?" in done.stderr

@@ -1,0 +1,125 @@
+"""The real `holdfast`, run as its users run it: another process, another directory."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+SRC = Path(__file__).parents[2] / "src"
+COMMAND = [sys.executable, "-W", "error", "-m", "holdfast.agent.cli.main"]
+
+
+def environment():
+    """An environment in which the checkout is importable and nothing is coloured."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("NOTIFY_SOCKET", "WATCHDOG_USEC", "JOURNAL_STREAM")}
+    return {**kept, "PYTHONPATH": str(SRC), "NO_COLOR": "1"}
+
+
+def holdfast(*words, check=None, timeout=60, **options):
+    """Run one verb to its end; `check` is the exit code that it must have."""
+    done = subprocess.run(
+        [*COMMAND, *map(str, words)], capture_output=True, text=True, timeout=timeout, env=environment(), check=False, **options
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    if check is not None:
+        assert done.returncode == check, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
+class Tree:
+    """A private configuration: settings, states, pillar, and a place for what they manage."""
+
+    def __init__(self, root):
+        self.root = root
+        self.etc, self.host = root / "etc", root / "host"
+        for directory in (self.etc / "states", self.etc / "pillar", self.host):
+            directory.mkdir(parents=True)
+        for directory in (root, self.etc, self.etc / "states", self.etc / "pillar"):
+            directory.chmod(0o755)
+        self.settings("")
+
+    @property
+    def config(self):
+        """The settings file."""
+        return self.etc / "agent.yaml"
+
+    def settings(self, text):
+        """Write agent.yaml."""
+        self.config.write_text(f"state_dir: ../state\nid: test\nlog: {{format: console}}\ndurable: false\n{text}")
+
+    def sls(self, name, text):
+        """Write a state file; `HOST` in it stands for the place of what is managed."""
+        path = self.etc / "states" / f"{name}.sls"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text.replace("HOST", str(self.host)))
+        return path
+
+    def file(self, name="motd", contents="hello"):
+        """A state file that manages one file."""
+        return self.sls(name, f"HOST/{name}:\n  file.managed:\n    - contents: {contents}\n")
+
+    def __call__(self, *words, **options):
+        """Run one verb on this configuration."""
+        return holdfast(*words, "--config", self.config, **options)
+
+    def json(self, *words, **options):
+        """What one verb says in JSON."""
+        return json.loads(self(*words, "--format", "json", **options).stdout)
+
+
+class Agent:
+    """A running agent; its log is collected in a file. `environment` is added to its own."""
+
+    def __init__(self, tree, **variables):
+        self.tree, self.log_path = tree, tree.root / "log"
+        with self.log_path.open("wb") as log:
+            command = [*COMMAND, "run", "--config", str(tree.config)]
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, env={**environment(), **variables})
+
+    @property
+    def log(self):
+        """All that it has said."""
+        return self.log_path.read_text()
+
+    def wait_log(self, text, since=0, timeout=20):
+        """Wait until it has said something after position `since`; returns the position behind it."""
+        return self.wait(lambda: self.log.find(text, since) + 1, f"{text!r} in the log", timeout) + len(text) - 1
+
+    def wait(self, condition, what, timeout=20):
+        """Wait until something holds, looking often; returns what the condition gave."""
+        until = time.monotonic() + timeout
+        while not (found := condition()):
+            assert self.process.poll() is None, f"the agent has ended\n{self.log}"
+            assert time.monotonic() < until, f"waited in vain for {what}\n{self.log}"
+            time.sleep(0.01)
+        return found
+
+    def signal(self, number):
+        """Send it a signal."""
+        self.process.send_signal(number)
+
+    def stop(self, timeout=10):
+        """End it in order; returns the exit code."""
+        if self.process.poll() is None:
+            self.signal(signal.SIGTERM)
+        return self.process.wait(timeout)
+
+    def __enter__(self):
+        """Wait until it is up and its first states are applied or refused."""
+        self.wait(
+            lambda: any(word in self.log for word in ("converged in", "there is nothing to do", "nothing runs until")), "the first pass"
+        )
+        return self
+
+    def __exit__(self, *_):
+        """End it, whatever happened; its log must hold no traceback."""
+        try:
+            self.stop()
+        finally:
+            if self.process.poll() is None:
+                self.process.kill()
+                self.process.wait()
+        assert "Traceback" not in self.log, self.log
