@@ -76,6 +76,7 @@ class Units:
                 "file_state": file_state,
                 "stale": found["NeedDaemonReload"],
                 "can_reload": found["CanReload"],
+                "job": found["Job"][0],
                 "type": service.get("Type", ""),
                 "result": service.get("Result", ""),
                 "exit_status": service.get("ExecMainStatus", 0),

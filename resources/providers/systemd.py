@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 
 from holdfast.resources.context import Watch
 from holdfast.resources.errors import Permanent, Temporary
@@ -19,6 +19,8 @@ SETTLE = 0.25
 """Seconds for which a service that does not say when it is ready is looked at after its start."""
 UNSAID = ("simple", "exec", "idle")
 """Types of services that do not say when they are ready."""
+OTHERS = 90.0
+"""Seconds for which what somebody else asked of a unit (a restart by hand) may take before it is cut short."""
 RELOAD_TIMEOUT = 90.0
 """Seconds that systemd may take to read all unit files again."""
 
@@ -108,9 +110,22 @@ class Systemd(Provider):
             return ChangeSet()
         changes = ChangeSet(changes={name: {"old": before.state, "new": "inactive" if verb == "stop" else "active"}})
         if not test:
+            wait = not (options or {}).get("no_block")
+            if wait and before.extra["job"]:
+                before = await self._after_others(name)
             await self._prepare(verb, name, before)
-            await self._run_job(verb, name, timeout, wait=not (options or {}).get("no_block"))
+            await self._run_job(verb, name, timeout, wait=wait)
         return changes
+
+    async def _after_others(self, name: str) -> ServiceStatus:
+        """Wait for the end of what somebody else asked of a unit; its status then. Ours would cancel a stop that is under way."""
+        matches = (manager_signals("JobRemoved"), unit_signals(await self._units.load(unit_name(name))))
+        async with aclosing(self._units.signals(*matches)) as signals:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(OTHERS):
+                    while (status := await self._units.status(name)).extra["job"]:
+                        await anext(signals)
+        return status
 
     async def _prepare(self, verb: str, name: str, before: ServiceStatus) -> None:
         """Clear the way for a job. Raises `Permanent` for one that cannot succeed, with the way out."""

@@ -1,0 +1,133 @@
+"""The agent as a service of a real systemd: install, watchdog, reload, stop, crash, uninstall."""
+
+from __future__ import annotations
+
+import time
+
+import lab
+import pytest
+
+pytestmark = pytest.mark.lab
+
+
+def shown(host: lab.Host, field: str) -> str:
+    """One property of the agent's unit."""
+    return host.run("systemctl", "show", "-P", field, "holdfast").stdout.strip()
+
+
+@pytest.fixture
+def agent(host: lab.Host) -> lab.Host:
+    """A host whose agent was installed and is ready."""
+    host.run("holdfast", "install")
+    lab.wait_for("the agent is active", lambda: shown(host, "ActiveState") == "active", 30)
+    return host
+
+
+def drop(host: lab.Host, name: str, text: str) -> None:
+    """Drop a state file in."""
+    host.write(f"/etc/holdfast/states/{name}.sls", text)
+
+
+def exists(host: lab.Host, path: str) -> bool:
+    """Something is at this path."""
+    return host.run("test", "-e", path, check=False).returncode == 0
+
+
+def test_install_is_idempotent_and_uninstall_keeps_the_states(agent: lab.Host) -> None:
+    """What the user has written stays in either case."""
+    drop(agent, "mine", "/tmp/mine:\n  file.managed:\n    - contents: mine\n")
+    agent.run("holdfast", "install")
+
+    assert shown(agent, "Type") == "notify"
+    assert shown(agent, "UnitFileState") == "enabled"
+    assert exists(agent, "/etc/holdfast/pillar")
+    said = agent.run("holdfast", "uninstall").stdout
+
+    assert "/etc/holdfast/states" in said
+    assert exists(agent, "/etc/holdfast/states/mine.sls")
+    assert not exists(agent, "/etc/systemd/system/holdfast.service")
+    assert agent.run("systemctl", "is-active", "holdfast", check=False).stdout.strip() == "inactive"
+
+
+def test_systemd_is_told_what_the_agent_does(agent: lab.Host) -> None:
+    """READY by Type=notify, and a STATUS line with counts."""
+    drop(agent, "a", "/tmp/a:\n  file.managed:\n    - contents: a\n")
+    lab.wait_for("the file", lambda: exists(agent, "/tmp/a"), 20)
+
+    lab.wait_for("the status line", lambda: "converged" in shown(agent, "StatusText"), 10)
+
+
+def test_reload_takes_over_new_settings_and_says_so_to_systemd(agent: lab.Host) -> None:
+    """`systemctl reload` returns when it is done; a broken agent.yaml leaves the old one in force."""
+    agent.write("/etc/holdfast/agent.yaml", "engine: {noop: true}\n")
+    agent.run("systemctl", "reload", "holdfast")
+    drop(agent, "a", "/tmp/a:\n  file.managed:\n    - contents: a\n")
+    agent.wait_journal(lambda entry: "would have created /tmp/a" in str(entry.get("MESSAGE")), unit="holdfast")
+
+    assert not exists(agent, "/tmp/a")
+    agent.write("/etc/holdfast/agent.yaml", "engine: {nop: false}\n")
+    agent.wait_journal(lambda entry: "did you mean" in str(entry.get("MESSAGE")), unit="holdfast")
+    assert shown(agent, "ActiveState") == "active"
+    agent.write("/etc/holdfast/agent.yaml", "{}\n")
+    lab.wait_for("the file", lambda: exists(agent, "/tmp/a"), 20)
+
+
+def test_stop_ends_within_five_seconds_during_a_long_command(agent: lab.Host) -> None:
+    """And the command does not outlive the agent."""
+    drop(agent, "long", "sleep 1000:\n  cmd.run\n")
+    lab.wait_for("the command", lambda: agent.run("pgrep", "-fx", "sleep 1000", check=False).returncode == 0, 20)
+    began = time.monotonic()
+    agent.run("systemctl", "stop", "holdfast")
+
+    assert time.monotonic() - began < 6
+    assert agent.run("pgrep", "-fx", "sleep 1000", check=False).returncode == 1
+    assert shown(agent, "Result") == "success"
+
+
+def test_a_hung_loop_is_ended_by_the_watchdog_and_started_again(agent: lab.Host) -> None:
+    """A kind that blocks the event loop for ever."""
+    agent.sh("mkdir -p /etc/systemd/system/holdfast.service.d")
+    agent.write("/etc/systemd/system/holdfast.service.d/quick.conf", "[Service]\nWatchdogSec=2\n")
+    agent.sh("systemctl daemon-reload; systemctl restart holdfast")
+    agent.write(
+        "/etc/holdfast/resources/hang.py",
+        "import os, time\nfrom holdfast import Resource\n\n\nclass Hang(Resource, kind='hang.once'):\n"
+        "    async def check_apply(self, ctx, apply):\n"
+        "        if not os.path.exists('/tmp/hung'):\n            open('/tmp/hung', 'w').close()\n            time.sleep(1000)\n        return True\n",
+    )
+    drop(agent, "hang", "x:\n  hang.once\n")
+    agent.run("systemctl", "restart", "holdfast", check=False, timeout=30)
+    lab.wait_for("the watchdog has fired", lambda: int(shown(agent, "NRestarts") or 0) >= 1, 30)
+
+    lab.wait_for("the agent is back", lambda: "converged" in shown(agent, "StatusText"), 30)
+    assert any("watchdog" in str(entry.get("MESSAGE")).lower() for entry in agent.journal("holdfast"))
+
+
+@pytest.mark.parametrize("moment", [0.0, 0.05, 0.15, 0.4])
+def test_a_kill_at_any_moment_leaves_nothing_half_done(agent: lab.Host, moment: float) -> None:
+    """No half-written file, no leftover, and who watched the change is told after the restart."""
+    big = "\n".join(f"          line {n}" for n in range(2000))
+    files = "".join(f"/srv/k/f{n}:\n  file.managed:\n    - makedirs: true\n    - contents: |\n{big}\n" for n in range(60))
+    hook = "echo told >>/tmp/told:\n  cmd.wait:\n    - watch:\n" + "".join(f"      - file: /srv/k/f{n}\n" for n in range(60))
+    drop(agent, "kill", files + hook)
+    lab.wait_for("the first file", lambda: exists(agent, "/srv/k/f0"), 30, 0.01)
+    time.sleep(moment)  # the moment is the test's input, not a wait for something
+    agent.run("systemctl", "kill", "-s", "KILL", "holdfast")
+    lab.wait_for("the agent is back and done", lambda: exists(agent, "/srv/k/f59") and "converged" in shown(agent, "StatusText"), 60)
+
+    names = agent.sh("cd /srv/k; ls -A").split()
+    sizes = set(agent.sh("cd /srv/k; stat -c %s f*").split())
+    assert sorted(names) == sorted(f"f{n}" for n in range(60)), "a temporary was left behind"
+    assert len(sizes) == 1, "a file is half-written"
+    lab.wait_for("the watcher was told", lambda: "told" in agent.run("cat", "/tmp/told", check=False).stdout, 20)
+
+
+def test_d_bus_may_go_and_come_back(agent: lab.Host) -> None:
+    """Services are watched again afterwards."""
+    drop(agent, "cron", "cron:\n  service.running: []\n")
+    agent.wait_journal(lambda entry: "service.running[cron]" in str(entry.get("RESOURCE")), unit="holdfast", timeout=20)
+    agent.sh("systemctl restart dbus")
+    lab.wait_for("the agent is calm", lambda: "dbus-gone" not in agent.run("holdfast", "status", check=False).stdout, 30)
+    agent.sh("systemctl stop cron")
+
+    lab.wait_for("cron runs again", lambda: agent.run("systemctl", "is-active", "cron", check=False).stdout.strip() == "active", 30)

@@ -1,0 +1,175 @@
+"""The whole main job, on a real host: drop a state file in, a web server comes up, and whatever is done to it is put right.
+
+One host for the module: the tests follow each other as damage does, each starting from a server that works.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import urllib.error
+from collections.abc import Iterator
+from pathlib import Path
+
+import lab
+import pytest
+
+pytestmark = pytest.mark.lab
+
+EXAMPLE = Path(__file__).parents[2] / "config" / "examples" / "webserver"
+PAGE = "/srv/www/index.html"
+SITE = "/etc/nginx/sites-available/default"
+
+
+class Web:
+    """A host whose agent keeps a web server, and what the tests ask of it."""
+
+    def __init__(self, host: lab.Host) -> None:
+        self.host = host
+        self.page = host.http()
+        self.mark = time.time()
+
+    def serves(self) -> bool:
+        """Its page is served, as declared."""
+        with contextlib.suppress(OSError, urllib.error.URLError):
+            return self.host.http() == self.page
+        return False
+
+    def damage(self, script: str) -> None:
+        """Do this as root, and remember when."""
+        self.mark = time.time()
+        self.host.sh(script)
+
+    def journalled(self, **fields: str) -> lab.Entry:
+        """The journal entry since the damage with these fields, waited for."""
+        return self.host.wait_journal(
+            lambda entry: all(value in str(entry.get(name, "")) for name, value in fields.items()),
+            unit="holdfast", since=self.mark, timeout=30,
+        )  # fmt: skip
+
+    def quiet(self) -> None:
+        """Wait until the agent says that all is as declared."""
+        lab.wait_for("the agent has converged", lambda: "converged" in self.host.run("holdfast", "status", check=False).stdout, 60)
+        lab.wait_for("the page is served", self.serves, 30)
+
+
+@pytest.fixture(scope="module")
+def web(run: lab.Run, layers: tuple[Path, ...]) -> Iterator[Web]:
+    """A host where `holdfast install` was run and the example dropped into its states."""
+    host = run.host("web", layers=layers)
+    try:
+        host.run("holdfast", "install")
+        for path in sorted(EXAMPLE.rglob("*")):
+            if path.is_file():
+                host.write(f"/etc/holdfast/{path.relative_to(EXAMPLE)}", path.read_text())
+        lab.wait_for("the web server is up", lambda: _up(host), 90, 0.1)
+        yield Web(host)
+    finally:
+        host.down()
+
+
+def _up(host: lab.Host) -> bool:
+    with contextlib.suppress(OSError, urllib.error.URLError):
+        return "kept by Holdfast" in host.http()
+    return False
+
+
+@pytest.fixture(autouse=True)
+def _calm(web: Web) -> Iterator[None]:
+    """Each test begins when the one before it is repaired."""
+    web.quiet()
+    yield
+
+
+def test_the_dropped_state_file_brought_the_server_up(web: Web) -> None:
+    """Package, configuration, page and service, each told in the journal with its fields."""
+    entries = web.host.journal("holdfast")
+    resources = {str(entry.get("RESOURCE")) for entry in entries if "RESOURCE" in entry}
+
+    assert any(name.startswith("pkg.installed[") for name in resources)
+    assert any(name.startswith("service.running[") for name in resources)
+    assert all({"PASS", "RESULT"} <= entry.keys() for entry in entries if entry.get("CHANGES"))
+    assert web.host.run("systemctl", "is-enabled", "nginx").stdout.strip() == "enabled"
+
+
+def test_an_edited_page_is_restored_with_a_diff_in_the_journal(web: Web) -> None:
+    """Within a second."""
+    web.damage(f"echo '<h1>defaced</h1>' >{PAGE}")
+    lab.wait_for("the page is restored", web.serves, 5)
+    entry = web.journalled(RESOURCE="file.managed[", CAUSE="drift", DIFF="-<h1>defaced</h1>")
+
+    assert "repaired" in str(entry["MESSAGE"])
+
+
+def test_a_deleted_page_comes_back(web: Web) -> None:
+    """The same file, by the same event."""
+    web.damage(f"rm {PAGE}")
+
+    lab.wait_for("the page is back", lambda: web.host.run("test", "-e", PAGE, check=False).returncode == 0, 5)
+    lab.wait_for("it is served", web.serves, 5)
+
+
+def test_a_broken_configuration_is_replaced_and_the_server_told(web: Web) -> None:
+    """What was written by hand never reaches the running server; the repair reloads it."""
+    pid = web.host.run("systemctl", "show", "-P", "MainPID", "nginx").stdout
+    web.damage(f"echo 'this is no configuration;' >{SITE}")
+    web.journalled(RESOURCE="file.managed[", CAUSE="drift")
+    web.journalled(RESOURCE="service.running[", CAUSE="refresh")
+    web.quiet()
+
+    assert web.host.run("nginx", "-t", check=False).returncode == 0
+    assert web.host.run("systemctl", "show", "-P", "MainPID", "nginx").stdout == pid, "reloaded, not restarted"
+
+
+def test_a_broken_configuration_in_the_states_is_never_put_in_place(web: Web) -> None:
+    """check_cmd refuses it; the old one stays, the server serves on; mended, it is applied."""
+    name = next(path for path in EXAMPLE.rglob("*.conf") if path.is_file())
+    target = f"/etc/holdfast/{name.relative_to(EXAMPLE)}"
+    before = web.host.read(SITE)
+    web.mark = time.time()
+    web.host.write(target, name.read_text().replace("server {", "server { oops"))
+    entry = web.journalled(RESULT="failed", RESOURCE="file.managed[")
+
+    assert "check_cmd" in str(entry["MESSAGE"])
+    assert web.host.read(SITE) == before
+    assert web.serves()
+    web.host.write(target, name.read_text())
+    web.quiet()
+
+
+@pytest.mark.parametrize("damage", ["systemctl stop nginx", "systemctl kill -s KILL --kill-whom=all nginx", "systemctl kill -s KILL nginx"])
+def test_a_stopped_or_killed_server_is_started_again(web: Web, damage: str) -> None:
+    """Seen over D-Bus."""
+    web.damage(damage)
+    web.journalled(RESOURCE="service.running[", CAUSE="drift", CHANGES="nginx")
+    lab.wait_for("the page is served again", web.serves, 20)
+
+
+def test_a_disabled_unit_is_enabled_again(web: Web) -> None:
+    """So that it comes up at the next boot."""
+    web.damage("systemctl disable -q nginx")
+    lab.wait_for("it is enabled", lambda: web.host.run("systemctl", "is-enabled", "nginx", check=False).stdout.strip() == "enabled", 20)
+
+
+def test_a_removed_package_is_installed_again(web: Web) -> None:
+    """Package, unit and service come back by themselves."""
+    web.damage(
+        "DEBIAN_FRONTEND=noninteractive apt-get -qq -y purge nginx-light nginx-common >/dev/null 2>&1 || true; apt-get -qq -y autoremove >/dev/null 2>&1"
+    )
+    web.journalled(RESOURCE="pkg.installed[", CAUSE="drift", CHANGES="nginx")
+    lab.wait_for("the page is served again", web.serves, 90)
+
+
+def test_mode_and_owner_are_restored(web: Web) -> None:
+    """Metadata drifts, too."""
+    web.damage(f"chmod 600 {PAGE}; chown daemon {PAGE}")
+    wanted = "644 root"
+    lab.wait_for("mode and owner are back", lambda: web.host.run("stat", "-c", "%a %U", PAGE).stdout.strip() == wanted, 10)
+
+
+def test_a_parent_that_is_moved_away_is_made_anew(web: Web) -> None:
+    """With everything in it that is declared."""
+    web.damage("rm -rf /srv/elsewhere; mv /srv/www /srv/elsewhere")
+    lab.wait_for("the page is served again", web.serves, 20)
+
+    assert web.host.read(PAGE) == web.page

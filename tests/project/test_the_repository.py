@@ -1,0 +1,90 @@
+"""The repository keeps its own promises: links, layers, documents."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import holdfast
+
+ROOT = Path(__file__).parents[2]
+LINKED = ("agent", "resources", "states", "config", "systemd")
+
+
+@pytest.mark.parametrize("name", LINKED)
+def test_the_links_of_the_package_are_live(name: str) -> None:
+    """`holdfast.<name>` is the top-level folder, not a copy of it."""
+    link = ROOT / "src" / "holdfast" / name
+
+    assert link.is_symlink()
+    assert link.resolve() == ROOT / name
+
+
+def test_versions_agree() -> None:
+    """pyproject, the package, and the changelog's format."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+    assert project["version"] == holdfast.__version__
+    assert "## Unreleased" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_every_public_name_exists() -> None:
+    """`from holdfast import ...` gives each name of `__all__`, and nothing else."""
+    assert all(getattr(holdfast, name) is not None for name in holdfast.__all__)
+    with pytest.raises(AttributeError):
+        holdfast.no_such_name  # noqa: B018 - it is the access that counts
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    """The command line starts without pydantic."""
+    code = "import sys, holdfast; print('pydantic' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "False"
+
+
+def test_the_architecture_page_is_short_and_names_what_exists() -> None:
+    """At most 150 lines, and every folder it names is there."""
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+
+    assert len(text.splitlines()) <= 150
+    for name in re.findall(r"`((?:agent|resources|states|config|systemd|tests|bench)/[a-z_/]*)`", text):
+        assert (ROOT / name).exists(), name
+
+
+def test_the_kind_in_contributing_works_as_it_stands(tmp_path: Path) -> None:
+    """Copied into a directory, as the page says: applied, right the second time, its mistakes found."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    block = re.search(r"```python\n(.*?)```", text, re.DOTALL)
+    assert block is not None
+    (tmp_path / "resources").mkdir()
+    (tmp_path / "resources" / "note.py").write_text(block[1])
+    (tmp_path / "states").mkdir()
+    (tmp_path / "agent.yaml").write_text("{}\n")
+    state = tmp_path / "states" / "note.sls"
+    command = [sys.executable, "-m", "holdfast.agent.cli.main", "apply", "--config", str(tmp_path / "agent.yaml"), "--state-dir", str(tmp_path)]
+    state.write_text(f"{tmp_path}/remember:\n  note.present:\n    - text: buy milk\n")
+    first = subprocess.run(command, capture_output=True, text=True, check=False)
+    second = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert (first.returncode, second.returncode) == (2, 0), first.stderr
+    assert (tmp_path / "remember").read_text() == "buy milk\n"
+
+    state.write_text(f"{tmp_path}/remember:\n  note.present:\n    - txt: buy milk\n")
+    wrong = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert wrong.returncode == 3
+    assert "note.sls:3" in wrong.stderr
+    assert "did you mean 'text'?" in wrong.stderr
+
+
+def test_no_duplicate_docstrings_hide_a_copied_test() -> None:
+    """Every test function has a name of its own within its file."""
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        names = re.findall(r"^(?:async )?def (test_\w+)", path.read_text(), re.MULTILINE)
+        assert len(names) == len(set(names)), path
