@@ -199,9 +199,12 @@ class Daemon:
         log.info("compiled %d states in %s", self._resources, duration(time.monotonic() - began))
         if not self._resources:
             log.info("there is nothing to do: no state in %s applies to %s", settings.states, compiled.grains["id"])
+        known = (self._host.facts, self._host.pillar)
         self._host.update(facts=compiled.grains, pillar=compiled.pillar, managed=compiled.managed)
         self._failing &= {call.identity for call in compiled.compilation.calls}
         await self._engine.swap(compiled.compilation, cause=self._cause)
+        if self._cause != "start" and known != (compiled.grains, compiled.pillar):
+            self._engine.recheck(self._cause)  # templates of files may say something else now, though their states are the same
         self._cause = "states changed"
 
     def _apply_settings(self, settings: Settings) -> None:

@@ -110,6 +110,19 @@ def test_pillar_and_settings_take_effect_while_it_runs(tree):
         assert (tree.host / "motd").read_text() == "defaced\n"
 
 
+def test_a_template_that_reads_the_pillar_follows_it(tree):
+    """Though its state is the same: the file is looked at again."""
+    (tree.etc / "states/page.j2").write_text("{{ pillar.greeting }}\n")
+    (tree.etc / "pillar/words.sls").write_text("greeting: hi\n")
+    tree.sls("page", "HOST/page:\n  file.managed:\n    - source: salt://page.j2\n    - template: jinja\n")
+    with Agent(tree) as agent:
+        restored(tree, agent, "page", "hi\n")
+        (tree.etc / "pillar/words.sls").write_text("greeting: good day\n")
+        restored(tree, agent, "page", "good day\n")
+        (tree.etc / "states/page.j2").write_text("{{ pillar.greeting }}!\n")
+        restored(tree, agent, "page", "good day!\n")
+
+
 def test_sighup_reloads(tree):
     """As `systemctl reload` does."""
     with Agent(tree) as agent:
