@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 
+import pytest
+
 from engine_bench import Bench, compilation, simulate, state
 from holdfast import Permanent, Temporary
 from holdfast.agent.engine.engine import Engine
@@ -409,6 +411,23 @@ def test_a_rate_limit_builds_up_no_debt(bench: Bench) -> None:
         await asyncio.sleep(100)
 
         assert len(bench.outcomes("a")) == 2
+        await engine.stop()
+
+    simulate(scenario)
+
+
+def test_a_wall_clock_that_steps_back_disturbs_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waits and order follow the monotonic clock; only what is shown follows the other."""
+
+    async def scenario() -> None:
+        bench.machine.broken["a"] = Temporary("busy", delay=5)
+        engine = await running(bench, state("a"), state("b", watch=["a"]))
+        monkeypatch.setattr("holdfast.agent.engine.attempt.time.time", lambda: 0.0)
+        bench.machine.broken.clear()
+        await bench.until(ended("retry"))
+
+        assert bench.machine.settings == {"a": "right", "b": "right"}
+        assert bench.outcomes("a")[0].duration >= 0
         await engine.stop()
 
     simulate(scenario)

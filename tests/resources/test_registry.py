@@ -1,0 +1,85 @@
+"""Where kinds come from: built in, an operator's own file, an installed distribution."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from holdfast import Resource
+from holdfast.resources import registry
+from holdfast.resources.errors import DeclarationError
+
+SRC = Path(__file__).parents[2] / "src"
+
+
+def test_a_kind_of_an_installed_distribution_is_found(tmp_path: Path) -> None:
+    """By its entry point in the group `holdfast.kinds`, named after the family, and only when it is asked for."""
+    info = tmp_path / "zdist-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: zdist\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[holdfast.kinds]\nzdist = zdist_kinds\n")
+    (tmp_path / "zdist_kinds.py").write_text(
+        "from holdfast import Resource\n\n\nclass Thing(Resource, kind='zdist.present'):\n    async def check_apply(self, ctx, apply):\n        return True\n"
+    )
+    code = (
+        "from holdfast.resources import registry as r; print(r.find('zdist.present').kind, r.find('zdist.absent'), 'zdist' in r.families())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": f"{SRC}:{tmp_path}"}, capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.split() == ["zdist.present", "None", "True"]
+
+
+def test_a_name_that_is_taken_is_refused() -> None:
+    """Both modules are named."""
+
+    class First(Resource, kind="ztaken.present"):
+        async def check_apply(self, ctx, apply):
+            return True
+
+    with pytest.raises(DeclarationError, match=r"cannot declare ztaken.present in .*has declared it already"):
+
+        class Second(Resource, kind="ztaken.present"):
+            async def check_apply(self, ctx, apply):
+                return True
+
+    assert registry.find("ztaken.present") is First
+
+
+def test_a_kind_that_does_nothing_is_refused() -> None:
+    """It must override check_apply, or probe and apply."""
+    with pytest.raises(DeclarationError, match="neither probe and apply nor check_apply"):
+
+        class Empty(Resource, kind="zempty.present"):
+            pass
+
+
+@pytest.mark.parametrize("kind", ["nodot", "a.", ".b", "a-b.c"])
+def test_a_malformed_name_is_refused(kind: str) -> None:
+    """`family.function`, both words."""
+    with pytest.raises(DeclarationError, match="family[.]function"):
+
+        class Bad(Resource, kind=kind):
+            async def check_apply(self, ctx, apply):
+                return True
+
+
+def test_a_family_that_fails_to_load_fails_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It never turns into "no such kind"."""
+    monkeypatch.setattr(registry.importlib, "import_module", lambda name: 1 / 0)
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            registry.load_family("user")
+
+
+def test_every_kind_there_is_says_what_it_is() -> None:
+    """`holdfast doc` has something to show."""
+    kinds = [cls for cls in registry.kinds() if cls.__module__.startswith("holdfast.")]
+
+    assert len(kinds) > 30
+    assert [cls.kind for cls in kinds if not cls.__doc__] == []
