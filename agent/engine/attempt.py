@@ -127,14 +127,20 @@ async def _once(job: Job, clock: Clock, emit: Callable[[Notice], None]) -> tuple
 
 
 async def _act(job: Job) -> tuple[bool, bool]:
-    """(was right, the changes are those of the refresh)."""
+    """(was right, the changes are those of the refresh). A refresh may mend what the run itself could not put right."""
     resource = job.call.resource
-    right = True if job.only_refresh else await resource.check_apply(job.ctx, job.apply)
-    wanted = job.refresh or job.only_refresh
-    if wanted and not job.ctx.report.changes and isinstance(resource, Refreshable):
-        job.ctx.report = Report()
-        return await resource.refresh(job.ctx, job.apply), True
-    return right, False
+    refreshable = resource if isinstance(resource, Refreshable) and (job.refresh or job.only_refresh) else None
+    right = True
+    if not job.only_refresh:
+        try:
+            right = await resource.check_apply(job.ctx, job.apply)
+        except Permanent:
+            if refreshable is None or job.ctx.report.changes:
+                raise
+    if refreshable is None or job.ctx.report.changes:
+        return right, False
+    job.ctx.report = Report(touched=job.ctx.report.touched)
+    return await refreshable.refresh(job.ctx, job.apply), True
 
 
 async def _guarded(job: Job, clock: Clock) -> Outcome | None:

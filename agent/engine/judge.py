@@ -71,7 +71,7 @@ class Judge:
         comment = {
             "requisite_failed": f"skipped because of {because}",
             "onfail": f"not run: {because} did not fail",
-            "onchanges": f"not run: {because} did not change",
+            "onchanges": f"not run: {because} failed or did not change",
             "prereq": "not run: what it precedes would not change",
         }.get(decision.reason, "")
         if decision.reason == "prereq" and vertex.probe is not None and decision.because:

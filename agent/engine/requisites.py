@@ -117,4 +117,4 @@ def _onfail(kind: str, up: Upstream) -> bool:
 
 
 def _onchanges(kind: str, up: Upstream) -> bool:
-    return kind.startswith("onchanges") and not up.changed
+    return kind.startswith("onchanges") and "onchanges" in words(kind, up)

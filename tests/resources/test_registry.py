@@ -62,7 +62,7 @@ def test_a_kind_that_does_nothing_is_refused() -> None:
 @pytest.mark.parametrize("kind", ["nodot", "a.", ".b", "a-b.c"])
 def test_a_malformed_name_is_refused(kind: str) -> None:
     """`family.function`, both words."""
-    with pytest.raises(DeclarationError, match="family[.]function"):
+    with pytest.raises(DeclarationError, match=r"family\.function"):
 
         class Bad(Resource, kind=kind):
             async def check_apply(self, ctx, apply):
