@@ -75,10 +75,9 @@ def _up(host: lab.Host) -> bool:
 
 
 @pytest.fixture(autouse=True)
-def _calm(web: Web) -> Iterator[None]:
+def _calm(web: Web) -> None:
     """Each test begins when the one before it is repaired."""
     web.quiet()
-    yield
 
 
 def test_the_dropped_state_file_brought_the_server_up(web: Web) -> None:

@@ -67,7 +67,16 @@ def test_the_kind_in_contributing_works_as_it_stands(tmp_path: Path) -> None:
     (tmp_path / "states").mkdir()
     (tmp_path / "agent.yaml").write_text("{}\n")
     state = tmp_path / "states" / "note.sls"
-    command = [sys.executable, "-m", "holdfast.agent.cli.main", "apply", "--config", str(tmp_path / "agent.yaml"), "--state-dir", str(tmp_path)]
+    command = [
+        sys.executable,
+        "-m",
+        "holdfast.agent.cli.main",
+        "apply",
+        "--config",
+        str(tmp_path / "agent.yaml"),
+        "--state-dir",
+        str(tmp_path),
+    ]
     state.write_text(f"{tmp_path}/remember:\n  note.present:\n    - text: buy milk\n")
     first = subprocess.run(command, capture_output=True, text=True, check=False)
     second = subprocess.run(command, capture_output=True, text=True, check=False)
