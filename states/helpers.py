@@ -131,7 +131,7 @@ def _matches(world: World, kind: str, expression: str) -> bool:
 
 
 def _matcher(kind: str) -> Helper:
-    return lambda world, expression, *_, **__: _matches(world, kind, expression)
+    return lambda world, tgt, *_, **__: _matches(world, kind, tgt)
 
 
 for _kind in ("compound", "glob", "pcre", "list", "grain", "grain_pcre", "pillar", "pillar_pcre", "ipcidr"):

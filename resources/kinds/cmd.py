@@ -82,7 +82,10 @@ class Command(Resource, Refreshable):
     umask: Annotated[int | None, BeforeValidator(lambda value: value if value is None else parse_umask(value))] = None
     """Umask, octal digits."""
     stateful: bool | dict[str, Any] | tuple[dict[str, Any], ...] = False
-    """The last line of its output says what it did: `changed=yes comment='...'`, or the same as JSON."""
+    """The last line of its output says what it did: `changed=yes comment='...'`, or the same as JSON.
+
+    `test_name: COMMAND` in place of true: without apply this command, which must change nothing, says what would be done.
+    """
     success_retcodes: Annotated[tuple[int, ...], BeforeValidator(parse_statuses)] = ()
     """Exit statuses besides 0 that are no failure."""
     success_stdout: Texts = ()
@@ -118,11 +121,17 @@ class Command(Resource, Refreshable):
 
     async def execute(self, ctx: Context, apply: bool) -> bool:
         """Run the command named by `name`, or say that it would run."""
-        if not apply:
+        command = self.name if apply else self._rehearsal()
+        if command is None:
             ctx.report.changes, ctx.report.comment = {"cmd": self.name}, f"would have run {self.name!r}"
             return False
-        argv = (self.shell, "-c", self.name) if self.python_shell else tuple(shlex.split(self.name))
-        return self.conclude(ctx, await self.start(ctx, *argv), self.name)
+        argv = (self.shell, "-c", command) if self.python_shell else tuple(shlex.split(command))
+        return self.conclude(ctx, await self.start(ctx, *argv), command)
+
+    def _rehearsal(self) -> str | None:
+        """The command of a stateful one that only tells what would be done."""
+        parts = self.stateful if isinstance(self.stateful, tuple) else (self.stateful,)
+        return next((str(part["test_name"]) for part in parts if isinstance(part, dict) and "test_name" in part), None)
 
     async def start(self, ctx: Context, *argv: str) -> Completed:
         """Run an argument list as the fields say. Raises `Permanent` or `Temporary` when it cannot be run or is timed out."""

@@ -40,7 +40,7 @@ def parse_contents(value: object) -> object:
     if isinstance(value, bool) or not isinstance(value, (int, float, list, tuple)):
         raise ValueError("contents must be text or a list of lines")  # noqa: TRY004 - pydantic reports only ValueError
     if isinstance(value, (list, tuple)):
-        return "\n".join(str(parse_contents(line)) for line in value)
+        return "\n".join(str(parse_contents(line)).rstrip("\n") for line in value)
     return str(value)
 
 

@@ -53,11 +53,11 @@ class Directory(OwnedResource, kind="file.directory"):
     dir_mode: Mode | None = None
     """Mode of the directory, of those made for `makedirs` and, with `recurse: [mode]`, of all below."""
     file_mode: Mode | None = None
-    """Mode of files below, with `recurse: [mode]`."""
+    """Mode of files below, with `recurse: [mode]`. Default: that of directories."""
     recurse: tuple[Literal["user", "group", "mode", "ignore_files", "ignore_dirs", "silent"], ...] = ()
     """What holds for everything below, too."""
     max_depth: int | None = field(None, ge=0)
-    """Levels below the directory that `recurse` reaches; 0: its own entries."""
+    """Levels below the directory that `recurse` reaches; 0: none, 1: its own entries."""
     clean: bool = False
     """Remove everything in it that no state manages."""
     exclude_pat: Texts = ()
@@ -69,7 +69,7 @@ class Directory(OwnedResource, kind="file.directory"):
     allow_symlink: bool = True
     """Accept a link that leads to a directory."""
     follow_symlinks: bool = False
-    """Accepted for Salt's sake: links below are never followed."""
+    """Where the path is a link to a directory, manage owner and mode of that. Links below are never followed."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -91,7 +91,7 @@ class Directory(OwnedResource, kind="file.directory"):
         owner = await ownership(ctx, self.user, self.group, octal(self.mode or self.dir_mode))
         seen = self._seen()
         changes: dict[str, Any] = {} if seen is not None else {self.name: {"directory": "new"}}
-        wrong = owner.wrong(seen) if seen is not None else {}
+        wrong = owner.wrong(seen) if seen is not None and (self.follow_symlinks or not os.path.islink(self.name)) else {}  # noqa: PTH114 - the same
         changes |= wrong
         if apply and changes:
             owner.demand(self.name)
@@ -170,7 +170,7 @@ class Directory(OwnedResource, kind="file.directory"):
         group = self.group if "group" in self.recurse else None
         by_mode = "mode" in self.recurse
         directories = await ownership(ctx, user, group, octal(self.dir_mode or self.mode) if by_mode else None)
-        others = await ownership(ctx, user, group, octal(self.file_mode) if by_mode else None)
+        others = await ownership(ctx, user, group, octal(self.file_mode or self.dir_mode or self.mode) if by_mode else None)
         return trees.Recursion(
             None if "ignore_dirs" in self.recurse else directories,
             None if "ignore_files" in self.recurse else others,

@@ -281,8 +281,8 @@ class Managed(OwnedResource, kind="file.managed"):
         diff = ""
         if look.seen is None:
             diff = unified(b"", look.wanted or b"", look.path)
-            mode = look.owner.mode if look.owner.mode is not None else NEW_MODE
-            changes = {"diff": "New file" if self.show_changes else HIDDEN, "mode": f"{mode:04o}"} if apply else {"newfile": look.path}
+            mode = {} if look.owner.mode is None else {"mode": f"{look.owner.mode:04o}"}
+            changes = {"diff": "New file", **mode} if apply else {"newfile": look.path}
         else:
             changes = dict(wrong)
             if look.differs:

@@ -19,6 +19,7 @@ from holdfast.resources.kinds.file.base import (
     note,
     octal,
     ownership,
+    passable,
     status,
     telling,
     what,
@@ -37,7 +38,7 @@ class Rename(OwnedResource, kind="file.rename"):
     source: AbsPath
     """Where it is now."""
     force: bool = False
-    """Replace what is at the path already."""
+    """Replace what is at the path already; without it, that stays and so does the source."""
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
         """Move it, if it is there."""
@@ -45,7 +46,8 @@ class Rename(OwnedResource, kind="file.rename"):
             ctx.report.comment = f"{self.source} does not exist: it was moved already, or there is nothing to move"
             return True
         if status(self.name) is not None and not self.force:
-            raise Permanent(f"cannot rename {self.source} to {self.name}: that exists; set force: true to replace it")
+            ctx.report.comment = f"{self.name} exists, and force is not set: {self.source} stays where it is"
+            return True
         if apply:
             ctx.report.touched = True
             demand_parent(self.name, makedirs=self.makedirs, apply=True)
@@ -78,9 +80,9 @@ class Copy(OwnedResource, kind="file.copy"):
     force: bool = False
     """Replace a file that is there and differs."""
     preserve: bool = False
-    """Take over owner and mode of the source."""
+    """Take over the owner of the source."""
     mode: Mode | None = None
-    """Mode of the copy. Default: 0644."""
+    """Mode of the copy. Default: that of the source."""
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
         """Copy it, if it is missing or (with `force`) differs."""
@@ -109,10 +111,10 @@ class Copy(OwnedResource, kind="file.copy"):
         owner = await ownership(ctx, self.user, self.group, octal(self.mode))
         owner.demand(self.name)
         demand_parent(self.name, makedirs=self.makedirs, apply=True)
+        mode, uid, gid = owner.mode or stat.S_IMODE(given.st_mode), owner.uid, owner.gid
         if self.makedirs:
-            make_parents(self.name, owner, octal(self.dir_mode) or 0o755)
-        mode, uid, gid = (owner.mode or 0o644), owner.uid, owner.gid
+            make_parents(self.name, owner, octal(self.dir_mode) or passable(mode))
         if self.preserve:
-            mode, uid, gid = owner.mode or stat.S_IMODE(given.st_mode), max(uid, given.st_uid), max(gid, given.st_gid)
+            uid, gid = max(uid, given.st_uid), max(gid, given.st_gid)
         with telling("write", self.name):
             await ctx.write_file(self.name, data, mode=mode, uid=uid, gid=gid)

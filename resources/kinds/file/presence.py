@@ -7,11 +7,31 @@ from typing import ClassVar
 
 from holdfast.resources.context import Context
 from holdfast.resources.errors import Permanent
-from holdfast.resources.kinds.file.base import OwnedResource, PathResource, demand_parent, make_parents, note, ownership, status, telling
+from holdfast.resources.kinds.file.base import (
+    ABSENT,
+    OwnedResource,
+    PathResource,
+    demand_parent,
+    make_parents,
+    note,
+    ownership,
+    status,
+    telling,
+)
+
+
+def reachable(path: str) -> bool:
+    """Whether something is at a path, links followed. Raises `Permanent` when it may not be looked at."""
+    with telling("look at", path):
+        try:
+            os.stat(path)  # noqa: PTH116 - Path objects are slow
+        except ABSENT:
+            return False
+    return True
 
 
 class Exists(PathResource, kind="file.exists"):
-    """Fails unless something is at the path; changes nothing. Made to be required.
+    """Fails unless something is at the path, or where a link there leads; changes nothing. Made to be required.
 
     /etc/machine-id:
       file.exists
@@ -21,14 +41,14 @@ class Exists(PathResource, kind="file.exists"):
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
         """Look. Raises `Permanent` when it is missing."""
-        if status(self.name) is None:
+        if not reachable(self.name):
             raise Permanent(f"{self.name} does not exist")
         ctx.report.comment = f"{self.name} exists"
         return True
 
 
 class Missing(PathResource, kind="file.missing"):
-    """Fails if something is at the path; changes nothing.
+    """Fails if something is at the path; changes nothing. A dangling link is nothing.
 
     /etc/nologin:
       file.missing
@@ -38,7 +58,7 @@ class Missing(PathResource, kind="file.missing"):
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
         """Look. Raises `Permanent` when it exists."""
-        if status(self.name) is not None:
+        if reachable(self.name):
             raise Permanent(f"{self.name} exists")
         ctx.report.comment = f"{self.name} does not exist"
         return True

@@ -18,7 +18,7 @@ Names = list[tuple[str, os.stat_result]]
 
 @dataclass(frozen=True, slots=True)
 class Recursion:
-    """How the entries of a directory should be owned: directories and all else apart; `depth` levels, or all."""
+    """How the entries of a directory should be owned: directories and all else apart; down to so many levels, or all."""
 
     directories: Ownership | None
     others: Ownership | None
@@ -55,6 +55,9 @@ def _levels(top: str, depth: int | None) -> Iterator[tuple[str, Names, int]]:
 
     for root, directories, files, descriptor in os.fwalk(top, onerror=fail, follow_symlinks=False):
         level = 0 if root == top else root[len(top) :].count("/")
+        if depth is not None and level >= depth:
+            directories.clear()
+            continue
         entries: Names = []
         for name in (*directories, *files):
             try:
@@ -62,8 +65,6 @@ def _levels(top: str, depth: int | None) -> Iterator[tuple[str, Names, int]]:
             except FileNotFoundError:  # gone since it was listed
                 continue
         yield root, entries, descriptor
-        if depth is not None and level >= depth:
-            directories.clear()
 
 
 def excluded(path: str, top: str, patterns: Collection[str]) -> bool:
