@@ -67,23 +67,41 @@ class Judge:
     def not_run(self, vertex: Vertex, decision: Decision) -> Outcome:
         """The outcome of a vertex whose requisites keep it from running."""
         because = ", ".join(decision.because)
-        result: bool | None = decision.reason != "requisite_failed"
+        if decision.reason == "prereq" and vertex.probe and any(before.identity in decision.because for before in vertex.prerequired):
+            return self._withheld(vertex, vertex.probe, decision)
         comment = {
             "requisite_failed": f"skipped because of {because}",
             "onfail": f"not run: {because} did not fail",
             "onchanges": f"not run: {because} failed or did not change",
-            "prereq": "not run: what it precedes would not change",
+            "prereq": f"not run: {because} would not change",
         }.get(decision.reason, "")
-        if decision.reason == "prereq" and vertex.probe is not None and decision.because:
-            result, comment = vertex.probe.result, f"not run: its prerequisite {because} failed"
         return Outcome(
             vertex.identity,
             vertex.position,
-            result,
+            result=decision.reason != "requisite_failed",
             comment=comment,
             ran=False,
             reason=decision.reason,
             because=decision.because,
+            cause=vertex.cause,
+            started=time.time(),
+        )
+
+    @staticmethod
+    def _withheld(vertex: Vertex, probe: Outcome, decision: Decision) -> Outcome:
+        """The outcome of the target of a prereq that failed: what the look at it found, without the changes.
+
+        Where that look failed itself, its own words stay: they are the cause of the other's failure.
+        """
+        if probe.result is not False:
+            probe = replace(probe, comment=f"not run: its prerequisite {', '.join(decision.because)} failed", reason="", because=())
+        return replace(
+            probe,
+            changes={},
+            diff="",
+            ran=False,
+            reason=probe.reason or "prereq",
+            because=probe.because or decision.because,
             cause=vertex.cause,
             started=time.time(),
         )

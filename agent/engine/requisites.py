@@ -91,7 +91,9 @@ def decide(upstreams: Mapping[str, Iterable[Upstream]]) -> Decision:  # noqa: PL
     if "fail" in said:
         return Decision(run=False, reason="requisite_failed", because=culprits(upstreams, _failed))
     if "pre" in said:
-        return Decision(run="premet" in said, delivered=delivered, reason="" if "premet" in said else "prereq")
+        if "premet" in said:
+            return Decision(run=True, delivered=delivered)
+        return Decision(run=False, reason="prereq", because=culprits(upstreams, _prereq))
     if "onfail" in said and "onchangesmet" not in said:
         return Decision(run=False, reason="onfail", because=culprits(upstreams, _onfail))
     if "onchanges" in said and "onchangesmet" not in said:
@@ -110,6 +112,10 @@ def culprits(upstreams: Mapping[str, Iterable[Upstream]], guilty: Callable[[str,
 
 def _failed(kind: str, up: Upstream) -> bool:
     return not kind.startswith(("onfail", "onchanges")) and up.outcome is not None and up.outcome.result is False
+
+
+def _prereq(kind: str, up: Upstream) -> bool:
+    return kind == "prereq" and "pre" in words(kind, up)
 
 
 def _onfail(kind: str, up: Upstream) -> bool:
