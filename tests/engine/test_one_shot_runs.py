@@ -92,6 +92,33 @@ def test_watch_refreshes_only_when_the_run_itself_changed_nothing(bench: Bench) 
     simulate(scenario)
 
 
+def test_a_refresh_may_mend_what_the_run_could_not(bench: Bench) -> None:
+    """A service that does not start may do so with the configuration that has just changed; only a refresh that fails, fails."""
+
+    async def scenario() -> None:
+        record = await once(bench, state("conf"), state("svc", watch=["conf"]), state("bad", watch=["conf"]), state("z", require=["svc"]))
+
+        assert results(record) == {"conf": (True, ""), "svc": (True, ""), "bad": (False, ""), "z": (True, "")}
+        assert record.outcomes[1].refreshed
+        assert record.outcomes[2].comment == "nor this"
+
+    bench.machine.broken |= {"svc": Permanent("no"), "bad": Permanent("no"), "refresh bad": Permanent("nor this")}
+    simulate(scenario)
+
+
+def test_without_a_change_of_what_it_watches_a_failure_stays_one(bench: Bench) -> None:
+    """Nothing has changed that could have mended it."""
+
+    async def scenario() -> None:
+        record = await once(bench, state("conf"), state("svc", watch=["conf"]))
+
+        assert results(record) == {"conf": (True, ""), "svc": (False, "")}
+
+    bench.machine.settings["conf"] = "right"
+    bench.machine.broken["svc"] = Permanent("no")
+    simulate(scenario)
+
+
 def test_a_watch_of_something_unchanged_refreshes_nothing(bench: Bench) -> None:
     """No change, no refresh."""
 
@@ -115,6 +142,20 @@ def test_onchanges_runs_only_after_a_change(bench: Bench) -> None:
         assert results(second)["hook"] == (True, "onchanges")
         assert second.outcomes[1].because == ("zsetting.present[conf]",)
 
+    simulate(scenario)
+
+
+def test_onchanges_counts_a_failure_as_no_change_and_names_it(bench: Bench) -> None:
+    """What failed is no reason to act."""
+
+    async def scenario() -> None:
+        record = await once(bench, state("conf"), state("hook", "zaction.run", onchanges=["conf"]))
+
+        assert results(record)["hook"] == (True, "onchanges")
+        assert record.outcomes[1].because == ("zsetting.present[conf]",)
+        assert record.outcomes[1].comment == "not run: zsetting.present[conf] failed or did not change"
+
+    bench.machine.broken["conf"] = Permanent("no")
     simulate(scenario)
 
 
@@ -142,7 +183,9 @@ def test_prereq_runs_before_a_change_and_only_then(bench: Bench) -> None:
         assert bench.machine.log == ["check a", "run before", "check a", "apply a", "check a"]
         assert results(first) == {"before": (True, ""), "a": (True, "")}
 
-        assert results(await once(bench, *states))["before"] == (True, "prereq")
+        again = await once(bench, *states)
+        assert results(again)["before"] == (True, "prereq")
+        assert again.outcomes[0].because == ("zsetting.present[a]",)
 
     simulate(scenario)
 
@@ -158,6 +201,25 @@ def test_a_failed_prereq_keeps_its_target_as_it_is(bench: Bench) -> None:
         assert bench.machine.settings == {}
 
     bench.machine.broken["before"] = Permanent("no")
+    simulate(scenario)
+
+
+def test_a_prereq_and_its_target_each_name_the_true_cause(bench: Bench) -> None:
+    """Not each other: what the look at the target found, or what the target itself requires."""
+
+    async def scenario() -> None:
+        record = await once(bench, state("before", "zaction.run", prereq=["a"]), state("a"))
+
+        assert results(record) == {"before": (False, "requisite_failed"), "a": (False, "prereq")}
+        assert [outcome.comment for outcome in record.outcomes] == ["skipped because of zsetting.present[a]", "unreadable"]
+
+        record = await once(bench, state("q"), state("before", "zaction.run", prereq=["b"]), state("b", require=["q"]))
+
+        assert results(record) == {"q": (False, ""), "before": (False, "requisite_failed"), "b": (False, "requisite_failed")}
+        assert record.outcomes[1].because == ("zsetting.present[b]",)
+        assert record.outcomes[2].because == ("zsetting.present[q]",)
+
+    bench.machine.broken |= {"look a": Permanent("unreadable"), "q": Permanent("no")}
     simulate(scenario)
 
 

@@ -42,7 +42,7 @@ class Machine:
 
     settings: dict[str, str] = field(default_factory=dict)
     broken: dict[str, Exception] = field(default_factory=dict)
-    """Name -> what applying it raises."""
+    """Name -> what applying it raises; `look name`, `refresh name`: what that raises."""
     gates: dict[str, asyncio.Event] = field(default_factory=dict)
     """Name -> what a run of it waits for."""
     unwatchable: set[str] = field(default_factory=set)
@@ -76,6 +76,8 @@ class Setting(Refreshable, Resource, kind="zsetting.present"):
         machine.most = max(machine.most, machine.now)
         try:
             machine.log.append(f"check {self.name}")
+            if f"look {self.name}" in machine.broken:
+                raise machine.broken[f"look {self.name}"]
             if self.name in machine.gates:
                 await machine.gates[self.name].wait()
         finally:
