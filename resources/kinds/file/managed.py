@@ -281,8 +281,9 @@ class Managed(OwnedResource, kind="file.managed"):
         diff = ""
         if look.seen is None:
             diff = unified(b"", look.wanted or b"", look.path)
-            mode = {} if look.owner.mode is None else {"mode": f"{look.owner.mode:04o}"}
-            changes = {"diff": "New file", **mode} if apply else {"newfile": look.path}
+            # As in Salt, where a file from a source tells its mode in any case.
+            mode = NEW_MODE if look.owner.mode is None and self.source else look.owner.mode
+            changes = {"diff": "New file", **({} if mode is None else {"mode": f"{mode:04o}"})} if apply else {"newfile": look.path}
         else:
             changes = dict(wrong)
             if look.differs:

@@ -84,8 +84,10 @@ class Touch(OwnedResource, kind="file.touch"):
         return self.atime is None and self.mtime is None
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Make it, or set its times."""
+        """Make it, or set its times. Raises `Permanent` for a dangling link."""
         seen = status(self.name)
+        if seen is not None and not reachable(self.name):
+            raise Permanent(f"cannot touch {self.name}: it is a link that leads nowhere; remove it, or touch what it should lead to")
         if seen is not None and not self.action() and self._times(seen) == (seen.st_atime, seen.st_mtime):
             ctx.report.comment = f"{self.name} is as declared"
             return True
