@@ -24,12 +24,12 @@ from holdfast.agent.config_watch import ConfigWatch, Watched
 from holdfast.agent.control.schema import ControlError
 from holdfast.agent.control.server import ControlServer
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.report import Cause, Event, PassEnded, Ran
+from holdfast.agent.engine.report import Cause, Event, Outcome, PassEnded, Ran
 from holdfast.agent.health import Condition, Health
 from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.host.host import Host
 from holdfast.agent.logs import Logs
-from holdfast.agent.narrate import duration
+from holdfast.agent.narrate import Narrator, duration
 from holdfast.agent.notify import Notifier
 from holdfast.agent.settings import CONFIG, Settings, load
 from holdfast.agent.statedir import Lock, open_journal, private_directory
@@ -68,6 +68,8 @@ class Daemon:
         self._failing: set[str] = set()
         self._warned: frozenset[Problem] = frozenset()
         self._conditions: dict[str, Condition] = {}
+        self._triggered: dict[str, list[asyncio.Future[Outcome]]] = {}
+        """Resource -> those who wait for what comes of its run."""
 
     async def run(self) -> None:
         """Run until SIGTERM or SIGINT. Raises `HoldfastError` or `OSError` when it cannot even start."""
@@ -133,18 +135,26 @@ class Daemon:
         self._engine.resume()
         self._say()
 
-    def recheck(self) -> None:
-        """Look at every resource now."""
+    def recheck(self) -> dict[str, Any]:
+        """Look at every resource now; when `paused`, after that."""
         self._engine.recheck()
+        return {"paused": self._engine.paused}
 
-    def trigger(self, identity: str) -> None:
-        """Run one resource now. Raises `ControlError` when there is no such resource."""
+    async def trigger(self, identity: str) -> dict[str, Any]:
+        """Run one resource now, and say what came of it. Raises `ControlError` when there is no such resource."""
         try:
             self._engine.trigger(identity)
         except KeyError:
             meant = nearest(identity, [row["identity"] for row in self._engine.status()])
             hint = f"; did you mean {meant}?" if meant else ""
             raise ControlError(f"cannot trigger {identity}: there is no such resource{hint}") from None
+        if self._engine.paused:
+            return {"text": f"paused: {identity} runs after `holdfast resume`", "result": None}
+        ran: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self._triggered.setdefault(identity, []).append(ran)
+        outcome = await ran
+        line = Narrator().tell(Ran(0, outcome))
+        return {"text": line.text if line else "", "result": outcome.result}
 
     async def reload(self) -> dict[str, Any]:
         """Read settings and states again, and wait until that is done; `problems` says what is wrong with them."""
@@ -226,10 +236,7 @@ class Daemon:
             log.error(str(problem), code=problem.code)
         count = f"{len(problems)} problem" + ("s" if len(problems) > 1 else "")
         running = "the last good graph keeps running" if self._cause != "start" else "nothing runs until they are mended"
-        what = "the states do not compile"
-        if any(problem.place.file == str((self._config or CONFIG).absolute()) for problem in problems):
-            what = "the settings cannot be used"
-        text = f"{what} ({count}); {running}"
+        text = f"the configuration cannot be used ({count}); {running}"
         log.error(text, code=BROKEN)
         self.health.set(BROKEN, f"{text}: {problems[0].place}: {problems[0].message}", "error")
 
@@ -246,6 +253,9 @@ class Daemon:
         self._logs.emit(event)
         if isinstance(event, Ran):
             (self._failing.add if event.outcome.result is False else self._failing.discard)(event.outcome.identity)
+            for waiting in self._triggered.pop(event.outcome.identity, ()):
+                if not waiting.done():
+                    waiting.set_result(event.outcome)
         elif isinstance(event, PassEnded):
             self._say()
 

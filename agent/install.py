@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -31,6 +32,8 @@ def install(root: Path, *, start: bool) -> Iterator[str]:
     """
     root = root.absolute()
     _require_root(root)
+    if root == Path("/"):
+        _require_safe(Path(sys.executable).parent)
     config = root / "etc/holdfast"
     for directory, mode in ((config, 0o755), (config / "states", 0o755), (config / "pillar", 0o750), (root / "var/lib/holdfast", 0o700)):
         if not directory.is_dir():
@@ -45,7 +48,7 @@ def install(root: Path, *, start: bool) -> Iterator[str]:
         yield f"wrote {settings}"
     yield _install_unit(root)
     if root != Path("/"):
-        yield f"start nothing: {root} is not the running system"
+        yield f"started nothing: {root} is not the running system"
         return
     _systemctl("daemon-reload")
     if start:
@@ -135,6 +138,17 @@ def _write(path: Path, text: str) -> None:
 def _require_root(root: Path) -> None:
     if root == Path("/") and os.geteuid() != 0:
         raise InstallError("cannot change this host: only root may; try sudo holdfast install, or --root DIR")
+
+
+def _require_safe(program: Path) -> None:
+    """Refuse to have root run what others can change. Raises `InstallError`."""
+    for path in (program, *program.parents):
+        info = path.stat()
+        sticky = info.st_mode & stat.S_ISVTX
+        if info.st_uid != 0 or (info.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not sticky):
+            raise InstallError(
+                f"cannot make a service of {program}: {path} can be changed by others than root; install Holdfast as root, in /opt/holdfast say"
+            )
 
 
 def _systemctl(*words: str) -> None:

@@ -126,6 +126,23 @@ def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -
     return _anchored(settings, file.parent)
 
 
+def socket_of(path: Path | None, overrides: Mapping[str, Any]) -> Path:
+    """Where the agent with these settings listens, even when they are broken now: a running agent keeps those of before."""
+    try:
+        return load(path, overrides).socket
+    except SettingsError as error:
+        try:
+            _, values = _read((path or CONFIG).absolute())
+        except SettingsError:
+            values = Map()
+        known = {name: values[name] for name in ("state_dir", "control") if isinstance(values.get(name), str)}
+        try:
+            settings = Settings.model_validate({**known, **{name: value for name, value in overrides.items() if value is not None}})
+        except ValidationError:
+            raise error from None
+        return _anchored(settings, (path or CONFIG).absolute().parent).socket
+
+
 def read_mapping(path: Path) -> tuple[Document, Map]:
     """A YAML file that holds one mapping, and nobody else may write. Raises `CompileError`."""
     tree = Tree(path.parent, trusted_uids())

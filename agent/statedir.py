@@ -49,7 +49,10 @@ class Lock:
 
 def private_directory(path: Path) -> Path:
     """Make a directory for what only the agent may see and write. Raises `HoldfastError` when others could, `OSError` when it cannot be made."""
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except PermissionError:
+        raise HoldfastError(f"cannot keep state in {path}: permission denied; run as root, or use another --state-dir") from None
     info = path.stat()
     if info.st_uid not in trusted_uids():
         raise HoldfastError(f"cannot keep state in {path}: it belongs to uid {info.st_uid}; use another --state-dir")

@@ -48,7 +48,7 @@ class Trees:
 
     def compile(self, settings: Settings, *, sls: tuple[str, ...] = (), grains: Mapping[str, Any] | None = None) -> Compiled:
         """Compile everything; `grains` stand in for this host's. Raises `CompileError`."""
-        self._load_kinds(settings.resources)
+        self.load_kinds(settings.resources)
         request = self._request(settings, grains)
         pillar = self._pillars.setdefault(settings.pillar, PillarCompiler(settings.pillar)).compile(request)
         compilation = self._compiler.compile(replace(request, pillar=pillar.data, sls=sls))
@@ -76,7 +76,7 @@ class Trees:
             trusted_uids=trusted_uids(),
         )
 
-    def _load_kinds(self, directory: Path) -> None:
+    def load_kinds(self, directory: Path) -> None:
         """Load the operator's own kinds that are new or have changed. Raises `CompileError` with all that cannot be."""
         tree = Tree(directory, trusted_uids())
         problems: list[Problem] = []

@@ -94,7 +94,8 @@ class _Run:
         request, root = self.request, self.request.states
         if not root.is_dir():
             what = "it is not a directory" if root.exists() else "there is no such directory"
-            raise CompileError([Problem(Place(str(root)), "source-unreadable", f"cannot read the states: {what}")])
+            hint = "make it, or name another with --states"
+            raise CompileError([Problem(Place(str(root)), "source-unreadable", f"cannot read the states: {what}", hint)])
         if request.sls:
             return requested(self.tree, request.sls)
         path = root / f"{TOP}.sls"

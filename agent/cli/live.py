@@ -30,14 +30,25 @@ def verb(function: Function) -> click.Command:
 @output("text", "json")
 @click.option("--all", "everything", is_flag=True, help="List every resource, however many there are.")
 def status(source: Source, form: str, everything: bool) -> None:
-    """Show resources and health of the running agent."""
+    """Show resources and health of the running agent.
+
+    Exit codes: 0 converged, 1 not (something failed, is under way, or the states do not compile).
+    """
     answer = _ask(source, Request("status"))
     if form == "json":
         print_json(answer)
-        return
+    else:
+        _show(answer, everything=everything)
+    if not answer["converged"]:
+        raise click.exceptions.Exit(1)
+
+
+def _show(answer: dict[str, Any], *, everything: bool) -> None:
+    """The status, for a person."""
     click.echo(f"{answer['id']}: {answer['status']} (pid {answer['pid']}, up {_span(time.time() - answer['started'])})")
     for condition in answer["health"]:
-        click.echo(f"  {condition['severity']}: {condition['text']} [{condition['code']}]")
+        if condition["text"] != answer["status"]:
+            click.echo(f"  {condition['severity']}: {condition['text']} [{condition['code']}]")
     rows = answer["resources"]
     shown = rows if everything or len(rows) <= SHORT else [row for row in rows if _word(row) not in ("ok", "skipped")]
     width = max((len(row["identity"]) for row in shown), default=0)
@@ -57,7 +68,7 @@ def log(source: Source, form: str, following: bool, lines: int) -> None:
     from holdfast.agent.logs import Console, coloured, to_json
 
     render = to_json if form == "json" else Console(coloured(1)).render
-    for entry in follow(source.settings().socket, Request("log", lines=lines, follow=following)):
+    for entry in follow(source.socket(), Request("log", lines=lines, follow=following)):
         sys.stdout.buffer.write(render(entry))
         sys.stdout.flush()
 
@@ -65,7 +76,7 @@ def log(source: Source, form: str, following: bool, lines: int) -> None:
 @verb
 def pause(source: Source) -> None:
     """Have the running agent repair nothing until `resume`; drift is noticed and repaired then."""
-    _do(source, "pause", "paused")
+    _do(source, "pause", "paused, until `holdfast resume` or the agent is started again")
 
 
 @verb
@@ -77,7 +88,12 @@ def resume(source: Source) -> None:
 @verb
 def recheck(source: Source) -> None:
     """Have it look at every resource now."""
-    _do(source, "recheck", "checking everything; holdfast log --follow shows it")
+    answer = _ask(source, Request("recheck"))
+    click.echo(
+        "paused: everything is checked after `holdfast resume`"
+        if answer["paused"]
+        else "checking everything; `holdfast log --follow` shows it"
+    )
 
 
 @click.command()
@@ -103,9 +119,14 @@ def reload(source: Source, form: str) -> None:
 @click.argument("identity", metavar="KIND[ID]")
 @_source
 def trigger(identity: str, source: Source) -> None:
-    """Have it run one resource now, an action even when it is done already."""
-    _ask(source, Request("trigger", identity=identity))
-    click.echo(f"triggered {identity}")
+    """Have it run one resource now, an action even when it is done already. Its guards (`unless`, ...) hold all the same.
+
+    Exit codes: 0 it ran, or had no reason to; 1 it failed.
+    """
+    answer = _ask(source, Request("trigger", identity=identity), RELOAD_TIMEOUT)
+    click.echo(answer["text"])
+    if answer["result"] is False:
+        raise click.exceptions.Exit(1)
 
 
 def _do(source: Source, name: Verb, said: str) -> None:
@@ -114,16 +135,16 @@ def _do(source: Source, name: Verb, said: str) -> None:
 
 
 def _ask(source: Source, request: Request, timeout: float = 30.0) -> Any:
-    return ask(source.settings().socket, request, timeout)
+    return ask(source.socket(), request, timeout)
 
 
 def _word(row: dict[str, Any]) -> str:
     """The state of one resource in a word: the first of these that holds."""
     words = {
-        "flapping": row["flapping"],
         "running": row["running"],
         "blocked": row["failed"] and row["reason"] == "requisite_failed",
         "failed": row["failed"],
+        "flapping": row["flapping"],
         "waiting": row["dirty"] or row["waiting"],
         "would": row["result"] is None,
         "skipped": row["reason"],
@@ -136,6 +157,8 @@ def _more(row: dict[str, Any]) -> str:
     words = []
     if row["pending_refresh"]:
         words.append("refresh pending")
+    if row["next"] is not None:
+        words.append(f"next look in {_span(row['next'])}")
     change = row["last_change"]
     if change:
         words.append(f"changed {_span(time.time() - change['at'])} ago ({change['cause']})")

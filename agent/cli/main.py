@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 import click
 
+from holdfast import __version__
+
 USAGE = 64
 """Exit code of a command line that cannot be understood (2 means "changes were made")."""
 FAILED = 1
@@ -85,6 +87,7 @@ def load(name: str) -> ModuleType:
 
 
 @click.group(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.version_option(__version__, message="holdfast %(version)s")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @click.pass_context
 def cli(ctx: click.Context, debug: bool) -> None:

@@ -131,6 +131,7 @@ def results(compiled: Compiled, outcomes: Sequence[Outcome]) -> Iterator[dict[st
             "result": outcome.result,
             "changes": outcome.changes,
             "comment": outcome.comment,
+            **({"diff": outcome.diff} if outcome.diff else {}),
             "duration": round(outcome.duration, 6),
             "ran": outcome.ran,
             **({} if outcome.ran else {"reason": outcome.reason, "because": list(outcome.because)}),

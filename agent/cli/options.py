@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from holdfast.agent.settings import Settings, load
+from holdfast.agent.settings import Settings, load, socket_of
 from holdfast.states.errors import CompileError
 
 NOT_COMPILED = 3
@@ -42,6 +42,10 @@ class Source:
     def settings(self) -> Settings:
         """The settings, with the command line on top. Raises `CompileError`."""
         return load(self.config, self.overrides)
+
+    def socket(self) -> Path:
+        """Where the running agent listens. Raises `CompileError`."""
+        return socket_of(self.config, self.overrides)
 
     def facts(self, settings: Settings) -> Mapping[str, Any] | None:
         """Another host's grains, if a file with them was given. Raises `CompileError`."""
@@ -92,7 +96,7 @@ def reports_problems(function: Function) -> Function:
             else:
                 for problem in error.problems:
                     click.echo(str(problem), err=True)
-                click.echo(f"{len(error.problems)} problem{'s' if len(error.problems) > 1 else ''}; nothing was applied", err=True)
+                click.echo(f"{len(error.problems)} problem{'s' if len(error.problems) > 1 else ''}; nothing was done", err=True)
             raise click.exceptions.Exit(NOT_COMPILED) from error
 
     return wrapper

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.agent.cli.options import output, print_json
+from holdfast.agent.cli.options import Source, output, print_json, reports_problems, source
 
 if TYPE_CHECKING:
     from holdfast.resources.contract import Resource
@@ -26,13 +26,17 @@ def version() -> None:
 
 @click.command()
 @click.argument("kind", required=False)
+@source("config")
 @output("text", "json")
-def doc(kind: str | None, form: str) -> None:
-    """Show what kinds there are, or the arguments of KIND (as in `file.managed`)."""
+@reports_problems
+def doc(kind: str | None, source: Source, form: str) -> None:
+    """Show what kinds there are, those of a family (`file`), or the arguments of KIND (`file.managed`); your own included."""
+    from holdfast.agent.tree import Trees
     from holdfast.resources import registry
 
-    if kind is None:
-        known = {cls.kind: _first_line(cls) for cls in registry.kinds()}
+    Trees().load_kinds(source.settings().resources)
+    if kind is None or kind in registry.families():
+        known = {cls.kind: _first_line(cls) for cls in registry.kinds() if kind is None or cls.kind.startswith(f"{kind}.")}
         if form == "json":
             print_json(known)
         else:

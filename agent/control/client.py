@@ -50,7 +50,7 @@ def _responses(path: Path, stream: Any) -> Iterator[dict[str, Any]]:
                 return
     except OSError as error:
         raise ControlError(f"cannot hear from the agent at {path}: {error.strerror or error}") from error
-    raise ControlError(f"cannot hear from the agent at {path}: it ended the connection")
+    raise ControlError(f"the agent at {path} has stopped")
 
 
 def _why(path: Path, error: OSError) -> str:

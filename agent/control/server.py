@@ -44,12 +44,12 @@ class Agent(Protocol):
         """Read settings and states again; what is wrong with them is in `problems`."""
         ...
 
-    def recheck(self) -> None:
-        """Look at every resource."""
+    def recheck(self) -> dict[str, Any]:
+        """Look at every resource; `paused` says that this waits."""
         ...
 
-    def trigger(self, identity: str) -> None:
-        """Run one resource now."""
+    async def trigger(self, identity: str) -> dict[str, Any]:
+        """Run one resource now; `text` says what came of it, `result` is that of its outcome."""
         ...
 
 
@@ -124,13 +124,13 @@ class ControlServer:
             case "log":
                 return await self._log(request, reader, writer)
             case "trigger":
-                self._agent.trigger(request.identity)
+                return Response(ok=True, data=await self._agent.trigger(request.identity))
             case "pause":
                 self._agent.pause()
             case "resume":
                 self._agent.resume()
             case "recheck":
-                self._agent.recheck()
+                return Response(ok=True, data=self._agent.recheck())
         return Response(ok=True)
 
     async def _log(self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Response:

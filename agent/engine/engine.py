@@ -78,6 +78,10 @@ class Engine:
             vertices = [self._keep(call) or Vertex(call, self._host.context(call.identity)) for call in compilation.calls]
             kept = {vertex for vertex in vertices if self._graph.by_identity.get(vertex.identity) is vertex}
             await self._remove([old for old in reversed(self._graph.vertices) if old not in kept])
+            declared = {call.identity for call in compilation.calls}
+            for old in self._graph:
+                if old.identity not in declared:
+                    self._emit(Notice("info", "left", old.identity, "is declared no more; left as it is"))
             shapes = {vertex: vertex.shape() for vertex in kept}
             for vertex, call in zip(vertices, compilation.calls, strict=True):
                 vertex.call = call
@@ -161,7 +165,7 @@ class Engine:
 
     def status(self) -> list[dict[str, Any]]:
         """One JSON-ready object for each resource, in order of execution."""
-        return [describe(vertex, self._journal) for vertex in self._graph]
+        return [describe(vertex, self._journal, self.options, self._recheck) for vertex in self._graph]
 
     async def _wait_resumed(self) -> None:
         await self._resumed.wait()
@@ -220,8 +224,11 @@ class Engine:
         """Something may have changed: look, unless too many looks or repairs lie behind us."""
         if not vertex.dirty:
             now = asyncio.get_running_loop().time()
+            if self.paused:
+                self._emit(Notice("info", "noticed", vertex.identity, "may have drifted; nothing is repaired while paused"))
             wait = max(limits.take(vertex, self.options, now), limits.hold_off(vertex, now))
             if wait > 0:
+                self._emit(Notice("info", "held-off", vertex.identity, f"may have drifted; looked at in {wait:.3g} s"))
                 vertex.not_before = now + wait
                 self._wake(vertex, wait, cause)
                 return
@@ -348,7 +355,7 @@ class Engine:
         elif vertex.failures:
             vertex.failures = 0
             self._failing.discard(vertex)
-        if outcome.changed and outcome.result is not None:
+        if outcome.changed and outcome.result:
             vertex.last_change = outcome
         self._outcomes.append(outcome)
         self._emit(Ran(self._pass.number if self._pass else self._last.number, outcome))
@@ -368,7 +375,10 @@ class Engine:
         now = asyncio.get_running_loop().time()
         meta = vertex.call.meta
         if outcome.cause == "drift" and outcome.changed and outcome.result and limits.repaired(vertex, self.options, now):
-            text = f"flapping: repaired more than {self.options.flap_limit} times in {self.options.flap_window:g} s; somebody undoes it"
+            text = (
+                f"flapping: repaired more than {self.options.flap_limit} times in {self.options.flap_window:g} s; somebody undoes it. "
+                f"From now on repairs are spaced, up to {self.options.flap_window:g} s apart"
+            )
             self._emit(Notice("error", "flapping", vertex.identity, text))
         if outcome.result is False and failure is not None:
             endless = meta.retry is not None and meta.retry.attempts < 0

@@ -34,11 +34,11 @@ def take(vertex: Vertex, options: EngineOptions, now: float) -> float:
 def repaired(vertex: Vertex, options: EngineOptions, now: float) -> bool:
     """Count a repair of drift; True when with this one the vertex begins to flap.
 
-    While it flaps, the time between repairs doubles, from 1 s to `flap_window`; a whole window without a repair ends it.
+    While it flaps, the time between repairs doubles, from 1 s to `flap_window`; two windows without a repair end it.
     """
     if vertex.repairs.maxlen != options.flap_limit:
         vertex.repairs = deque(vertex.repairs, maxlen=options.flap_limit)
-    calm = not vertex.repairs or now - vertex.repairs[-1] > 2 * max(options.flap_window, vertex.flapping)
+    calm = not vertex.repairs or now - vertex.repairs[-1] > _memory(vertex, options)
     full = len(vertex.repairs) == options.flap_limit and now - vertex.repairs[0] <= options.flap_window
     vertex.repairs.append(now)
     if vertex.flapping and not calm:
@@ -46,6 +46,16 @@ def repaired(vertex: Vertex, options: EngineOptions, now: float) -> bool:
         return False
     vertex.flapping = 1.0 if full else 0.0
     return full
+
+
+def flaps(vertex: Vertex, options: EngineOptions, now: float) -> bool:
+    """Whether it flaps still: it was repaired not long ago, and too often."""
+    return vertex.flapping > 0 and now - vertex.repairs[-1] <= _memory(vertex, options)
+
+
+def _memory(vertex: Vertex, options: EngineOptions) -> float:
+    """Seconds without a repair after which all is forgiven."""
+    return 2 * max(options.flap_window, vertex.flapping)
 
 
 def hold_off(vertex: Vertex, now: float) -> float:

@@ -22,8 +22,9 @@ STEADY = 60.0
 
 
 def needs_watch(vertex: Vertex) -> bool:
-    """Whether there is anything to watch; a kind that never overrode `watch` needs no task."""
-    return vertex.call.meta.poll is not None or type(vertex.resource).watch is not Resource.watch
+    """Whether there is anything to watch; a kind that never overrode `watch` needs no task, unless `creates` names a path."""
+    meta = vertex.call.meta
+    return meta.poll is not None or bool(meta.creates) or type(vertex.resource).watch is not Resource.watch
 
 
 async def supervise(
@@ -53,6 +54,9 @@ async def supervise(
 
 def _watch(vertex: Vertex) -> Watch:
     period = vertex.call.meta.poll
+    creates = vertex.call.meta.creates
+    if period is None and creates and type(vertex.resource).watch is Resource.watch:
+        return vertex.ctx.watch_path(*creates)  # what a command has made is gone: it is due again
     if period is None:
         return vertex.resource.watch(vertex.ctx)
     return ticker(period) if period > 0 else idle()

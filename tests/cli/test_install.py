@@ -29,7 +29,7 @@ def test_install_writes_everything(root):
     assert load(root / "etc/holdfast/agent.yaml").states == root / "etc/holdfast/states"
     assert stat.S_IMODE((root / "var/lib/holdfast").stat().st_mode) == 0o700
     assert (root / "etc/holdfast/pillar").is_dir()
-    assert lines[-1].startswith("start nothing")
+    assert lines[-1].startswith("started nothing")
 
 
 def test_install_twice_changes_nothing(root):

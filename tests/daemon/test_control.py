@@ -43,12 +43,14 @@ class Agent:
     def recheck(self):
         """Remember."""
         self.done.append("recheck")
+        return {"paused": False}
 
-    def trigger(self, identity):
+    async def trigger(self, identity):
         """Know one resource."""
         if identity != "cmd.run[x]":
             raise ControlError(f"cannot trigger {identity}: there is no such resource")
         self.done.append(identity)
+        return {"text": "ran", "result": True}
 
 
 @pytest.fixture

@@ -102,7 +102,7 @@ def test_pillar_and_settings_take_effect_while_it_runs(tree):
         tree.settings("engine: {nop: true}\n")
         agent.wait_log("there is no setting 'engine.nop'")
         agent.wait_log("did you mean 'noop'?")
-        agent.wait_log("the settings cannot be used")
+        agent.wait_log("the configuration cannot be used")
         tree.settings("engine: {noop: true}\n")
         agent.wait_log("mended")
         (tree.host / "motd").write_text("defaced\n")

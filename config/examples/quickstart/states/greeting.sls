@@ -1,4 +1,4 @@
-# A script, and a command that runs it: when what it made is missing or old (unless), and when the script was changed (watch).
+# A script, and a command that runs it whenever the script was changed (onchanges).
 include:
   - motd
 
@@ -11,6 +11,5 @@ include:
 greeting:
   cmd.run:
     - name: {{ pillar.root }}/bin/greet > {{ pillar.root }}/greeting
-    - unless: test {{ pillar.root }}/greeting -nt {{ pillar.root }}/bin/greet
-    - watch:
+    - onchanges:
       - file: {{ pillar.root }}/bin/greet
