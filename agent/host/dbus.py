@@ -55,6 +55,9 @@ class SystemBus:
         self._known = False
         self._managed = False
         self._rules: Counter[str] = Counter()
+        """Rule -> how many subscribers want it."""
+        self._asked: dict[str, asyncio.Task[Any]] = {}
+        """Rule -> the call that asks the bus for it."""
         self._queues: dict[Key, dict[Queue, None]] = {}
 
     # -- what providers use --------------------------------------------------------------------------------------
@@ -82,8 +85,7 @@ class SystemBus:
         try:
             await self._connection()
             for text in {rule(match) for match in matches}:
-                if self._rules[text] == 1:  # for a later one the bus has been asked before: it keeps the order of calls
-                    await self.call(*DAEMON, "AddMatch", "s", text)
+                await self._ask(text)
             yield None
             while True:
                 yield await queue.get()
@@ -170,6 +172,13 @@ class SystemBus:
 
     # -- subscriptions -------------------------------------------------------------------------------------------
 
+    async def _ask(self, text: str) -> None:
+        """Have the bus asked for a rule once, whoever is first: a subscriber that goes meanwhile leaves the others theirs."""
+        asked = self._asked.get(text)
+        if asked is None or (asked.done() and (asked.cancelled() or asked.exception())):
+            asked = self._asked[text] = asyncio.create_task(self.call(*DAEMON, "AddMatch", "s", text), name="dbus rule")
+        await asyncio.shield(asked)
+
     def _enter(self, queue: Queue, matches: Iterable[Match]) -> None:
         for match in matches:
             self._queues.setdefault((match.interface, match.member, match.path), {})[queue] = None
@@ -184,6 +193,8 @@ class SystemBus:
             self._rules[text] -= 1
             if not self._rules[text]:
                 del self._rules[text]
+                if (asked := self._asked.pop(text, None)) is not None:
+                    asked.cancel()
                 if self._bus:
                     self._bus.send(message(*DAEMON, "RemoveMatch", "s", (text,), MessageFlag.NO_REPLY_EXPECTED))
 

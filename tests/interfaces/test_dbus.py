@@ -135,7 +135,7 @@ async def test_subscriptions_leave_nothing_behind(bus):
             await next_of(two)
             assert bus._rules == {rule(CHANGED): 2}
 
-    assert (bus._rules, bus._queues) == ({}, {})
+    assert (bus._rules, bus._queues, bus._asked) == ({}, {}, {})
 
 
 async def test_bus_that_goes_and_comes_is_looked_at_again(bus, daemon, health):
@@ -166,3 +166,44 @@ async def test_call_gives_up_in_time(bus, daemon):
     with pytest.raises(BusError, match=r"cannot call GetId of org.freedesktop.DBus: (D-Bus (is away|went away)|no answer)"):
         await bus.call(*DAEMON, "GetId", timeout=0.1)
     await daemon.start()
+
+
+ALL = (CHANGED, Match("", "org.example.Thing", "Added"), Match("", "org.example.Thing", "Removed"))
+
+
+def rules_asked_for(bus, monkeypatch):
+    """The rules that the bus is asked for from now on, each with a moment in which others have their turn."""
+    asked, call = [], bus.call
+
+    async def slow(*arguments, **options):
+        if arguments[3] == "AddMatch":
+            asked.append(arguments[-1])
+            await asyncio.sleep(0.01)
+        return await call(*arguments, **options)
+
+    monkeypatch.setattr(bus, "call", slow)
+    return asked
+
+
+async def test_subscribers_at_once_get_all_their_rules(bus, monkeypatch):
+    """Whoever comes while the first one is still asking waits for what is asked, and no rule is forgotten or asked for twice."""
+    asked = rules_asked_for(bus, monkeypatch)
+    async with aclosing(bus.signals(*ALL)) as one, aclosing(bus.signals(*ALL)) as two:
+        await asyncio.gather(next_of(one), next_of(two))
+
+        assert sorted(asked) == sorted(rule(match) for match in ALL)
+
+
+async def test_first_subscriber_that_goes_takes_no_rule_from_the_second(bus, daemon, monkeypatch):
+    """Cancelled while it asked the bus: who waits for the same rule is armed all the same, and hears."""
+    rules_asked_for(bus, monkeypatch)
+    async with aclosing(bus.signals(CHANGED)) as one, aclosing(bus.signals(CHANGED)) as two:
+        first, second = asyncio.create_task(next_of(one)), asyncio.create_task(next_of(two))
+        async with asyncio.timeout(5):
+            while bus._rules != {rule(CHANGED): 2}:
+                await asyncio.sleep(0)
+        first.cancel()
+        assert await second is None
+        await daemon.emit("/thing/a", "heard")
+
+        assert (await next_of(two)).body == ["heard"]
