@@ -11,17 +11,18 @@ import asyncio
 import contextlib
 import itertools
 import os
-import re
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+
+from holdfast.resources.temporaries import TEMPORARY, temporary_name
 
 LARGE = 1 << 20
 """Bytes from which on writing happens in a thread, so that the loop is not held up."""
 STALE = 3600.0
 """Seconds after which a temporary is taken for left over even if a process with its number exists."""
-NAME_MAX = 255
-TEMPORARY = re.compile(rb"\..*\.holdfast-([0-9a-f]+)-[0-9a-f]+")
+SWEEP = 600.0
+"""Seconds after which a directory that is written to is searched for leftovers again."""
 KEPT = ("user.", "security.selinux", "system.posix_acl_access")
 """Extended attributes that a replaced file hands on; capabilities are not: they belonged to the old content."""
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -29,8 +30,8 @@ NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _numbers = itertools.count()
 _own: set[bytes] = set()
 """Names of temporaries that this process is using."""
-_swept: set[str] = set()
-"""Directories that were searched for leftovers."""
+_swept: dict[str, float] = {}
+"""Directory -> when it was last searched for leftovers, by the monotonic clock."""
 
 
 @dataclass(slots=True)
@@ -50,7 +51,7 @@ class Replacement:
         """Make the temporary: content, owner, attributes, mode, and on the disk if durable. Raises `OSError` and leaves nothing."""
         directory, name = os.path.split(self.path)
         sweep(directory)
-        own = temporary_name(name)
+        own = temporary_name(name, next(_numbers))
         _own.add(own)
         self.temporary = os.path.join(directory, os.fsdecode(own))  # noqa: PTH118 - Path objects are slow
         try:
@@ -126,17 +127,12 @@ async def _call(blocking: Callable[..., Awaitable[object]], step: Callable[[], N
         step()
 
 
-def temporary_name(name: str) -> bytes:
-    """A name for a temporary beside `name`, cut to what a file system allows."""
-    tail = b".holdfast-%x-%x" % (os.getpid(), next(_numbers))
-    return b"." + os.fsencode(name)[: NAME_MAX - 1 - len(tail)] + tail
-
-
 def sweep(directory: str) -> None:
-    """Remove what killed agents left in a directory; looks into each only once, as this process leaves nothing."""
-    if directory in _swept:
+    """Remove what killed agents left in a directory; looks into each now and then, for what a one-shot run left meanwhile."""
+    now = time.monotonic()
+    if now < _swept.get(directory, -SWEEP) + SWEEP:
         return
-    _swept.add(directory)
+    _swept[directory] = now
     raw = os.fsencode(directory)
     try:
         names = os.listdir(raw)  # noqa: PTH208 - Path objects are slow

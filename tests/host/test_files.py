@@ -172,3 +172,18 @@ def test_sweeping_touches_only_what_is_ours(tmp_path):
 
     assert not ours.exists()
     assert all(path.exists() for path in others)
+
+
+def test_a_directory_is_swept_again_later(tmp_path, monkeypatch):
+    """What a one-shot run that was killed left after the agent's first look goes, too, some minutes later."""
+    files.sweep(str(tmp_path))
+    process = subprocess.Popen(["true"])
+    process.wait()
+    left = tmp_path / f".f.holdfast-{process.pid:x}-0"
+    left.write_text("half")
+    files.sweep(str(tmp_path))
+    assert left.exists()
+
+    monkeypatch.setattr(files, "SWEEP", 0.0)
+    files.sweep(str(tmp_path))
+    assert not left.exists()

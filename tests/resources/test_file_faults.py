@@ -17,6 +17,7 @@ import pytest
 from holdfast.agent.host.host import Host
 from holdfast.resources import registry
 from holdfast.resources.errors import HoldfastError, Permanent
+from holdfast.resources.kinds.file import trees
 
 registry.load_family("file")  # now: an ordinary user may not be able to read our own modules
 
@@ -275,3 +276,8 @@ async def test_backup(host, tmp_path):
 
     (copy,) = ctx.var_dir.iterdir()
     assert (copy.read_text(), copy.stat().st_mode & 0o777) == ("precious", 0o600)
+
+
+def test_what_is_gone_already_is_removed(tmp_path):
+    """Somebody else was faster while a directory was cleaned: that is what was wanted, not an error."""
+    trees.remove(str(tmp_path / "gone"))

@@ -8,10 +8,12 @@ import re
 import shutil
 import stat
 from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from holdfast.resources.errors import Permanent
 from holdfast.resources.kinds.file.base import Ownership, telling
+from holdfast.resources.temporaries import is_temporary
 
 Names = list[tuple[str, os.stat_result]]
 
@@ -36,6 +38,8 @@ def set_right(top: str, rules: Recursion, *, apply: bool) -> dict[str, dict[str,
     with telling("look through", top):
         for root, entries, descriptor in _levels(top, rules.depth):
             for name, seen in entries:
+                if is_temporary(name):  # its owner and mode are those of the file that it becomes
+                    continue
                 path = os.path.join(root, name)  # noqa: PTH118 - Path objects are slow
                 owner = rules.directories if stat.S_ISDIR(seen.st_mode) else rules.others
                 wrong = owner.wrong(seen) if owner is not None and not excluded(path, top, rules.exclude) else {}
@@ -82,7 +86,7 @@ def excluded(path: str, top: str, patterns: Collection[str]) -> bool:
 def surplus(top: str, keep: Collection[str], exclude: Collection[str]) -> list[str]:
     """What `clean` removes: the topmost paths below `top` that are neither kept, nor lead to what is kept, nor are excluded.
 
-    Blocks. Raises `Permanent` or `Temporary`.
+    A file that is just being put in place is no surplus. Blocks. Raises `Permanent` or `Temporary`.
     """
     kept = set(keep)
     on_the_way = {parent for path in kept for parent in _parents(path, top)}
@@ -91,10 +95,13 @@ def surplus(top: str, keep: Collection[str], exclude: Collection[str]) -> list[s
     def walk(directory: str) -> bool:
         """Collect what is surplus; whether all of the directory's content is."""
         all_of_it, here = True, []
-        with os.scandir(directory) as entries:
-            found = sorted(entries, key=lambda entry: entry.name)
+        try:
+            with os.scandir(directory) as entries:
+                found = sorted(entries, key=lambda entry: entry.name)
+        except FileNotFoundError:  # gone since it was listed
+            found = []
         for entry in found:
-            if entry.path in kept or excluded(entry.path, top, exclude):
+            if entry.path in kept or is_temporary(entry.name) or excluded(entry.path, top, exclude):
                 all_of_it = False
             elif entry.path in on_the_way or (exclude and entry.is_dir(follow_symlinks=False)):
                 before = len(extra)
@@ -121,14 +128,14 @@ def _parents(path: str, top: str) -> Iterator[str]:
 
 
 def remove(path: str) -> None:
-    """Remove a file, a link (not where it leads) or a whole directory. Blocks.
+    """Remove a file, a link (not where it leads) or a whole directory; what is gone already is as wanted. Blocks.
 
     Raises `Permanent` when something is mounted there or below: that is never what "remove this directory" means.
     """
     mounted = mounts_below(path)
     if mounted:
         raise Permanent(f"cannot remove {path}: {mounted[0]} is a mount point; unmount it first")
-    with telling("remove", path):
+    with telling("remove", path), suppress(FileNotFoundError):
         if stat.S_ISDIR(os.lstat(path).st_mode):
             shutil.rmtree(path, onerror=_gone_is_fine)
         else:
