@@ -95,7 +95,7 @@ class Trees:
 def _load(path: Path) -> None:
     try:
         registry.load_file(path)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         lines = [frame.lineno or 0 for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
         line = (error.lineno or 0) if isinstance(error, SyntaxError) else (lines[-1] if lines else 0)
         why = re.sub(r" \([^()]*, line \d+\)$", "", str(error))

@@ -121,6 +121,9 @@ class Checker:
             self.problems += _problems(error, chunk, shape)
         except RecursionError:
             self.problems.append(chunk.spot.problem("argument-type", f"{chunk.identity}: its arguments are nested too deeply"))
+        except Exception as error:  # noqa: BLE001 - a kind's own code
+            said = type(error).__name__ if shape.secrets else f"{type(error).__name__}: {error}"
+            self.problems.append(chunk.spot.problem("kind-broken", f"{chunk.identity}: the kind cannot check its arguments: {said}"))
         return None
 
 

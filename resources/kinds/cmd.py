@@ -28,7 +28,10 @@ def parse_env(value: object) -> object:
             item = dict([item.split("=", 1)])  # noqa: PLW2901 - one form turned into the other
         if not isinstance(item, Mapping):
             raise ValueError(f"{item!r} is not a variable: write 'NAME: value'")  # noqa: TRY004 - pydantic reports only ValueError
-        merged |= {str(name): "" if text in {None, False} else str(text) for name, text in item.items()}
+        for name, text in item.items():
+            if isinstance(text, (Mapping, list, tuple)):
+                raise ValueError(f"the variable {name} must be text, not {text!r}")  # noqa: TRY004 - the same
+            merged[str(name)] = "" if text is None or text is False else str(text)
     return merged
 
 

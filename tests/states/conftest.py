@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import pytest
+from pydantic import BeforeValidator
 
 from holdfast.resources.contract import Resource
 from holdfast.resources.fields import AbsPath, Mode, field
@@ -57,6 +58,7 @@ class Crate(Resource, kind="crate.packed"):
     labels: dict[str, str] = field(default_factory=dict)
     password: str | None = field(None, secret=True, min_length=8)
     timeout: int | None = None
+    weight: Annotated[int | None, BeforeValidator(lambda value: {1: 1}[value])] = None
 
     async def check_apply(self, ctx, apply):
         """Nothing to do."""

@@ -140,3 +140,11 @@ def test_state_that_applies_only_sometimes_may_contradict_another(compile_tree):
         warning.code
         for warning in compile_tree(two.replace("{crate: /srv/a}", "{id: /srv/a}").replace("onfail: [{id: /srv/a}]", "unless: x")).warnings
     ] == ["contradiction"]
+
+
+def test_kind_whose_validator_falls_over_is_a_problem(problems):
+    """The code of a kind may raise anything: that is told at the state's line, and the compiler goes on."""
+    (problem,) = problems("a:\n  crate.packed:\n    - name: /srv/a\n    - user: root\n    - weight: [1]\n")
+
+    assert (problem.code, problem.place.line) == ("kind-broken", 2)
+    assert problem.message == "crate.packed[a]: the kind cannot check its arguments: TypeError", "what it said may hold a secret argument"

@@ -1,0 +1,43 @@
+"""Whatever a state file gives an argument, its kind answers with a value or with a validation error."""
+
+from __future__ import annotations
+
+import datetime as dt
+from contextlib import suppress
+
+import pytest
+from pydantic import ValidationError
+
+from holdfast.resources import registry
+from holdfast.resources.meta import Meta
+
+SCALARS = (None, True, False, 0, -1, 10**30, 1.5, float("inf"), float("nan"), "", "a", "~", "\0", "0", "²", "9" * 5000, "a: [", "'")
+DATES = (dt.date(2024, 2, 3), dt.datetime(2024, 2, 3, 4, 5, 6, tzinfo=dt.UTC))
+PLAIN = (*SCALARS, *DATES, b"\xff", [], {})
+VALUES = (
+    *PLAIN,
+    *([value] for value in PLAIN),
+    *({"a": value} for value in PLAIN),
+    *([{"a": value}] for value in PLAIN),
+    *([[value]] for value in PLAIN),
+    *({value: "a"} for value in (None, True, 1, 1.5, DATES[0])),
+    *([{value: "a"}] for value in (None, 1, DATES[0])),
+    {"a": {"b": []}},
+    ["a", {"b": ["c"], "d": {}}],
+    [{"a": "b", "c": "d"}],
+)
+
+
+@pytest.mark.parametrize("model", [*registry.kinds(), Meta], ids=lambda model: getattr(model, "kind", "meta"))
+def test_no_value_makes_a_validator_fall_over(model):
+    """Each argument with each shape of value: nothing but a `ValidationError` is raised."""
+    wrong = []
+    for name in model.model_fields:
+        for value in VALUES:
+            given = {name: value} if model is Meta else {"name": "/a", name: value}
+            try:
+                with suppress(ValidationError):
+                    model.model_validate(given)
+            except Exception as error:  # noqa: BLE001 - that there is none is what this shows
+                wrong.append(f"{name}: {value!r:.60}: {type(error).__name__}: {error}")
+    assert wrong == []
