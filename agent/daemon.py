@@ -191,6 +191,10 @@ class Daemon:
                 problems = list(error.problems)
             except (OSError, sqlite3.Error) as error:
                 problems = [Problem(Place(str(self.settings.state_dir)), "agent-trouble", f"cannot take the states over: {error}")]
+            except Exception as error:
+                log.exception("cannot take the states over")
+                text = f"cannot take the states over: {type(error).__name__}: {error}"
+                problems = [Problem(Place(str(self.settings.states)), "agent-bug", text, "a kind of yours, or a bug in Holdfast")]
             if problems:
                 self._report(problems)
             for answer in waiting:
@@ -212,7 +216,7 @@ class Daemon:
         known = (self._host.facts, self._host.pillar)
         self._host.update(facts=compiled.grains, pillar=compiled.pillar, managed=compiled.managed)
         self._failing &= {call.identity for call in compiled.compilation.calls}
-        await self._engine.swap(compiled.compilation, cause=self._cause)
+        await self._engine.swap(compiled.compilation, cause=self._cause, options=settings.engine)
         if self._cause != "start" and known != (compiled.grains, compiled.pillar):
             self._engine.recheck(self._cause)  # templates of files may say something else now, though their states are the same
         self._cause = "states changed"
@@ -227,7 +231,6 @@ class Daemon:
             log.warning("the change of %s takes effect when the agent is started again", ", ".join(late))
         self._logs.configure(settings.log)
         self._host.states, self._host.durable = settings.states, settings.durable
-        self._engine.set_options(settings.engine)
         self._watch.update(self._watched(), settings.watch)
 
     def _report(self, problems: list[Problem]) -> None:

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.agent.engine.report import Cause, Notice, Outcome, Reason
-from holdfast.resources.context import Context, Report
+from holdfast.resources.context import Completed, Context, Report
 from holdfast.resources.errors import HoldfastError, Permanent, Temporary
 from holdfast.resources.fields import MASK
-from holdfast.resources.meta import Retry
+from holdfast.resources.meta import Meta
 from holdfast.resources.traits import Refreshable
 from holdfast.states.data import Call
 
@@ -52,6 +52,8 @@ class Clock:
     started: float
     """Unix time."""
     attempt: int = 0
+    touched: bool = False
+    """An earlier attempt had begun to change something when it failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,8 @@ async def run(job: Job, emit: Callable[[Notice], None], resumed: Callable[[], Aw
         outcome, failure = await _once(job, clock, emit)
         if retry is None or clock.attempt >= last or outcome.result is retry.until:
             return outcome, failure
-        delay = backoff(retry, clock.attempt, failure)
+        clock.touched = clock.touched or job.ctx.report.touched
+        delay = backoff(job.call.meta, clock.attempt, failure)
         emit(
             Notice(
                 "warning",
@@ -87,12 +90,13 @@ async def run(job: Job, emit: Callable[[Notice], None], resumed: Callable[[], Aw
         await resumed()
 
 
-def backoff(retry: Retry | None, attempt: int, failure: Failure | None = None) -> float:
-    """Seconds until the next attempt: what the failure asks for, else the state's interval, doubled with jitter if it says so."""
+def backoff(meta: Meta | None, attempt: int, failure: Failure | None = None) -> float:
+    """Seconds until the next attempt: what the failure asks for, else the state's interval, or its `delay` doubled with jitter."""
     if failure is not None and failure.delay is not None:
         return failure.delay
+    retry = meta.retry if meta else None
     if retry is None or retry.backoff:
-        base = retry.interval if retry else 1.0
+        base = meta.delay if meta else 1.0
         return float(min(BACKOFF_LIMIT, base * 2 ** min(attempt - 1, 16)) * random.uniform(0.8, 1.2))  # noqa: S311 - spreads load
     return retry.interval + random.uniform(0, retry.splay)  # noqa: S311 - spreads load
 
@@ -112,7 +116,8 @@ async def _once(job: Job, clock: Clock, emit: Callable[[Notice], None]) -> tuple
     except asyncio.CancelledError:
         raise
     except TimeoutError:
-        return _outcome(job, clock, result=False, comment=f"did not finish within {meta.timeout:g} s"), Failure(temporary=True, delay=None)
+        text = "timed out" if meta.timeout is None else f"did not finish within {meta.timeout:g} s"
+        return _outcome(job, clock, result=False, comment=text), Failure(temporary=True, delay=None)
     except Temporary as error:
         return _outcome(job, clock, result=False, comment=str(error)), Failure(temporary=True, delay=error.delay)
     except HoldfastError as error:
@@ -120,7 +125,8 @@ async def _once(job: Job, clock: Clock, emit: Callable[[Notice], None]) -> tuple
     except OSError as error:
         return _outcome(job, clock, result=False, comment=describe_os_error(error)), Failure(temporary=False, delay=None)
     except Exception as error:  # noqa: BLE001 - the code of a kind may raise anything; it fails that resource only
-        emit(Notice("debug", "traceback", job.call.identity, f"{job.call.kind} raised", error))
+        if not meta.no_log:
+            emit(Notice("debug", "traceback", job.call.identity, f"{job.call.kind} raised", error))
         text = f"internal error in {job.call.kind}: {type(error).__name__}: {error}"
         return _outcome(job, clock, result=False, comment=text), Failure(temporary=False, delay=None)
     return _outcome(job, clock, result=True if right or job.apply else None, refreshed=refreshed), None
@@ -146,35 +152,38 @@ async def _act(job: Job) -> tuple[bool, bool]:
 async def _guarded(job: Job, clock: Clock) -> Outcome | None:
     """The outcome of a run that its guards forbid; None when it may go on. Salt's rules: docs/language.md, Guards."""
     meta = job.call.meta
-    if meta.onlyif is not None:
-        for condition in meta.onlyif:
-            if not await _holds(job, condition):
-                return _skip(job, clock, "onlyif", "onlyif condition is false")
-    if meta.unless is not None and all([await _holds(job, condition) for condition in meta.unless]):
+    for condition in meta.onlyif or ():
+        holds, note = await _holds(job, condition)
+        if not holds:
+            return _skip(job, clock, "onlyif", f"onlyif condition is false{note}")
+    if meta.unless is not None and all([(await _holds(job, condition))[0] for condition in meta.unless]):
         return _skip(job, clock, "unless", "unless condition is true")
     if meta.creates and all(os.path.exists(path) for path in meta.creates):  # noqa: PTH110 - Path objects are slow
         return _skip(job, clock, "creates", f"{', '.join(meta.creates)} exists")
     return None
 
 
-async def _holds(job: Job, condition: str | dict[str, Any]) -> bool:
+async def _holds(job: Job, condition: str | dict[str, Any]) -> tuple[bool, str]:
+    """Whether a guard holds; and what is to be said of one that could not even run."""
     if isinstance(condition, dict):
-        return bool(await job.ctx.blocking(job.ctx.call, condition))
-    return await _shell(job, condition) == 0
+        return bool(await job.ctx.blocking(job.ctx.call, condition)), ""
+    done = await _shell(job, condition)
+    said = done.stderr.strip().splitlines()
+    return done.retcode == 0, f": {said[-1]}" if done.retcode in (126, 127) and said else ""
 
 
 async def _check_commands(job: Job) -> None:
     for command in job.call.meta.check_cmd or ():
-        status = await _shell(job, command)
+        status = (await _shell(job, command)).retcode
         if status != 0:
             raise Permanent(f"check_cmd failed with status {status}: {command}")
 
 
-async def _shell(job: Job, command: str) -> int:
-    """Exit status of a guard, run in the shell with the state's own directory, user, environment and umask."""
+async def _shell(job: Job, command: str) -> Completed:
+    """A guard, run in the shell with the state's own directory, user, environment and umask."""
     low = job.call.low
     umask = low.get("umask")
-    done = await job.ctx.run(
+    return await job.ctx.run(
         str(low.get("shell") or "/bin/sh"),
         "-c",
         command,
@@ -184,7 +193,6 @@ async def _shell(job: Job, command: str) -> int:
         umask=int(str(umask), 8) if umask is not None else None,
         check=False,
     )
-    return done.retcode
 
 
 def environment(env: object) -> dict[str, str] | None:
@@ -231,7 +239,7 @@ def _outcome(job: Job, clock: Clock, *, result: bool | None, comment: str | None
         cause=job.cause,
         attempts=clock.attempt,
         refreshed=refreshed,
-        touched=report.touched and result is False,
+        touched=clock.touched or (report.touched and result is False),
         started=clock.started,
     )
 

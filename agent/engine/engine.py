@@ -1,8 +1,8 @@
 """The engine: keeps a graph of resources right, for one run or for years.
 
-It ties the parts together: a graph is swapped in, watches tell of drift, the scheduler says who may run, `attempt` runs it,
-the requisite table decides whether it has to, the journal remembers who is to be told. It has no log, no files and no
-settings of its own: everything comes in through the constructor, and goes out through `emit`.
+It ties the parts together: a graph is swapped in, watches tell of drift, the scheduler says who may run, the judge whether it has to, `attempt`
+runs it, the courier carries what came of it to whoever waits. It has no log, no files and no settings of its own:
+everything comes in through the constructor, and goes out through `emit`.
 """
 
 from __future__ import annotations
@@ -12,15 +12,18 @@ import random
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol
 
 from holdfast.agent.engine import attempt, limits
 from holdfast.agent.engine.attempt import Failure, Job
+from holdfast.agent.engine.courier import Courier, Seen
 from holdfast.agent.engine.graph import Graph, Vertex, connect
-from holdfast.agent.engine.journal import Edge, Journal
-from holdfast.agent.engine.judge import Judge, digest, incoming
+from holdfast.agent.engine.journal import Journal
+from holdfast.agent.engine.judge import Judge, digest
 from holdfast.agent.engine.options import EngineOptions
-from holdfast.agent.engine.report import Cause, Event, Notice, Outcome, PassEnded, PassRecord, PassStarted, Ran
+from holdfast.agent.engine.passes import Passes
+from holdfast.agent.engine.report import Cause, Event, Notice, Outcome, PassRecord
 from holdfast.agent.engine.scheduler import Scheduler
 from holdfast.agent.engine.status import describe
 from holdfast.agent.engine.watch import needs_watch, supervise
@@ -47,41 +50,37 @@ class Engine:
         self._daemon = watch
         """Watches and timers keep the graph right after the first pass; without them: one-shot."""
         self._graph = Graph()
-        self._scheduler = Scheduler(options.workers, self._start, self._quiet)
-        self._pass: PassRecord | None = None
-        self._outcomes: list[Outcome] = []
-        self._last = PassRecord(0, "start", time.time(), converged=True)
-        self._settled = asyncio.Event()
-        self._settled.set()
+        self._scheduler = Scheduler(options.workers, self._start, self._quiet, partial(self._mark, cause="drift"))
+        self._courier = Courier(journal, daemon=watch)
+        self._judge = Judge(journal, emit, self._wait_resumed, daemon=watch)
+        self._passes = Passes(emit)
         self._resumed = asyncio.Event()
         self._resumed.set()
-        self._judge = Judge(journal, emit, self._wait_resumed, daemon=watch)
         self._swapping = asyncio.Lock()
         self._failing: set[Vertex] = set()
         """Vertices whose last run failed."""
         self._listeners: list[Vertex] = []
         self._listened: set[Vertex] = set()
         """Listeners that had their turn in this pass."""
-        self._listening: asyncio.Task[None] | None = None
+        self._leaving: set[asyncio.Task[None]] = set()
+        """What ends the runs of resources that have left the graph."""
         self._recheck: asyncio.TimerHandle | None = None
-        self._quiet_since = 0.0
+        self._gave_up = False
         self._stopped = False
 
     # -- what operators and the daemon do ----------------------------------------------------------------------
 
-    async def swap(self, compilation: Compilation, cause: Cause = "states changed") -> None:
+    async def swap(self, compilation: Compilation, cause: Cause = "states changed", options: EngineOptions | None = None) -> None:
         """Replace the graph by that of a new compilation; whatever is the same in both keeps its watch and its past.
 
-        Resources that leave may finish what runs, for `stop_timeout`; then it is cancelled. Nothing else waits for that.
+        Resources that leave may finish what runs, for `stop_timeout`; then it is cancelled. Only who takes their place waits for
+        that. `options` take effect with the new graph.
         """
         async with self._swapping:
             vertices = [self._keep(call) or Vertex(call, self._host.context(call.identity)) for call in compilation.calls]
             kept = {vertex for vertex in vertices if self._graph.by_identity.get(vertex.identity) is vertex}
-            await self._remove([old for old in reversed(self._graph.vertices) if old not in kept])
-            declared = {call.identity for call in compilation.calls}
-            for old in self._graph:
-                if old.identity not in declared:
-                    self._emit(Notice("info", "left", old.identity, "is declared no more; left as it is"))
+            ending = await self._retire([old for old in reversed(self._graph.vertices) if old not in kept])
+            self._tell_who_left(call.identity for call in compilation.calls)
             shapes = {vertex: vertex.shape() for vertex in kept}
             for vertex, call in zip(vertices, compilation.calls, strict=True):
                 vertex.call = call
@@ -90,19 +89,20 @@ class Engine:
             self._listeners = [vertex for vertex in vertices if "listen" in vertex.requisites]
             self._journal.adopt(self._graph.edges(), self._graph.by_identity)
             self._scheduler.rebuild(vertices)
+            everything = options is not None and self._take_over(options)
             for vertex in vertices:
                 if vertex not in kept:
                     vertex.first = self.options.ordering == "definition"
-                    self._arm(vertex)
-                if vertex not in kept or vertex.failed or vertex.shape() != shapes[vertex]:
+                    self._arm(vertex, [task for old, task in ending if _same_thing(old, vertex)])
+                if everything or vertex not in kept or vertex.failed or vertex.shape() != shapes[vertex]:
                     self._mark(vertex, cause)
             self._schedule_recheck()
             self._scheduler.pump()
 
     async def settle(self) -> PassRecord:
         """Wait until nothing is dirty or running; the record of the last pass."""
-        await self._settled.wait()
-        return self._last
+        await self._passes.over.wait()
+        return self._passes.last
 
     def pause(self) -> None:
         """Start nothing any more; what runs may end."""
@@ -128,18 +128,13 @@ class Engine:
         """Run one resource now; an action runs even if it is done already. Raises `KeyError` for an unknown identity."""
         vertex = self._graph.by_identity[identity]
         vertex.due = True
-        vertex.not_before = 0.0
-        self._mark(vertex, "command")
-        self._scheduler.pump()
+        self._woken(vertex, "command")
 
     def set_options(self, options: EngineOptions) -> None:
         """Take over changed settings; everything is looked at again when noop was turned on or off."""
-        changed = options.noop != self.options.noop
-        self.options = options
-        self._scheduler.workers = options.workers
-        self._schedule_recheck()
-        if changed:
+        if self._take_over(options):
             self.recheck("states changed")
+        self._schedule_recheck()
 
     async def stop(self, timeout: float | None = None) -> None:
         """Stop: nothing new starts, what runs may end within `timeout` (default: stop_timeout), the rest is cancelled."""
@@ -147,10 +142,9 @@ class Engine:
         if self._recheck:
             self._recheck.cancel()
         self._resumed.set()
-        await self._remove(list(reversed(self._graph.vertices)), timeout)
-        if self._listening is not None:
-            self._listening.cancel()
-            await asyncio.wait([self._listening])
+        await self._retire(list(reversed(self._graph.vertices)), timeout)
+        if self._leaving:
+            await asyncio.wait(self._leaving)
 
     @property
     def paused(self) -> bool:
@@ -160,15 +154,25 @@ class Engine:
     @property
     def converged(self) -> bool:
         """Nothing dirty, running or failed, for `converged_timeout`."""
-        quiet = asyncio.get_running_loop().time() - self._quiet_since
-        return self._settled.is_set() and self._last.converged and quiet >= self.options.converged_timeout
+        quiet = asyncio.get_running_loop().time() - self._passes.ended
+        return not self._passes.running and self._passes.last.converged and quiet >= self.options.converged_timeout
 
     def status(self) -> list[dict[str, Any]]:
         """One JSON-ready object for each resource, in order of execution."""
-        return [describe(vertex, self._journal, self.options, self._recheck) for vertex in self._graph]
+        return [describe(vertex, self._courier, self.options, self._recheck) for vertex in self._graph]
 
     async def _wait_resumed(self) -> None:
+        """Go on when nobody has paused us; never when we are stopping."""
         await self._resumed.wait()
+        if self._stopped:
+            raise asyncio.CancelledError
+
+    def _take_over(self, options: EngineOptions) -> bool:
+        """Use these settings; whether everything has to be looked at again."""
+        changed = options.noop != self.options.noop
+        self.options = options
+        self._scheduler.workers = options.workers
+        return changed
 
     # -- swapping ----------------------------------------------------------------------------------------------
 
@@ -177,34 +181,55 @@ class Engine:
         same = old is not None and old.resource.cmp(call.resource) is None and old.call.meta == call.meta
         return old if same else None
 
-    async def _remove(self, vertices: Iterable[Vertex], timeout: float | None = None) -> None:
-        """End the watches of these vertices, and their runs: by waiting for `timeout`, then by cancelling."""
+    async def _retire(self, vertices: Iterable[Vertex], timeout: float | None = None) -> list[tuple[Vertex, asyncio.Task[None]]]:
+        """End the watches of these vertices, and see to the end of their runs; those that still run, each with what ends it."""
         leaving = list(vertices)
         for vertex in leaving:
             vertex.removed = True
             if vertex.timer:
                 vertex.timer.cancel()
-            if vertex.watcher:
-                vertex.watcher.cancel()
-        tasks = [vertex.task for vertex in leaving if vertex.task]
-        if tasks:
-            _, late = await asyncio.wait(tasks, timeout=self.options.stop_timeout if timeout is None else timeout)
-            await _cancel(late)
         await _cancel([vertex.watcher for vertex in leaving if vertex.watcher])
+        ending = []
+        for vertex in leaving:
+            if vertex.task:
+                task = asyncio.create_task(_end(vertex.task, self.options.stop_timeout if timeout is None else timeout))
+                self._leaving.add(task)
+                task.add_done_callback(self._leaving.discard)
+                ending.append((vertex, task))
+        return ending
 
-    def _arm(self, vertex: Vertex) -> None:
-        if not self._daemon or not needs_watch(vertex):
-            vertex.armed = True
-            return
-        work = supervise(vertex, self._armed, self._event, self._watch_failed)
-        vertex.watcher = asyncio.create_task(work, name=f"watch {vertex.identity}")
+    def _tell_who_left(self, declared: Iterable[str]) -> None:
+        known = set(declared)
+        for old in self._graph:
+            if old.identity not in known:
+                self._emit(Notice("info", "left", old.identity, "is declared no more; left as it is"))
+
+    def _arm(self, vertex: Vertex, before: list[asyncio.Task[None]]) -> None:
+        """Start its watch, once those whose place it takes have come to their end."""
+        if before:
+            task = asyncio.create_task(self._arm_after(vertex, before))
+            self._leaving.add(task)
+            task.add_done_callback(self._leaving.discard)
+        elif not self._daemon or not needs_watch(vertex):
+            self._armed(vertex)
+        else:
+            work = supervise(vertex, self._armed, self._event, self._watch_failed)
+            vertex.watcher = asyncio.create_task(work, name=f"watch {vertex.identity}")
+
+    async def _arm_after(self, vertex: Vertex, before: list[asyncio.Task[None]]) -> None:
+        await asyncio.wait(before)
+        if not vertex.removed:
+            self._arm(vertex, [])
+            self._scheduler.pump()
 
     def _armed(self, vertex: Vertex) -> None:
+        again = vertex.outcome is not None and vertex.settled
         vertex.armed = True
-        if vertex.settled:  # the watch of before has failed; nobody knows what it has missed
+        if again:  # the watch of before has failed; nobody knows what it has missed
             self._mark(vertex, "recovery")
         self._scheduler.offer(vertex)
-        self._scheduler.pump()
+        if vertex.watcher:
+            self._scheduler.pump()
 
     async def _watch_failed(self, vertex: Vertex, why: str, delay: float, error: BaseException) -> None:
         """The watch is down: what runs is cancelled, and until the next one is armed the resource counts as failed."""
@@ -214,7 +239,7 @@ class Engine:
         self._emit(Notice("warning", "watch-failed", vertex.identity, f"cannot watch: {why}; again in {delay:.3g} s", error))
         if vertex.dirty:
             outcome = Outcome(vertex.identity, vertex.position, result=False, comment=f"cannot watch: {why}", ran=False)
-            self._record(vertex, outcome)
+            self._conclude(vertex, outcome)
             self._scheduler.settle(vertex)
             self._scheduler.pump()
 
@@ -245,27 +270,35 @@ class Engine:
         vertex.timer = asyncio.get_running_loop().call_later(delay, self._woken, vertex, cause)
 
     def _woken(self, vertex: Vertex, cause: Cause) -> None:
-        vertex.timer = None
+        """Its time has come, whatever held it back."""
+        if vertex.timer:
+            vertex.timer.cancel()
+            vertex.timer = None
         vertex.not_before = 0.0
+        vertex.due = vertex.due or (cause == "poll" and vertex.call.meta.rerun is not None)
         self._mark(vertex, cause)
+        self._scheduler.offer(vertex)
         self._scheduler.pump()
 
     def _mark(self, vertex: Vertex, cause: Cause) -> None:
         """Make it dirty, and those that have it as their prereq: they go first."""
-        if self._stopped or vertex.removed:
+        if self._stopped or self._gave_up or vertex.removed:
             return
-        if self._pass is None:
-            self._begin(cause)
+        if not self._passes.running:
+            self._listened.clear()
+            self._passes.begin(cause)
         for before in vertex.prerequired:
-            if not before.dirty and not before.running:
+            if not before.dirty:
                 self._mark(before, cause)
+        if vertex.dirty and vertex.listening:
+            vertex.again = True  # its next run is a refresh alone; this is for the one after
         self._scheduler.mark(vertex, cause)
 
     def _schedule_recheck(self) -> None:
         if self._recheck:
             self._recheck.cancel()
             self._recheck = None
-        if self._daemon and self.options.recheck > 0:
+        if self._daemon and self.options.recheck > 0 and not self._stopped:
             delay = self.options.recheck + random.uniform(0, self.options.recheck_splay)  # noqa: S311 - spreads load
             self._recheck = asyncio.get_running_loop().call_later(delay, self.recheck, "recheck")
 
@@ -273,38 +306,60 @@ class Engine:
 
     def _start(self, vertex: Vertex) -> None:
         vertex.task = asyncio.create_task(self._run(vertex), name=vertex.identity)
+        vertex.task.add_done_callback(partial(self._ended, vertex))
 
     async def _run(self, vertex: Vertex) -> None:
-        """Decide, run, record; the scheduler is told in any case."""
-        try:
-            seen = [(edge, self._journal.count(edge)) for edge in incoming(vertex)]
-            decision = await self._judge.decide(vertex)
-            if not decision.run:
-                self._finish(vertex, self._judge.not_run(vertex, decision), None, seen)
-                return
-            done = self._judge.done(vertex, decision)
-            if done is not None:
-                self._finish(vertex, done, None, seen)
-                return
-            job = Job(
-                vertex.call, vertex.ctx, self._applies(vertex), refresh=decision.refresh, cause=vertex.cause, one_shot=not self._daemon
-            )
-            outcome, failure = await self._attempt(vertex, job)
-            self._finish(vertex, outcome, failure, seen)
-        except asyncio.CancelledError:
-            vertex.again = not vertex.removed  # it has not come to an end: look again
-            raise
-        finally:
-            vertex.task = None
-            self._scheduler.finished(vertex)
-            if not self._stopped:
-                self._scheduler.pump()
+        """Decide, run, and conclude."""
+        if vertex.listening:
+            await self._listen(vertex)
+            return
+        seen = self._courier.seen(vertex)
+        decision = await self._judge.decide(vertex)
+        done = self._judge.done(vertex, decision) if decision.run else self._judge.not_run(vertex, decision)
+        if done is not None:
+            self._conclude(vertex, done, seen)
+            return
+        job = self._job(vertex, refresh=decision.refresh)
+        if job.apply:
+            self._courier.intend(vertex)
+        outcome, failure = await attempt.run(job, self._emit, self._wait_resumed)
+        self._conclude(vertex, outcome, seen, failure)
 
-    async def _attempt(self, vertex: Vertex, job: Job) -> tuple[Outcome, Failure | None]:
-        """Run, with the intent of a change that others wait for written down before."""
-        if job.apply and vertex.notify:
-            self._journal.intend(vertex.identity, vertex.carriers())
-        return await attempt.run(job, self._emit, self._wait_resumed)
+    async def _listen(self, vertex: Vertex) -> None:
+        """The turn of a listener: the refresh alone, whatever its requisites say."""
+        seen = self._courier.seen(vertex, listen=True)
+        if vertex.refreshable is None:
+            self._courier.delivered(seen)  # it would fail for ever
+            comment = f"cannot refresh: {vertex.call.kind} has no refresh action; use require"
+            outcome, failure = Outcome(vertex.identity, vertex.position, result=False, comment=comment, ran=False, cause="refresh"), None
+        else:
+            outcome, failure = await attempt.run(self._job(vertex, only_refresh=True), self._emit, self._wait_resumed)
+        self._conclude(vertex, replace(outcome, listener=True), seen, failure)
+
+    def _job(self, vertex: Vertex, *, refresh: bool = False, only_refresh: bool = False) -> Job:
+        return Job(vertex.call, vertex.ctx, self._applies(vertex), refresh, vertex.cause, only_refresh, one_shot=not self._daemon)
+
+    def _ended(self, vertex: Vertex, task: asyncio.Task[None]) -> None:
+        """The task of a run is over, however that came: even cancelled before its first step."""
+        vertex.task = None
+        vertex.listening = False
+        if task.cancelled():
+            report = vertex.ctx.report
+            if self._applies(vertex) and (report.touched or report.changes or self._judge.is_action(vertex)):
+                self._courier.interrupted(vertex)
+            vertex.again = not vertex.removed  # it has not come to an end: look again
+        elif error := task.exception():
+            self._broken(vertex, error)
+        self._scheduler.finished(vertex)
+        if not self._stopped:
+            self._scheduler.pump()
+
+    def _broken(self, vertex: Vertex, error: BaseException) -> None:
+        """Our own part of a run failed, the journal's disk is full perhaps: that is a failure of the run, and tried again."""
+        self._emit(Notice("error", "engine-trouble", vertex.identity, f"cannot keep account of it: {error}", error))
+        outcome = Outcome(vertex.identity, vertex.position, result=False, comment=f"cannot keep account of it: {error}", cause=vertex.cause)
+        self._record(vertex, outcome)
+        self._later(vertex, outcome, Failure(temporary=True, delay=None))
 
     def _applies(self, vertex: Vertex) -> bool:
         noop = vertex.call.meta.noop
@@ -312,42 +367,31 @@ class Engine:
 
     # -- outcomes ----------------------------------------------------------------------------------------------
 
-    def _finish(self, vertex: Vertex, outcome: Outcome, failure: Failure | None, seen: list[tuple[Edge, int]]) -> None:
-        """A run has come to its end: remember, deliver, wake whoever it concerns."""
-        before, real = vertex.outcome, self._applies(vertex)
+    def _conclude(self, vertex: Vertex, outcome: Outcome, seen: Seen | None = None, failure: Failure | None = None) -> None:
+        """Something came of a vertex: remember, deliver, wake whoever it concerns."""
+        before, real = vertex.failed, self._applies(vertex)
         vertex.probe = None
-        vertex.due = False
-        vertex.would_change = outcome.ran and outcome.changed and not real
+        vertex.due = vertex.due and outcome.result is False
+        vertex.would_change = outcome.ran and outcome.changed and not real and not outcome.listener
         if real and outcome.result is not False:
-            self._journal.deliver(seen)
-        changed = real and outcome.ran and (outcome.changed or (outcome.touched and self._daemon))
-        self._tell(vertex, outcome, changed=changed, newly=not (before and before.result is False))
+            self._courier.delivered(seen or [])
+        newly_failed = outcome.result is False and not before
+        told = [] if outcome.listener else self._courier.tell(vertex, outcome, real=real, newly_failed=newly_failed)
         self._record(vertex, outcome)
+        for who in told:
+            self._mark(who, "refresh")
         if outcome.ran and outcome.result and real and self._judge.is_action(vertex):
             self._journal.done(vertex.identity, digest(vertex), time.time())
-        if before is not None and before.result is False and outcome.result is not False:
+        if before and not vertex.failed:
             for below in vertex.downstream:
-                if below.outcome is not None and below.outcome.reason == "requisite_failed":
+                if below.outcome is not None and vertex.identity in below.outcome.because:
                     self._mark(below, "recovery")
-        self._later(vertex, outcome, failure, pending=any(self._journal.pending(edge) for edge, _ in seen))
-
-    def _tell(self, vertex: Vertex, outcome: Outcome, *, changed: bool, newly: bool) -> None:
-        """Count its change or failure, and make those dirty that are to be told."""
-        if not vertex.notify:
-            return
-        if changed:
-            self._journal.changed(vertex.identity, vertex.carriers())
-        else:
-            self._journal.unchanged(vertex.identity)
-        if outcome.result is False and newly:
-            self._journal.failed(vertex.identity, vertex.carriers(failure=True))
-        for who, kind in vertex.notify:
-            pending = self._journal.pending((vertex.identity, who.identity, kind)) or vertex.would_change
-            told = outcome.result is False if kind == "onfail" else outcome.result is not False and kind != "listen"
-            if pending and told:
-                self._mark(who, "refresh")
+        self._later(vertex, outcome, failure)
 
     def _record(self, vertex: Vertex, outcome: Outcome) -> None:
+        if outcome.listener and outcome.result is not False:
+            self._passes.add(outcome)  # a refresh that worked says nothing of whether the resource is right
+            return
         vertex.outcome = outcome
         if outcome.result is False:
             vertex.failures += 1
@@ -357,23 +401,16 @@ class Engine:
             self._failing.discard(vertex)
         if outcome.changed and outcome.result:
             vertex.last_change = outcome
-        self._outcomes.append(outcome)
-        self._emit(Ran(self._pass.number if self._pass else self._last.number, outcome))
-        failhard = vertex.call.meta.failhard
-        if (
-            outcome.result is False
-            and not self._daemon
-            and (self.options.failhard if failhard is None else failhard)
-            and not self.options.noop
-        ):
+        self._passes.add(outcome)
+        failhard = self.options.failhard if vertex.call.meta.failhard is None else vertex.call.meta.failhard
+        if failhard and outcome.result is False and not self._daemon and not self.options.noop:
             self._give_up()
 
-    def _later(self, vertex: Vertex, outcome: Outcome, failure: Failure | None, *, pending: bool) -> None:
+    def _later(self, vertex: Vertex, outcome: Outcome, failure: Failure | None) -> None:
         """In the daemon: when this one is to be looked at again without an event."""
         if not self._daemon or vertex.removed:
             return
-        now = asyncio.get_running_loop().time()
-        meta = vertex.call.meta
+        now, meta = asyncio.get_running_loop().time(), vertex.call.meta
         if outcome.cause == "drift" and outcome.changed and outcome.result and limits.repaired(vertex, self.options, now):
             text = (
                 f"flapping: repaired more than {self.options.flap_limit} times in {self.options.flap_window:g} s; somebody undoes it. "
@@ -382,80 +419,43 @@ class Engine:
             self._emit(Notice("error", "flapping", vertex.identity, text))
         if outcome.result is False and failure is not None:
             endless = meta.retry is not None and meta.retry.attempts < 0
-            if endless or failure.temporary or pending:
-                self._wake(vertex, attempt.backoff(meta.retry if endless else None, vertex.failures, failure), "retry")
-        elif isinstance(meta.rerun, float) and outcome.ran:
-            if vertex.timer:
-                vertex.timer.cancel()
-            vertex.timer = asyncio.get_running_loop().call_later(meta.rerun, self._rerun, vertex)
-
-    def _rerun(self, vertex: Vertex) -> None:
-        vertex.due = True
-        self._woken(vertex, "poll")
+            if endless or failure.temporary or self._courier.pending(vertex):
+                self._wake(vertex, attempt.backoff(meta, vertex.failures, failure), "retry")
+        if isinstance(meta.rerun, float):
+            done = self._journal.done_at(vertex.identity, digest(vertex))
+            self._wake(vertex, meta.rerun if done is None else min(meta.rerun, max(0.0, done + meta.rerun - time.time())), "poll")
 
     def _give_up(self) -> None:
-        """Failhard: whatever has not run is not run any more."""
+        """Failhard: whatever has not run is not run any more; listeners still have their turn."""
+        self._gave_up = True
         for vertex in self._graph:
-            if vertex.dirty:
-                vertex.removed = True
-        self._scheduler.rebuild(vertex for vertex in self._graph if not vertex.removed)
-
-    # -- passes ------------------------------------------------------------------------------------------------
-
-    def _begin(self, cause: Cause) -> None:
-        self._pass = PassRecord(self._last.number + 1, cause, time.time())
-        self._pass_began = asyncio.get_running_loop().time()
-        self._outcomes = []
-        self._listened = set()
-        self._settled.clear()
-        self._emit(PassStarted(self._pass.number, cause))
+            vertex.dirty = False
+        self._scheduler.rebuild(self._graph)
 
     def _quiet(self) -> None:
-        """Nothing is dirty or running: listeners have their turn, then the pass is over."""
-        if self._pass is None or self._listening is not None:
+        """Nothing is dirty or running: listeners have their turn, one after the other, then the pass is over."""
+        if not self._passes.running:
             return
-        due = [vertex for vertex in self._listeners if vertex not in self._listened and self._heard(vertex)]
-        if due and not self._stopped:
-            self._listening = asyncio.create_task(self._listen(due), name="listeners")
+        due = [vertex for vertex in self._listeners if vertex not in self._listened and self._courier.heard(vertex)]
+        if not due or self._stopped:
+            self._passes.end(converged=not self._failing)
             return
-        now = asyncio.get_running_loop().time()
-        converged = not self._failing and not any(outcome.result is False for outcome in self._outcomes)
-        self._last = replace(self._pass, duration=now - self._pass_began, outcomes=tuple(self._outcomes), converged=converged)
-        self._pass = None
-        self._quiet_since = now
-        self._settled.set()
-        self._emit(PassEnded(self._last))
+        self._listened.update(due)
+        for vertex in due:
+            vertex.listening = vertex.first = True
+            self._scheduler.mark(vertex, "refresh")
+        self._scheduler.pump()
 
-    def _heard(self, vertex: Vertex) -> list[Vertex]:
-        """Those it listens to that have changed."""
-        edges = ((target, (target.identity, vertex.identity, "listen")) for target in vertex.requisites.get("listen", ()))
-        return [target for target, edge in edges if self._journal.pending(edge) or target.would_change]
 
-    async def _listen(self, due: list[Vertex]) -> None:
-        """Refresh each listener once, in order of execution."""
-        try:
-            for vertex in due:
-                self._listened.add(vertex)
-                await self._refresh_listener(vertex)
-        finally:
-            self._listening = None
-            if not self._stopped:
-                self._scheduler.pump()
+def _same_thing(old: Vertex, new: Vertex) -> bool:
+    """The one takes the place of the other: the same state, or another for the same thing."""
+    return old.identity == new.identity or not set(old.resource.uids()).isdisjoint(new.resource.uids())
 
-    async def _refresh_listener(self, vertex: Vertex) -> None:
-        edges = [(target.identity, vertex.identity, "listen") for target in vertex.requisites["listen"]]
-        seen = [(edge, self._journal.count(edge)) for edge in edges]
-        job = Job(vertex.call, vertex.ctx, self._applies(vertex), cause="refresh", only_refresh=True, one_shot=not self._daemon)
-        if vertex.refreshable is None:
-            comment = f"cannot refresh: {vertex.call.kind} has no refresh action; use require"
-            outcome = Outcome(vertex.identity, vertex.position, result=False, comment=comment, ran=False)
-        else:
-            outcome, _ = await attempt.run(job, self._emit, self._wait_resumed)
-        outcome = replace(outcome, listener=True)
-        if job.apply and outcome.result is not False:
-            self._journal.deliver(seen)
-        self._outcomes.append(outcome)
-        self._emit(Ran(self._pass.number if self._pass else 0, outcome))
+
+async def _end(task: asyncio.Task[None], timeout: float) -> None:
+    """Let a run finish for `timeout` seconds, then cancel it."""
+    _, late = await asyncio.wait([task], timeout=timeout)
+    await _cancel(late)
 
 
 async def _cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:

@@ -56,6 +56,8 @@ class Vertex:
     """An event came while it ran: dirty again when the run ends."""
     removed: bool = False
     """It is leaving the graph and must not start any more."""
+    listening: bool = False
+    """Its next run is that of a listener: the refresh alone, whatever its requisites."""
     due: bool = False
     """An action that must run, whatever the journal remembers."""
     would_change: bool = False

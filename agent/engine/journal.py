@@ -11,7 +11,8 @@ Everything is kept in memory and written through to one SQLite file; without a p
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 Edge = tuple[str, str, str]
@@ -49,6 +50,18 @@ class Journal:
         """Close the file; nothing is pending then, everything was written at once."""
         self._db.close()
 
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """All or nothing on the disk; an error leaves no transaction open."""
+        self._db.execute("begin")
+        try:
+            yield
+            self._db.execute("commit")
+        except BaseException:
+            if self._db.in_transaction:
+                self._db.execute("rollback")
+            raise
+
     # -- edges -------------------------------------------------------------------------------------------------
 
     def adopt(self, edges: Iterable[Edge], identities: Collection[str]) -> None:
@@ -64,20 +77,19 @@ class Journal:
         forgotten = [identity for identity in self._actions if identity not in identities]
         if not (new or gone or unwatched or forgotten):
             return
-        self._db.execute("begin")
-        for edge, count in new:
-            self._put(edge, count)
+        with self._transaction():
+            for edge, count in new:
+                self._put(edge, count)
+            self._db.executemany("delete from delivered where upstream = ? and downstream = ? and kind = ?", gone)
+            self._db.executemany("delete from counter where identity = ?", ((i,) for i in unwatched))
+            self._db.executemany("delete from action where identity = ?", ((i,) for i in forgotten))
         for edge in gone:
             del self._delivered[edge]
-        self._db.executemany("delete from delivered where upstream = ? and downstream = ? and kind = ?", gone)
         for identity in unwatched:
             self._changes.pop(identity, None)
             self._failures.pop(identity, None)
-        self._db.executemany("delete from counter where identity = ?", ((i,) for i in unwatched))
         for identity in forgotten:
             del self._actions[identity]
-        self._db.executemany("delete from action where identity = ?", ((i,) for i in forgotten))
-        self._db.execute("commit")
 
     def pending(self, edge: Edge) -> bool:
         """The upstream has changed (for onfail: has failed) since this edge last delivered."""
@@ -104,10 +116,9 @@ class Journal:
 
     def intend(self, identity: str, edges: Iterable[Edge] = ()) -> None:
         """It may be changed now; `edges` are those that would carry it."""
-        self._db.execute("begin")
-        self._db.execute("insert or ignore into intent values (?)", (identity,))
-        self._know(edges)
-        self._db.execute("commit")
+        with self._transaction():
+            self._db.execute("insert or ignore into intent values (?)", (identity,))
+            self._know(edges)
 
     def changed(self, identity: str, edges: Iterable[Edge] = ()) -> None:
         """It was changed; `edges` are those that carry it."""
@@ -124,12 +135,11 @@ class Journal:
         self._db.execute("delete from intent where identity = ?", (identity,))
 
     def _bump(self, identity: str, edges: Iterable[Edge]) -> None:
-        self._db.execute("begin")
-        row = (identity, self._changes.get(identity, 0), self._failures.get(identity, 0))
-        self._db.execute("insert or replace into counter values (?, ?, ?)", row)
-        self._db.execute("delete from intent where identity = ?", (identity,))
-        self._know(edges)
-        self._db.execute("commit")
+        with self._transaction():
+            row = (identity, self._changes.get(identity, 0), self._failures.get(identity, 0))
+            self._db.execute("insert or replace into counter values (?, ?, ?)", row)
+            self._db.execute("delete from intent where identity = ?", (identity,))
+            self._know(edges)
 
     def _know(self, edges: Iterable[Edge]) -> None:
         """From now on these edges are not new: what their upstream counts is pending until it is delivered."""

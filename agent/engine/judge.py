@@ -9,8 +9,9 @@ from dataclasses import replace
 
 from holdfast.agent.engine import attempt
 from holdfast.agent.engine.attempt import Job
+from holdfast.agent.engine.courier import incoming
 from holdfast.agent.engine.graph import CARRIES, Vertex
-from holdfast.agent.engine.journal import Edge, Journal
+from holdfast.agent.engine.journal import Journal
 from holdfast.agent.engine.report import Notice, Outcome
 from holdfast.agent.engine.requisites import Decision, Upstream, decide
 
@@ -110,7 +111,7 @@ class Judge:
         """The outcome of an action that has run already and has no reason to run again; None: run."""
         if not self._daemon or not self.is_action(vertex) or vertex.due or decision.delivered:
             return None
-        if any(self._journal.pending(edge) for edge in incoming(vertex)):
+        if any(self._journal.pending(edge) for edge, _ in incoming(vertex) if edge[2] != "listen"):
             return None
         at = self._journal.done_at(vertex.identity, digest(vertex))
         if at is None or (vertex.call.meta.rerun == "start" and vertex.outcome is None):
@@ -132,16 +133,6 @@ class Judge:
         """It cannot tell whether it is needed: no guard, and its kind says so."""
         meta = vertex.call.meta
         return vertex.resource.action() and meta.onlyif is None and meta.unless is None and not meta.creates
-
-
-def incoming(vertex: Vertex) -> list[Edge]:
-    """The edges that carry something to this vertex, those of listen left out."""
-    return [
-        (target.identity, vertex.identity, CARRIES[kind])
-        for kind, targets in vertex.requisites.items()
-        if kind in CARRIES and kind != "listen"
-        for target in targets
-    ]
 
 
 def digest(vertex: Vertex) -> str:

@@ -22,15 +22,19 @@ Heap = list[tuple[int, int, Vertex]]
 
 
 class Scheduler:
-    """Starts dirty vertices in order; `start` is called for each, `idle` whenever nothing is left unsettled."""
+    """Starts dirty vertices in order; `start` is called for each, `idle` whenever nothing is left unsettled.
 
-    def __init__(self, workers: int, start: Callable[[Vertex], None], idle: Callable[[], None]) -> None:
+    `again` is called for a vertex that was marked while it ran, when that run has ended.
+    """
+
+    def __init__(self, workers: int, start: Callable[[Vertex], None], idle: Callable[[], None], again: Callable[[Vertex], None]) -> None:
         self.workers = workers
         self.paused = False
         self.unsettled: set[Vertex] = set()
         self.running = 0
         self._start = start
         self._idle = idle
+        self._again = again
         self._pushed = 0
         self._bound: Heap = []
         """Dirty vertices that definition order still binds."""
@@ -86,7 +90,7 @@ class Scheduler:
             self.offer(waiter)
         if vertex.again:
             vertex.again = False
-            self.mark(vertex, "drift")
+            self._again(vertex)
 
     def rebuild(self, vertices: Iterable[Vertex]) -> None:
         """Positions have changed with the graph: build the heaps anew from what is unsettled."""

@@ -6,13 +6,12 @@ import asyncio
 from typing import Any
 
 from holdfast.agent.engine import limits
+from holdfast.agent.engine.courier import Courier
 from holdfast.agent.engine.graph import Vertex
-from holdfast.agent.engine.journal import Journal
-from holdfast.agent.engine.judge import incoming
 from holdfast.agent.engine.options import EngineOptions
 
 
-def describe(vertex: Vertex, journal: Journal, options: EngineOptions, recheck: asyncio.TimerHandle | None) -> dict[str, Any]:
+def describe(vertex: Vertex, courier: Courier, options: EngineOptions, recheck: asyncio.TimerHandle | None) -> dict[str, Any]:
     """The row of one resource. `next`: seconds until one that is not right is looked at again without an event; else None."""
     now = asyncio.get_running_loop().time()
     timers = [timer.when() for timer in (vertex.timer, recheck if vertex.failed else None) if timer is not None]
@@ -33,5 +32,5 @@ def describe(vertex: Vertex, journal: Journal, options: EngineOptions, recheck: 
         "flapping": limits.flaps(vertex, options, now),
         "next": round(max(0.0, min(timers) - now), 1) if timers else None,
         "last_change": change and {"at": change.started, "comment": change.comment, "cause": change.cause},
-        "pending_refresh": any(journal.pending(edge) for edge in incoming(vertex)),
+        "pending_refresh": courier.pending(vertex),
     }

@@ -17,6 +17,8 @@ from holdfast.resources.context import Watch
 from holdfast.resources.contract import Resource, idle
 from holdfast.resources.errors import HoldfastError, Permanent
 
+ARMING = 60.0
+"""Seconds a watch may take to say "armed": until then nothing that comes later in the order starts."""
 STEADY = 60.0
 """Seconds a watch must have lived for its next failure to count as the first."""
 
@@ -40,7 +42,11 @@ async def supervise(
         began = loop.time()
         try:
             watch = _watch(vertex)
-            await anext(watch)
+            try:
+                async with asyncio.timeout(ARMING):
+                    await anext(watch)
+            except TimeoutError:
+                raise Permanent(f"it was not armed within {ARMING:g} s") from None
             armed(vertex)
             async for _ in watch:
                 event(vertex, cause)

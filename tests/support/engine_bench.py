@@ -132,6 +132,10 @@ class Action(Resource, kind="zaction.run"):
         return False
 
 
+KINDS: dict[str, type[Resource]] = {"zsetting.present": Setting, "zaction.run": Action}
+"""Kinds that `compilation` knows; a test may add its own."""
+
+
 class FakeContext:
     """The least of a context that these kinds need."""
 
@@ -155,7 +159,6 @@ def state(name: str, kind: str = "zsetting.present", *, meta: Mapping[str, Any] 
 
 def compilation(*states: tuple[Any, ...]) -> Compilation:
     """Compile states that stand in order of execution; requisites name earlier (or, prereq and listen, any) states."""
-    kinds = {"zsetting.present": Setting, "zaction.run": Action}
     position = {name: i for i, (name, *_) in enumerate(states)}
     calls = []
     for i, (name, kind, meta, spec) in enumerate(states):
@@ -163,7 +166,7 @@ def compilation(*states: tuple[Any, ...]) -> Compilation:
         arguments = {k: v for k, v in spec.items() if k not in REQUISITES}
         family, _, function = kind.partition(".")
         low = {"state": family, "fun": function, "name": name, "__id__": name, "__sls__": "test", "__env__": "base", "order": 10000 + i}
-        resource = kinds[kind].declare(name, **arguments)
+        resource = KINDS[kind].declare(name, **arguments)
         calls.append(Call(i, f"{kind}[{name}]", low, Place("test.sls", i + 1), resource, Meta.model_validate(meta), requisites))
     return Compilation(tuple(calls))
 

@@ -1,0 +1,76 @@
+"""Carries changes and failures along the edges: who is to be told, what was delivered, what must not be lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.agent.engine.graph import CARRIES, Vertex
+from holdfast.agent.engine.journal import Edge, Journal
+from holdfast.agent.engine.report import Outcome
+
+Seen = list[tuple[Edge, int]]
+"""Edges into a vertex, each with how far its upstream had counted when the vertex began to run."""
+
+
+class Courier:
+    """The journal as the graph uses it. `daemon`: what may have changed in a run that failed is counted as changed."""
+
+    def __init__(self, journal: Journal, *, daemon: bool) -> None:
+        self._journal = journal
+        self._daemon = daemon
+
+    def seen(self, vertex: Vertex, *, listen: bool = False) -> Seen:
+        """What this run, if it comes to a good end, will have delivered: of `listen` edges, or of all others.
+
+        An upstream that has failed has not delivered its change yet, only its failure.
+        """
+        edges = ((edge, target) for edge, target in incoming(vertex) if (edge[2] == "listen") is listen)
+        return [(edge, self._journal.count(edge)) for edge, target in edges if edge[2] == "onfail" or listen or not target.failed]
+
+    def delivered(self, seen: Seen) -> None:
+        """The run has come to a good end."""
+        self._journal.deliver(seen)
+
+    def pending(self, vertex: Vertex) -> bool:
+        """Some upstream has a change or failure that this one has not acted on."""
+        return any(self._journal.pending(edge) for edge, _ in incoming(vertex))
+
+    def heard(self, vertex: Vertex) -> bool:
+        """Something it listens to has changed."""
+        return any(self._journal.pending(edge) or target.would_change for edge, target in incoming(vertex) if edge[2] == "listen")
+
+    def intend(self, vertex: Vertex) -> None:
+        """It may be changed now: written down first, so that a crash does not lose the refresh."""
+        if vertex.notify:
+            self._journal.intend(vertex.identity, vertex.carriers())
+
+    def interrupted(self, vertex: Vertex) -> None:
+        """Its run was cancelled when changing had begun: nobody knows how far it came, so it counts as changed."""
+        if vertex.notify:
+            self._journal.changed(vertex.identity, vertex.carriers())
+
+    def tell(self, vertex: Vertex, outcome: Outcome, *, real: bool, newly_failed: bool) -> list[Vertex]:
+        """Count its change or failure; those who are to be told."""
+        if not vertex.notify:
+            return []
+        if real and outcome.ran and (outcome.changed or (outcome.touched and self._daemon)):
+            self._journal.changed(vertex.identity, vertex.carriers())
+        else:
+            self._journal.unchanged(vertex.identity)
+        if newly_failed:
+            self._journal.failed(vertex.identity, vertex.carriers(failure=True))
+        return list(self._told(vertex, outcome))
+
+    def _told(self, vertex: Vertex, outcome: Outcome) -> Iterator[Vertex]:
+        for who, kind in vertex.notify:
+            pending = self._journal.pending((vertex.identity, who.identity, kind)) or vertex.would_change
+            if pending and (outcome.result is False if kind == "onfail" else outcome.result is not False and kind != "listen"):
+                yield who
+
+
+def incoming(vertex: Vertex) -> Iterator[tuple[Edge, Vertex]]:
+    """The edges that carry something to this vertex, each with its upstream."""
+    for kind, targets in vertex.requisites.items():
+        if kind in CARRIES:
+            for target in targets:
+                yield (target.identity, vertex.identity, CARRIES[kind]), target

@@ -1,0 +1,57 @@
+"""Passes: from the first dirty resource until nothing is dirty or running, and what happened in between."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from holdfast.agent.engine.report import Cause, Event, Outcome, PassEnded, PassRecord, PassStarted, Ran
+
+
+class Passes:
+    """The current pass, if there is one, and the record of the last."""
+
+    def __init__(self, emit: Callable[[Event], None]) -> None:
+        self._emit = emit
+        self._current: PassRecord | None = None
+        self._began = 0.0
+        self._outcomes: list[Outcome] = []
+        self.last = PassRecord(0, "start", time.time(), converged=True)
+        self.over = asyncio.Event()
+        """Set while there is no pass."""
+        self.over.set()
+        self.ended = 0.0
+        """Loop time at which the last one ended."""
+
+    @property
+    def running(self) -> bool:
+        """There is a pass now."""
+        return self._current is not None
+
+    def begin(self, cause: Cause) -> None:
+        """A pass begins, unless there is one."""
+        if self._current is None:
+            self._current = PassRecord(self.last.number + 1, cause, time.time())
+            self._began = asyncio.get_running_loop().time()
+            self._outcomes = []
+            self.over.clear()
+            self._emit(PassStarted(self._current.number, cause))
+
+    def add(self, outcome: Outcome) -> None:
+        """Something came of a resource."""
+        self._outcomes.append(outcome)
+        self._emit(Ran(self._current.number if self._current else self.last.number, outcome))
+
+    def end(self, *, converged: bool) -> None:
+        """The pass is over."""
+        if self._current is None:
+            return
+        self.ended = asyncio.get_running_loop().time()
+        good = converged and not any(outcome.result is False for outcome in self._outcomes)
+        outcomes = tuple(self._outcomes)
+        self.last = replace(self._current, duration=self.ended - self._began, outcomes=outcomes, converged=good)
+        self._current = None
+        self.over.set()
+        self._emit(PassEnded(self.last))
