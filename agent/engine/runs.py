@@ -1,0 +1,178 @@
+"""Runs: what happens from the moment a vertex starts until its outcome is known to everybody it concerns."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+from holdfast.agent.engine import attempt, limits
+from holdfast.agent.engine.attempt import Failure, Job
+from holdfast.agent.engine.courier import Courier, Seen
+from holdfast.agent.engine.graph import Vertex
+from holdfast.agent.engine.journal import Journal
+from holdfast.agent.engine.judge import Judge, digest
+from holdfast.agent.engine.options import EngineOptions
+from holdfast.agent.engine.passes import Passes
+from holdfast.agent.engine.report import Cause, Event, Notice, Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """What runs ask of the engine."""
+
+    emit: Callable[[Event], None]
+    resumed: Callable[[], Awaitable[None]]
+    """Waits until nobody has paused the engine."""
+    mark: Callable[[Vertex, Cause], None]
+    """Make a vertex dirty."""
+    wake: Callable[[Vertex, float, Cause], None]
+    """Make it dirty after so many seconds."""
+    finished: Callable[[Vertex], None]
+    """The task of its run has ended."""
+    give_up: Callable[[], None]
+    """Failhard: start nothing any more."""
+
+
+class Runs:
+    """Runs vertices for one engine."""
+
+    def __init__(self, options: EngineOptions, journal: Journal, courier: Courier, passes: Passes, links: Links, *, daemon: bool) -> None:
+        self.options = options
+        self.failing: set[Vertex] = set()
+        """Vertices whose last run failed."""
+        self._journal = journal
+        self._courier = courier
+        self._passes = passes
+        self._emit, self._resumed, self._mark, self._wake = links.emit, links.resumed, links.mark, links.wake
+        self._finished, self._give_up = links.finished, links.give_up
+        self._daemon = daemon
+        self._judge = Judge(journal, links.emit, links.resumed, daemon=daemon)
+
+    def start(self, vertex: Vertex) -> None:
+        """Run it, in a task of its own."""
+        vertex.task = asyncio.create_task(self._run(vertex), name=vertex.identity)
+        vertex.task.add_done_callback(partial(self._ended, vertex))
+
+    async def _run(self, vertex: Vertex) -> None:
+        """Decide, run, and conclude."""
+        if vertex.listening:
+            await self._listen(vertex)
+            return
+        seen = self._courier.seen(vertex)
+        decision = await self._judge.decide(vertex)
+        done = self._judge.done(vertex, decision) if decision.run else self._judge.not_run(vertex, decision)
+        if done is not None:
+            self.conclude(vertex, done, seen)
+            return
+        job = self._job(vertex, refresh=decision.refresh)
+        if job.apply:
+            self._courier.intend(vertex)
+        outcome, failure = await attempt.run(job, self._emit, self._resumed)
+        self.conclude(vertex, outcome, seen, failure)
+
+    async def _listen(self, vertex: Vertex) -> None:
+        """The turn of a listener: the refresh alone, whatever its requisites say."""
+        seen = self._courier.seen(vertex, listen=True)
+        if vertex.refreshable is None:
+            self._courier.delivered(seen)  # it would fail for ever
+            comment = f"cannot refresh: {vertex.call.kind} has no refresh action; use require"
+            outcome, failure = Outcome(vertex.identity, vertex.position, result=False, comment=comment, ran=False, cause="refresh"), None
+        else:
+            outcome, failure = await attempt.run(self._job(vertex, only_refresh=True), self._emit, self._resumed)
+        self.conclude(vertex, replace(outcome, listener=True), seen, failure)
+
+    def _job(self, vertex: Vertex, *, refresh: bool = False, only_refresh: bool = False) -> Job:
+        return Job(vertex.call, vertex.ctx, self._applies(vertex), refresh, vertex.cause, only_refresh, one_shot=not self._daemon)
+
+    def _ended(self, vertex: Vertex, task: asyncio.Task[None]) -> None:
+        """The task of a run is over, however that came: even cancelled before its first step."""
+        vertex.task = None
+        vertex.listening = False
+        try:
+            if task.cancelled():
+                self._interrupted(vertex)
+            elif error := task.exception():
+                self._broken(vertex, error)
+        finally:
+            self._finished(vertex)
+
+    def _interrupted(self, vertex: Vertex) -> None:
+        """Its run was cancelled: it has not come to an end, so look again, and what it may have changed is told."""
+        vertex.again = not vertex.removed
+        report = vertex.ctx.report
+        if self._applies(vertex) and (report.touched or report.changes or self._judge.is_action(vertex)):
+            self._courier.interrupted(vertex)
+
+    def _broken(self, vertex: Vertex, error: BaseException) -> None:
+        """Our own part of a run failed, the journal's disk is full perhaps: that is a failure of the run, and tried again."""
+        self._emit(Notice("error", "engine-trouble", vertex.identity, f"cannot keep account of it: {error}", error))
+        outcome = Outcome(vertex.identity, vertex.position, result=False, comment=f"cannot keep account of it: {error}", cause=vertex.cause)
+        self._record(vertex, outcome)
+        self._later(vertex, outcome, Failure(temporary=True, delay=None))
+
+    def _applies(self, vertex: Vertex) -> bool:
+        noop = vertex.call.meta.noop
+        return not (self.options.noop if noop is None else noop)
+
+    # -- outcomes ----------------------------------------------------------------------------------------------
+
+    def conclude(self, vertex: Vertex, outcome: Outcome, seen: Seen | None = None, failure: Failure | None = None) -> None:
+        """Something came of a vertex: remember, deliver, wake whoever it concerns."""
+        before, real = vertex.failed, self._applies(vertex)
+        vertex.probe = None
+        vertex.due = vertex.due and outcome.result is False
+        vertex.would_change = outcome.ran and outcome.changed and not real and not outcome.listener
+        if real and outcome.result is not False:
+            self._courier.delivered(seen or [])
+        newly_failed = outcome.result is False and not before
+        told = [] if outcome.listener else self._courier.tell(vertex, outcome, real=real, newly_failed=newly_failed)
+        self._record(vertex, outcome)
+        for who in told:
+            self._mark(who, "refresh")
+        if outcome.ran and outcome.result and real and self._judge.is_action(vertex):
+            self._journal.done(vertex.identity, digest(vertex), time.time())
+        if before and not vertex.failed:
+            for below in vertex.downstream:
+                if below.outcome is not None and vertex.identity in below.outcome.because:
+                    self._mark(below, "recovery")
+        self._later(vertex, outcome, failure)
+
+    def _record(self, vertex: Vertex, outcome: Outcome) -> None:
+        if outcome.listener and outcome.result is not False:
+            self._passes.add(outcome)  # a refresh that worked says nothing of whether the resource is right
+            return
+        vertex.outcome = outcome
+        if outcome.result is False:
+            vertex.failures += 1
+            self.failing.add(vertex)
+        elif vertex.failures:
+            vertex.failures = 0
+            self.failing.discard(vertex)
+        if outcome.changed and outcome.result:
+            vertex.last_change = outcome
+        self._passes.add(outcome)
+        failhard = self.options.failhard if vertex.call.meta.failhard is None else vertex.call.meta.failhard
+        if failhard and outcome.result is False and not self._daemon and not self.options.noop:
+            self._give_up()
+
+    def _later(self, vertex: Vertex, outcome: Outcome, failure: Failure | None) -> None:
+        """In the daemon: when this one is to be looked at again without an event."""
+        if not self._daemon or vertex.removed:
+            return
+        now, meta = asyncio.get_running_loop().time(), vertex.call.meta
+        if outcome.cause == "drift" and outcome.changed and outcome.result and limits.repaired(vertex, self.options, now):
+            text = (
+                f"flapping: repaired more than {self.options.flap_limit} times in {self.options.flap_window:g} s; somebody undoes it. "
+                f"From now on repairs are spaced, up to {self.options.flap_window:g} s apart"
+            )
+            self._emit(Notice("error", "flapping", vertex.identity, text))
+        if outcome.result is False and failure is not None:
+            endless = meta.retry is not None and meta.retry.attempts < 0
+            if endless or failure.temporary or self._courier.pending(vertex):
+                self._wake(vertex, attempt.backoff(meta, vertex.failures, failure), "retry")
+        if isinstance(meta.rerun, float):
+            done = self._journal.done_at(vertex.identity, digest(vertex))
+            self._wake(vertex, meta.rerun if done is None else min(meta.rerun, max(0.0, done + meta.rerun - time.time())), "poll")
