@@ -9,6 +9,7 @@ of the whole configuration, else that of the states; what lies elsewhere is left
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 import stat
@@ -67,7 +68,7 @@ class Watched:
         trees |= {single for single in singles if _holds_only(single, trees)}
         wanted = {tree: True for tree in trees if not _inside(tree, trees - {tree})}
         wanted.update({single: False for single in singles if not _inside(single, trees)})
-        return {root: recursive for root, recursive in wanted.items() if Path(root).is_dir()}
+        return {root: recursive for root, recursive in wanted.items() if os.path.isdir(root)}  # noqa: PTH112 - never raises
 
     def main(self) -> str | None:
         """The one directory for watchdog, with all below: the outermost that has the states; None while it does not exist."""
@@ -114,7 +115,7 @@ def _walk(directory: str, seen: set[tuple[int, int]]) -> Iterator[tuple[str, tup
         if entry.name.startswith(".") or entry.name == "__pycache__" or entry.name.endswith("~"):
             continue
         yield from _entry(entry.path)
-        if entry.is_dir():
+        if os.path.isdir(entry.path):  # noqa: PTH112 - never raises, whatever a link leads to
             yield from _walk(entry.path, seen)
 
 
@@ -126,6 +127,14 @@ def _entry(path: str) -> Iterator[tuple[str, tuple[int, ...]]]:
         return
     content = () if stat.S_ISDIR(info.st_mode) else (info.st_mtime_ns, info.st_ctime_ns, info.st_size)
     yield path, (info.st_mode, info.st_uid, info.st_gid, info.st_ino, *content)
+
+
+def _inode(path: str | None) -> int:
+    """What tells one directory from another in its place; 0 when there is none."""
+    try:
+        return os.stat(path).st_ino if path is not None else 0  # noqa: PTH116 - as above
+    except OSError:
+        return 0
 
 
 class ConfigWatch:
@@ -164,15 +173,14 @@ class ConfigWatch:
             self._watch()
             while True:
                 await self._wait()
-                self._watch()
-                await self._compare()
+                await self._look()
         finally:
             logging.getLogger("watchdog").removeHandler(self._overflow)
             self._unwatch()
 
     async def _wait(self) -> None:
         """Until something happened and it is quiet again, or until the next look is due."""
-        polling = self._armed[0] is not None and self._observer is None
+        polling = self._observer is None and (not self._armed or self._armed[0] is not None)
         try:
             async with asyncio.timeout(POLL if polling else self._settings.rescan):
                 await self._touched.wait()
@@ -182,6 +190,15 @@ class ConfigWatch:
         while self._touched.is_set() and self._loop.time() < until:
             self._touched.clear()
             await asyncio.sleep(self._settings.settle)
+
+    async def _look(self) -> None:
+        """See what has changed. Whatever vanishes or cannot be read meanwhile, the watch goes on, and looks again soon."""
+        try:
+            self._watch()
+            await self._compare()
+        except OSError as error:
+            self._unwatch()
+            self._poll(error)
 
     async def _compare(self) -> None:
         watched, before = self._watched, self._signature
@@ -206,7 +223,7 @@ class ConfigWatch:
         # Names that are not strictly below it: files elsewhere, and directories or links that may be exchanged as a whole.
         names = (*self._watched.files, *self._watched.trees)
         files = tuple(str(path) for path in names if not _inside(os.path.realpath(path.parent), inside))
-        armed = (main, os.stat(main).st_ino if main else 0, trees, files)  # noqa: PTH116 - as above
+        armed = (main, _inode(main), trees, files)
         if armed == self._armed and (main is None or (self._observer is not None and self._observer.is_alive())):
             return
         self._unwatch()
@@ -226,11 +243,15 @@ class ConfigWatch:
             observer.start()
         except OSError as error:
             observer.unschedule_all()
-            why = "a limit of inotify is reached (fs.inotify.*)" if error.errno in (24, 28) else error.strerror
-            self._health.set("config-polling", f"cannot watch the configuration: {why}; looking at it every {POLL:g} s")
+            self._poll(error)
             return
         self._health.clear("config-polling")
         self._observer = observer
+
+    def _poll(self, error: OSError) -> None:
+        """Say that the configuration is looked at, and why it is not watched."""
+        why = "a limit of inotify is reached (fs.inotify.*)" if error.errno in {errno.EMFILE, errno.ENOSPC} else error.strerror
+        self._health.set("config-polling", f"cannot watch the configuration: {why}; looking at it every {POLL:g} s")
 
     def _unwatch(self) -> None:
         for subscription in self._elsewhere:
@@ -240,6 +261,7 @@ class ConfigWatch:
             self._observer.stop()
             self._observer.join(1.0)
             self._observer = None
+        self._armed = ()
 
 
 class _Handler(events.FileSystemEventHandler):

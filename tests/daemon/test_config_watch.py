@@ -236,3 +236,39 @@ def test_a_loop_of_links_ends(root):
 
     assert str(root / "states/up/agent.yaml") in Watched((root / "states",), ()).signature()
     assert Path(root / "states/up/states/up") not in Watched((root / "states",), ()).signature()
+
+
+async def test_links_in_a_loop_and_closed_directories_do_not_end_it(root):
+    """What cannot be looked at is left out; the rest is watched as before."""
+    (root / "states/loop").symlink_to("loop")
+    async with Watching(usual(root)) as watching:
+        (root / "states/again").symlink_to("again")
+        (root / "states/db.sls").write_text("")
+        assert await watching.next() == ["db.sls"]
+        (root / "states/web.sls").write_text("")
+        assert await watching.next() == ["web.sls"]
+
+
+async def test_directory_that_vanishes_while_it_is_looked_at(root, monkeypatch):
+    """The system's errors in the middle of a look, twice: it is looked at again soon, and the change is told."""
+    monkeypatch.setattr(config_watch, "POLL", 0.05)
+    async with Watching(usual(root)) as watching:
+        real, failures = Watched.signature, [FileNotFoundError(2, "No such file or directory"), PermissionError(13, "Permission denied")]
+
+        def signature(watched):
+            if failures:
+                raise failures.pop()
+            return real(watched)
+
+        monkeypatch.setattr(Watched, "signature", signature)
+        (root / "states/web.sls").write_text("changed: test.nop\n")
+
+        assert await watching.next() == ["web.sls"]
+        assert failures == []
+        assert watching.health.conditions == ()
+
+
+def test_inode_of_what_vanished(root):
+    """Between listing a directory and looking at it, it may go."""
+    assert config_watch._inode(str(root)) == root.stat().st_ino
+    assert config_watch._inode(str(root / "gone")) == 0
