@@ -15,6 +15,11 @@ from holdfast.agent.health import Health
 from holdfast.agent.settings import trusted_uids
 from holdfast.resources.errors import HoldfastError
 
+PRIMARY = 0xFF
+"""The bits of an SQLite result code that say what is wrong; those above say where."""
+DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+"""What SQLite says of a file that will never be readable again."""
+
 
 class LockedError(HoldfastError):
     """Somebody else holds the lock."""
@@ -62,10 +67,15 @@ def private_directory(path: Path) -> Path:
 
 
 def open_journal(path: Path, health: Health, *, durable: bool) -> Journal:
-    """The engine's memory; one that is damaged is put aside, for an agent that does not start repairs nothing."""
+    """The engine's memory; one that is damaged is put aside, for an agent that does not start repairs nothing.
+
+    Raises `HoldfastError` when it cannot be opened for another reason, like a full disk; it is left as it is.
+    """
     try:
         return Journal(path, durable=durable)
-    except sqlite3.DatabaseError as error:
+    except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorcode", 0) & PRIMARY not in DAMAGED:
+            raise HoldfastError(f"cannot open the journal {path}: {error}; nothing in it is lost") from error
         aside = path.with_suffix(".damaged")
         path.replace(aside)
         for rest in ("-wal", "-shm"):

@@ -1,0 +1,52 @@
+"""The agent's memory when it is opened: put aside when it is damaged, and never for anything else."""
+
+import sqlite3
+
+import pytest
+
+from holdfast.agent.health import Health
+from holdfast.agent.statedir import open_journal
+from holdfast.resources.errors import HoldfastError
+
+EDGE = ("a", "b", "watch")
+
+
+def journal_with_a_pending_refresh(path):
+    """A journal in which `b` has yet to be told that `a` was changed."""
+    journal = open_journal(path, Health(), durable=False)
+    journal.adopt([EDGE], ["a", "b"])
+    journal.changed("a", [EDGE])
+    journal.close()
+
+
+def test_damaged_journal_is_put_aside(tmp_path):
+    """The agent starts without it, and health says what is lost."""
+    path, health = tmp_path / "journal.db", Health()
+    path.write_bytes(b"this is no database" * 100)
+
+    open_journal(path, health, durable=False).close()
+
+    assert [condition.code for condition in health.conditions] == ["journal-lost"]
+    assert path.with_suffix(".damaged").read_bytes().startswith(b"this is no database")
+
+
+def test_locked_journal_is_not_lost(tmp_path, monkeypatch):
+    """Somebody else writes in it: one clear line, and what it says is still there later."""
+    path, health = tmp_path / "journal.db", Health()
+    journal_with_a_pending_refresh(path)
+    connect = sqlite3.connect
+    other = connect(path, isolation_level=None)
+    other.execute("pragma locking_mode = exclusive")
+    other.execute("begin exclusive")
+    other.execute("insert into intent values ('x')")
+    monkeypatch.setattr(sqlite3, "connect", lambda *args, **options: connect(*args, timeout=0.0, **options))
+
+    with pytest.raises(HoldfastError, match=r"cannot open the journal .*journal.db: database is locked; nothing in it is lost"):
+        open_journal(path, health, durable=False)
+    other.execute("rollback")
+    other.close()
+
+    journal = open_journal(path, health, durable=False)
+    assert journal.pending(EDGE)
+    assert health.conditions == ()
+    journal.close()
