@@ -71,7 +71,9 @@ def decode_request(line: bytes) -> Request:
         request = Request(**values)
     except (ValueError, TypeError) as error:
         raise ControlError(f"cannot read the request: {error}") from error
-    if request.verb not in VERBS:
+    except RecursionError:
+        raise ControlError("cannot read the request: it is nested too deeply") from None
+    if not isinstance(request.verb, str) or request.verb not in VERBS:
         raise ControlError(f"cannot do {request.verb!r}: known verbs are {', '.join(sorted(VERBS))}")
     expected = (("identity", str), ("lines", int), ("follow", bool))
     wrong = [name for name, kind in expected if not isinstance(getattr(request, name), kind)]

@@ -88,6 +88,7 @@ async def raw(path, data):
     """Send bytes and return all that comes back."""
     reader, writer = await asyncio.open_unix_connection(str(path))
     writer.write(data)
+    writer.write_eof()
     answer = await reader.read()
     writer.close()
     return answer
@@ -117,19 +118,30 @@ async def test_the_agent_can_say_no(control):
         b"nonsense\n",
         b"[]\n",
         b'{"verb": "sing"}\n',
+        b'{"verb": ["x"]}\n',
+        b'{"verb": {"x": 1}}\n',
+        b"[" * 60_000 + b"\n",
+        b'{"verb": ' + b"[" * 60_000 + b"\n",
+        b"\xff\n",
+        b"\n",
+        b"",
         b'{"verb": "log", "lines": "x"}\n',
         b'{"verb": "status", "more": 1}\n',
         b"x" * 70_000 + b"\n",
     ],
-    ids=["no json", "no object", "unknown verb", "wrong type", "unknown field", "too long"],
+    ids=[
+        *("no json", "no object", "unknown verb", "list as verb", "mapping as verb", "deep", "deep verb"),
+        *("no text", "empty", "nothing", "wrong type", "unknown field", "too long"),
+    ],
 )
-async def test_garbage_is_refused_with_a_word(control, data):
-    """Whatever is sent, there is one clear answer and the server lives on."""
+async def test_garbage_is_refused_with_a_word(control, logs, data):
+    """Whatever is sent, there is one clear answer, nothing in the log, and the server lives on."""
     answer = json.loads(await raw(control[0], data))
 
     assert answer["ok"] is False
     assert answer["error"].startswith("cannot ")
     await asked(control[0], "status")
+    assert list(logs.recent) == []
 
 
 async def test_the_socket_is_private(control):
