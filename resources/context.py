@@ -109,7 +109,7 @@ class Context(Protocol):
         """Run a command by its argument list and wait for its end.
 
         `env` is added to a minimal environment (PATH, HOME, LANG=C.UTF-8). `user` runs it with that user's uid, groups
-        and HOME. `timeout` is in seconds; on expiry and on cancellation the whole process group is killed.
+        and HOME. Without `cwd` it runs in HOME, or in / where that is missing. `timeout` is in seconds; on expiry and on cancellation the whole process group is killed.
         `limit` is the number of bytes kept of each of stdout and stderr; more is read and dropped and
         `truncated` set. `on_start` is called with the process id.
 

@@ -91,8 +91,9 @@ async def run(command: Command, blocking: Callable[..., Any]) -> Completed:
     options = await _options(command, blocking)
     process = _start(command, options)
     outputs = [Output(pipe, command.limit) for pipe in (process.stdout, process.stderr) if pipe is not None]
-    pidfd = os.pidfd_open(process.pid)
+    pidfd = -1
     try:
+        pidfd = os.pidfd_open(process.pid)
         if command.on_start is not None:
             command.on_start(process.pid)
         async with asyncio.timeout(command.timeout):
@@ -101,9 +102,14 @@ async def run(command: Command, blocking: Callable[..., Any]) -> Completed:
         process.wait()
     except TimeoutError:
         raise Temporary(f"cannot finish {command.argv[0]}: it still ran after {command.timeout:g} s and was killed") from None
+    except OSError as error:
+        raise Temporary(f"cannot watch {command.argv[0]}, so it was killed: {error.strerror}") from None
     finally:
-        await _kill(process, pidfd)
-        os.close(pidfd)
+        if pidfd < 0:
+            _kill_unseen(process)
+        else:
+            await _kill(process, pidfd)
+            os.close(pidfd)
         for output in outputs:
             output.close()
     out, err = outputs
@@ -115,7 +121,7 @@ async def run(command: Command, blocking: Callable[..., Any]) -> Completed:
 
 async def _options(command: Command, blocking: Callable[..., Any]) -> dict[str, Any]:
     """Keyword arguments for the new process: its environment, user and groups."""
-    options: dict[str, Any] = {"cwd": command.cwd, "umask": -1 if command.umask is None else command.umask}
+    options: dict[str, Any] = {"umask": -1 if command.umask is None else command.umask}
     who: Account | None = None
     if command.user is not None:
         who = await blocking(account, command.user)
@@ -130,7 +136,9 @@ async def _options(command: Command, blocking: Callable[..., Any]) -> dict[str, 
         options["group"] = gid if gid is not None else await blocking(service_gid, command.group)
         if options["group"] is None:
             raise Permanent(f"cannot run {command.argv[0]} as group {command.group}: there is no such group")
-    options["env"] = environment(who) | {str(name): str(value) for name, value in (command.env or {}).items()}
+    base = environment(who)
+    options["cwd"] = command.cwd if command.cwd is not None else home(base["HOME"])
+    options["env"] = base | {str(name): str(value) for name, value in (command.env or {}).items()}
     return options
 
 
@@ -139,6 +147,11 @@ def environment(who: Account | None) -> dict[str, str]:
     if who is None:
         return {"PATH": PATH, "LANG": "C.UTF-8", "HOME": os.environ.get("HOME", "/root")}
     return {"PATH": PATH, "LANG": "C.UTF-8", "HOME": who.home, "USER": who.name, "LOGNAME": who.name}
+
+
+def home(path: str) -> str:
+    """The directory that a command is run in when none is given: a home directory, or / where that cannot be entered."""
+    return path if os.path.isdir(path) and os.access(path, os.X_OK) else "/"  # noqa: PTH112 - Path objects are slow
 
 
 def _start(command: Command, options: dict[str, Any]) -> subprocess.Popen[bytes]:
@@ -203,6 +216,13 @@ async def _kill(process: subprocess.Popen[bytes], pidfd: int) -> None:
             async with asyncio.timeout(REAP):
                 await _readable(pidfd)
         process.poll()
+
+
+def _kill_unseen(process: subprocess.Popen[bytes]) -> None:
+    """End the whole group of a process of which there is no pidfd: at once, for its end cannot be waited for without blocking."""
+    _signal(process.pid, signal.SIGKILL)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(REAP)
 
 
 def _signal(group: int, number: signal.Signals) -> None:

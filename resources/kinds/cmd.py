@@ -7,10 +7,12 @@ import os
 import secrets
 import shlex
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator
 
+from holdfast.resources.accounts import account
 from holdfast.resources.context import Completed, Context, Watch
 from holdfast.resources.contract import Resource, idle
 from holdfast.resources.errors import Permanent
@@ -67,7 +69,7 @@ class Command(Resource, Refreshable):
     }
 
     cwd: str | None = None
-    """Directory to run in. Default: /."""
+    """Directory to run in. Default: the home directory of the user that it runs as; / where there is none."""
     env: Annotated[dict[str, str] | None, BeforeValidator(lambda value: value if value is None else parse_env(value))] = None
     """Variables added to a clean environment."""
     runas: Text | None = None
@@ -280,23 +282,24 @@ class Script(Command, kind="cmd.script"):
         if self.template:
             variables = {**(self.defaults or {}), **(self.context or {})}
             script = ctx.render(text_of(script, url), name=url, variables=variables).encode()
+        user = await ctx.blocking(account, self.runas) if self.runas else None
         # Another user cannot pass through the agent's own directory.
-        path = place(script, "/tmp" if self.runas else str(ctx.var_dir), shared=bool(self.runas))  # noqa: S108 - random and exclusive
+        path = place(script, "/tmp" if user else str(ctx.var_dir), user.uid if user and os.geteuid() == 0 else -1)  # noqa: S108 - random and exclusive
         try:
             done = await self.start(ctx, *interpreter(script, self.shell), path, *shlex.split(words))
         finally:
-            os.unlink(path)  # noqa: PTH108 - Path objects are slow
+            with suppress(FileNotFoundError):  # a script may remove itself
+                os.unlink(path)  # noqa: PTH108 - Path objects are slow
         return self.conclude(ctx, done, url)
 
 
-def place(script: bytes, directory: str, *, shared: bool) -> str:
-    """Write a script where only its user can read it, or (`shared`) everybody; its path. Raises `OSError`."""
+def place(script: bytes, directory: str, uid: int) -> str:
+    """Write a script where only this user (-1: the agent's own) can read it, and root; its path. Raises `OSError`."""
     path = os.path.join(directory, f"holdfast-script-{secrets.token_hex(8)}")  # noqa: PTH118 - Path objects are slow
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o500)
     with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor
+        os.fchown(descriptor, uid, -1)
         file.write(script)
-        if shared:
-            os.fchmod(descriptor, 0o555)
     return path
 
 

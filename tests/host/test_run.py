@@ -121,7 +121,7 @@ async def test_timeout_kills_the_whole_group():
     with pytest.raises(Temporary, match=r"still ran after 0.3 s and was killed"):
         await sh("sleep 99 & sleep 98", timeout=0.3, on_start=pids.append)
     assert await gone(pids[0])
-    assert not group_members(pids[0])
+    assert all([await gone(pid) for pid in group_members(pids[0])])
 
 
 def group_members(group: int) -> list[int]:
@@ -144,7 +144,7 @@ async def test_a_command_that_ignores_being_asked_is_killed():
     with pytest.raises(Temporary):
         await sh("trap '' TERM; while :; do sleep 1; done", timeout=0.3, on_start=pids.append)
     assert time.monotonic() - began < 2.5
-    assert not group_members(pids[0])
+    assert all([await gone(pid) for pid in group_members(pids[0])])
 
 
 async def test_cancellation_kills_the_whole_group():
@@ -162,7 +162,7 @@ async def test_cancellation_kills_the_whole_group():
     with pytest.raises(asyncio.CancelledError):
         await task
 
-    assert not group_members(pids[0])
+    assert all([await gone(pid) for pid in group_members(pids[0])])
     with pytest.raises(ChildProcessError):
         os.waitpid(pids[0], os.WNOHANG)  # noqa: ASYNC222 - WNOHANG
 
@@ -206,3 +206,29 @@ async def test_python_as_a_command():
     """Any argument list will do, with spaces and quotes untouched."""
     done = await run(Command((sys.executable, "-c", "import sys; print(sys.argv[1:])", "a b", "'\"$x")), Blocking())
     assert done.stdout == "['a b', '\\'\"$x']\n"
+
+
+async def test_process_that_cannot_be_watched_is_killed(monkeypatch):
+    """Without a descriptor left for its pidfd a process would be left behind: it is not, and trying again may help."""
+    started = []
+
+    def full(pid):
+        started.append(pid)
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(os, "pidfd_open", full)
+    before = descriptors()
+    with pytest.raises(Temporary, match=r"cannot watch /bin/sh, so it was killed: Too many open files"):
+        await sh("sleep 99")
+
+    assert await gone(started[0])
+    assert descriptors() == before
+
+
+async def test_a_command_runs_at_home(monkeypatch, tmp_path):
+    """Not where the agent happens to have been started; and in / for a user whose home there is not."""
+    monkeypatch.chdir(tmp_path)
+    assert (await sh("pwd; echo $HOME")).stdout.split() == [os.environ["HOME"]] * 2
+    assert (await sh("pwd", cwd=str(tmp_path))).stdout.strip() == str(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "none"))
+    assert (await sh("pwd")).stdout.strip() == "/"

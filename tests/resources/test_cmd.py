@@ -116,3 +116,24 @@ def test_wrong_arguments_are_told_together():
     with pytest.raises(ValidationError) as caught:
         registry.find("cmd.run").declare("x", umask="9", env=[1], timeout=-1, nonsense=1)
     assert {error["loc"][0] for error in caught.value.errors()} == {"umask", "env", "timeout", "nonsense"}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
+async def test_script_of_another_user_is_closed_to_others(host, tmp_path):
+    """It may hold a password from the pillar: its user reads it, and nobody else."""
+    (tmp_path / "states" / "mode").write_text("stat -c '%a %U' \"$0\"\n")
+    assert (await run(host, "cmd.script", "salt://mode", runas="daemon")).report.changes["stdout"] == "500 daemon"
+    assert (await run(host, "cmd.script", "salt://mode")).report.changes["stdout"] == "500 root"
+
+
+async def test_script_may_remove_itself(host, tmp_path):
+    """That is no error of the state."""
+    (tmp_path / "states" / "s").write_text('rm "$0"; echo gone\n')
+    assert (await run(host, "cmd.script", "salt://s")).report.changes["stdout"] == "gone"
+
+
+async def test_script_of_nobody(host, tmp_path):
+    """A user that there is not is told as such."""
+    (tmp_path / "states" / "s").write_text("true\n")
+    with pytest.raises(Permanent, match=r"as no-such-user: there is no such user"):
+        await run(host, "cmd.script", "salt://s", runas="no-such-user")
