@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.agent.host import files
 from holdfast.agent.host.host import Host
 from holdfast.resources import registry
 from holdfast.resources.errors import HoldfastError, Permanent
@@ -281,3 +282,36 @@ async def test_backup(host, tmp_path):
 def test_what_is_gone_already_is_removed(tmp_path):
     """Somebody else was faster while a directory was cleaned: that is what was wanted, not an error."""
     trees.remove(str(tmp_path / "gone"))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="giving files away needs root")
+async def test_declared_owner_and_mode_beat_those_of_the_source(host, tmp_path):
+    """Also uid 0 and mode 0000, which are numbers like any other; what is not declared is taken over."""
+    source, copy = tmp_path / "source", tmp_path / "copy"
+    source.write_text("x")
+    source.chmod(0o644)
+    os.chown(source, 1234, 1235)
+
+    await run(host, "file.copy", copy, source=str(source), preserve=True, user="root", mode="0000")
+
+    seen = copy.stat()
+    assert (seen.st_uid, seen.st_gid, seen.st_mode & 0o7777) == (0, 1235, 0)
+
+
+@pytest.mark.parametrize(
+    ("step", "check", "touched"),
+    [("commit", (), True), ("commit", ("true",), True), ("commit", ("false",), False), ("fill", (), False)],
+)
+async def test_a_change_counts_from_when_it_may_have_happened(host, tmp_path, monkeypatch, *, step, check, touched):
+    """What fails at the very end may have replaced the file, which listeners must hear; a full disk or a check that refuses has not."""
+
+    def fail(*_):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(files.Replacement, step, fail)
+    ctx = host.context("x")
+    resource = registry.find("file.managed").declare(str(tmp_path / "f"), contents="x", check_cmd=check)
+    with pytest.raises(HoldfastError):
+        await resource.check_apply(ctx, True)
+
+    assert ctx.report.touched is touched

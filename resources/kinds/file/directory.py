@@ -159,8 +159,11 @@ class Directory(OwnedResource, kind="file.directory"):
                 for owner in (rules.directories, rules.others):
                     if owner is not None:
                         owner.demand(self.name)
-            found = await ctx.blocking(lambda: trees.set_right(self.name, rules, apply=apply))
-            ctx.report.touched = ctx.report.touched or (apply and bool(found))
+            found: dict[str, dict[str, str]] = {}
+            try:
+                await ctx.blocking(lambda: trees.set_right(self.name, rules, found, apply=apply))
+            finally:  # what failed may have come some of the way
+                ctx.report.touched = ctx.report.touched or (apply and bool(found))
             removed = changes.get("removed", ())
             changes |= {path: wrong for path, wrong in found.items() if not path.startswith(tuple(removed)) or not removed}
         return changes

@@ -6,7 +6,7 @@ import codecs
 import os
 import shlex
 import stat
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, model_validator
@@ -22,6 +22,7 @@ from holdfast.resources.kinds.file.base import (
     Ownership,
     demand_parent,
     make_parents,
+    missing_parents,
     note,
     octal,
     ownership,
@@ -246,6 +247,7 @@ class Managed(OwnedResource, kind="file.managed"):
         if seen is None:
             demand_parent(look.path, makedirs=self.makedirs, apply=True)
             if self.makedirs:
+                ctx.report.touched = bool(missing_parents(look.path))
                 make_parents(look.path, owner, self._parent_mode())
         elif self.backup in {"minion", "both"}:
             await ctx.blocking(back_up, look.path, str(ctx.var_dir))
@@ -260,10 +262,8 @@ class Managed(OwnedResource, kind="file.managed"):
             return declared
         return passable(int(self.mode, 8)) if self.mode not in {None, "keep"} else 0o755
 
-    def _checker(self, ctx: Context) -> Any:
-        """What `write_file` calls with the path of the temporary, if there is anything to check."""
-        if not self.check_cmd:
-            return None
+    def _checker(self, ctx: Context) -> Callable[[str], Awaitable[None]]:
+        """What `write_file` calls with the path of the temporary, right before that replaces the file."""
 
         async def check(path: str) -> None:
             for command in self.check_cmd:
@@ -271,6 +271,7 @@ class Managed(OwnedResource, kind="file.managed"):
                 if done.retcode != 0:
                     said = (done.stderr.strip() or done.stdout.strip() or f"status {done.retcode}").splitlines()[-1]
                     raise Permanent(f"cannot replace {self.name}: check_cmd {command!r} refuses the new content: {said}")
+            ctx.report.touched = True  # not before: what could not be written, or was refused, has changed nothing
 
         return check
 

@@ -13,6 +13,7 @@ from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import AbsPath, Mode
 from holdfast.resources.kinds.file import trees
 from holdfast.resources.kinds.file.base import (
+    UNDECLARED,
     OwnedResource,
     demand_parent,
     make_parents,
@@ -52,7 +53,7 @@ class Rename(OwnedResource, kind="file.rename"):
             ctx.report.touched = True
             demand_parent(self.name, makedirs=self.makedirs, apply=True)
             if self.makedirs:
-                make_parents(self.name, await ownership(ctx, self.user, self.group), octal(self.dir_mode) or 0o755)
+                make_parents(self.name, await ownership(ctx, self.user, self.group), int(self.dir_mode or "0755", 8))
             await ctx.blocking(self._move)
         done = f"renamed {self.source} to {self.name}"
         note(ctx, {self.name: self.source}, done if apply else f"would have {done}")
@@ -111,10 +112,12 @@ class Copy(OwnedResource, kind="file.copy"):
         owner = await ownership(ctx, self.user, self.group, octal(self.mode))
         owner.demand(self.name)
         demand_parent(self.name, makedirs=self.makedirs, apply=True)
-        mode, uid, gid = owner.mode or stat.S_IMODE(given.st_mode), owner.uid, owner.gid
+        mode = stat.S_IMODE(given.st_mode) if owner.mode is None else owner.mode
+        uid, gid = owner.uid, owner.gid
         if self.makedirs:
-            make_parents(self.name, owner, octal(self.dir_mode) or passable(mode))
+            make_parents(self.name, owner, passable(mode) if self.dir_mode is None else int(self.dir_mode, 8))
         if self.preserve:
-            uid, gid = max(uid, given.st_uid), max(gid, given.st_gid)
+            uid = given.st_uid if uid == UNDECLARED else uid
+            gid = given.st_gid if gid == UNDECLARED else gid
         with telling("write", self.name):
             await ctx.write_file(self.name, data, mode=mode, uid=uid, gid=gid)

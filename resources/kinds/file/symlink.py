@@ -10,7 +10,7 @@ from holdfast.resources.context import Context
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Mode, field
 from holdfast.resources.kinds.file import trees
-from holdfast.resources.kinds.file.base import OwnedResource, demand_parent, make_parents, note, octal, ownership, status, telling, what
+from holdfast.resources.kinds.file.base import OwnedResource, demand_parent, make_parents, note, ownership, status, telling, what
 
 
 class Symlink(OwnedResource, kind="file.symlink"):
@@ -47,7 +47,7 @@ class Symlink(OwnedResource, kind="file.symlink"):
             ctx.report.touched = True
             if changes:
                 if self.makedirs:
-                    make_parents(self.name, owner, octal(self.dir_mode or self.mode) or 0o755)
+                    make_parents(self.name, owner, int(self.dir_mode or self.mode or "0755", 8))
                 await ctx.blocking(self._make_way)
                 self._link()
             with telling("change owner of", self.name):

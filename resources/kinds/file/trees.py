@@ -28,13 +28,12 @@ class Recursion:
     exclude: Collection[str] = field(default_factory=tuple)
 
 
-def set_right(top: str, rules: Recursion, *, apply: bool) -> dict[str, dict[str, str]]:
-    """Everything below `top` whose owner or mode is wrong -> what is wrong with it; with `apply` put right.
+def set_right(top: str, rules: Recursion, found: dict[str, dict[str, str]], *, apply: bool) -> None:
+    """Add to `found` everything below `top` whose owner or mode is wrong -> what is wrong with it; with `apply` put it right.
 
     Each directory is held open while its entries are changed, so that nothing outside can be reached by swapping a link in.
     Blocks. Raises `Permanent` or `Temporary`.
     """
-    found: dict[str, dict[str, str]] = {}
     with telling("look through", top):
         for root, entries, descriptor in _levels(top, rules.depth):
             for name, seen in entries:
@@ -48,7 +47,6 @@ def set_right(top: str, rules: Recursion, *, apply: bool) -> dict[str, dict[str,
                 found[path] = wrong
                 if apply:
                     owner.put(name, seen, dir_fd=descriptor)
-    return found
 
 
 def _levels(top: str, depth: int | None) -> Iterator[tuple[str, Names, int]]:
