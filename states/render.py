@@ -159,16 +159,21 @@ def render_text(
     grains: Mapping[str, Any],
     pillar: Mapping[str, Any],
     root: Path | None = None,
+    trusted: frozenset[int] = frozenset({0}),
 ) -> str:
     """Render the template of a managed file, in the sandbox.
 
     `name` is what the template is called in errors. It sees salt, grains, pillar, opts and `variables`; `root` is the
-    directory that it may import from. Raises `CompileError` with the template's line.
+    directory that it may import from, what `trusted` owners have written there. Raises `CompileError` with the template's line.
     """
     world = World(grains, pillar, minion_id=str(grains.get("id", "")), root=root).copy()
     context = {**world.variables(), **variables}
     try:
-        return _template(text, root).render(context)
+        template = _template(text, root)
+        loader = template.environment.loader
+        if root is not None and isinstance(loader, TreeLoader):
+            loader.tree = Tree(root, trusted)  # what it imports is read anew
+        return template.render(context)
     except Exception as error:
         problem = explain(error, "<template>", {"<template>": text, "<unknown>": text}, context)
         place = Place(name, problem.place.line) if problem.place.file.startswith("<") else problem.place
@@ -177,7 +182,7 @@ def render_text(
 
 @lru_cache(maxsize=8)
 def _environment(root: Path | None) -> StateEnvironment:
-    return environment(None if root is None else jinja2.FileSystemLoader(root), marks=False)
+    return environment(None if root is None else TreeLoader(Tree(root)), marks=False)
 
 
 @lru_cache(maxsize=256)

@@ -99,9 +99,16 @@ class Tree:
         return tuple(Source(text.path, text.digest) for text in sorted(self.read_files.values(), key=lambda text: text.path))
 
     def _walk(self) -> list[Path]:
-        """All `*.sls` files below the root, sorted by path; names that begin with a dot are left out."""
+        """All `*.sls` files below the root, sorted by path; names that begin with a dot are left out.
+
+        Raises `CompileError` for a directory that cannot be read: that is not the same as one in which there is nothing.
+        """
+
+        def fail(error: OSError) -> None:
+            raise refuse(error.filename, "source-unreadable", f"cannot read the directory: {error.strerror}", "") from error
+
         found = []
-        for directory, subdirectories, files in os.walk(self.root, followlinks=False):
+        for directory, subdirectories, files in os.walk(self.root, onerror=fail, followlinks=False):
             subdirectories[:] = [name for name in subdirectories if not name.startswith(".")]
             found += [Path(directory, name) for name in files if name.endswith(".sls") and not name.startswith(".")]
         return sorted(found, key=lambda path: os.fsencode(path.relative_to(self.root)))
@@ -130,7 +137,7 @@ class Tree:
             raise refuse(path, "source-unreadable", "this is not a regular file", "")
         if info.st_size > self.limit:
             raise too_large(path, self.limit)
-        self._check_owner(path, info)
+        demand_trust(path, info, self.trusted)
 
     def _check_directories(self, path: Path) -> None:
         """Refuse a directory, from the root down, in which others could replace a file."""
@@ -141,24 +148,29 @@ class Tree:
                 info = directory.stat()
             except OSError as error:
                 raise refuse(directory, "source-unreadable", f"cannot read the directory: {error.strerror}", "") from error
-            if not info.st_mode & stat.S_ISVTX:
-                self._check_owner(directory, info)
+            demand_trust(directory, info, self.trusted)
             self._safe.add(directory)
 
-    def _check_owner(self, path: Path, info: os.stat_result) -> None:
-        """Refuse what anyone but a trusted owner may write. A group of the owner's own (gid equal to uid) is the owner."""
-        if info.st_uid not in self.trusted:
-            trusted = ", ".join(str(uid) for uid in sorted(self.trusted))
-            raise refuse(
-                path,
-                "source-owner",
-                f"it belongs to uid {info.st_uid}, which is not trusted ({trusted})",
-                f"chown it, if you trust what is in it: chown {min(self.trusted, default=0)} {path}",
-            )
-        if info.st_mode & stat.S_IWOTH:
-            raise refuse(path, "source-writable", "anyone may write it", f"chmod o-w {path}")
-        if info.st_mode & stat.S_IWGRP and info.st_gid != info.st_uid:
-            raise refuse(path, "source-writable", f"the group {info.st_gid} may write it", f"chmod g-w {path}")
+
+def demand_trust(path: Path | str, info: os.stat_result, trusted: frozenset[int]) -> None:
+    """Refuse what anyone but a trusted owner may write, or a directory in which others may replace things.
+
+    A group of the owner's own (gid equal to uid) is the owner. In a sticky directory nobody can replace what is another's. Raises
+    `CompileError`.
+    """
+    if stat.S_ISDIR(info.st_mode) and info.st_mode & stat.S_ISVTX:
+        return
+    if info.st_uid not in trusted:
+        raise refuse(
+            path,
+            "source-owner",
+            f"it belongs to uid {info.st_uid}, which is not trusted ({', '.join(str(uid) for uid in sorted(trusted))})",
+            f"chown it, if you trust what is in it: chown {min(trusted, default=0)} {path}",
+        )
+    if info.st_mode & stat.S_IWOTH:
+        raise refuse(path, "source-writable", "anyone may write it", f"chmod o-w {path}")
+    if info.st_mode & stat.S_IWGRP and info.st_gid != info.st_uid:
+        raise refuse(path, "source-writable", f"the group {info.st_gid} may write it", f"chmod g-w {path}")
 
 
 def sls_name(relative: Path) -> str:
@@ -169,7 +181,7 @@ def sls_name(relative: Path) -> str:
     return ".".join(parts)
 
 
-def display(path: Path) -> str:
+def display(path: Path | str) -> str:
     """A path as text that can always be printed."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
@@ -193,6 +205,6 @@ def too_large(path: Path, limit: int) -> CompileError:
     return refuse(path, "source-size", f"the file has more than {limit >> 20} MB", "split it, or make the states with a loop in a template")
 
 
-def refuse(path: Path, code: str, message: str, hint: str, line: int = 0) -> CompileError:
+def refuse(path: Path | str, code: str, message: str, hint: str, line: int = 0) -> CompileError:
     """The error for a file that is not read."""
     return CompileError([Problem(Place(display(path), line), code, f"cannot use this file: {message}", hint)])

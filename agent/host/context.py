@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from bisect import bisect_left
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ import structlog
 
 from holdfast.agent.host.files import Replacement, replace
 from holdfast.agent.host.run import Command, run
+from holdfast.agent.settings import trusted_uids
 from holdfast.resources.context import Completed, Logger, Report
 from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.interfaces.base import Bus
@@ -52,7 +54,8 @@ class HostContext:
     def log(self) -> Logger:
         """The log, with `resource=` bound."""
         if self._log is None:
-            self._log = structlog.get_logger("holdfast.resource").bind(resource=self.identity)
+            # Not bound at once: it takes each line to where the log goes then, which settings may change.
+            self._log = structlog.get_logger("holdfast.resource", resource=self.identity)
         return self._log
 
     @property
@@ -111,15 +114,23 @@ class HostContext:
 
     def managed_below(self, directory: str) -> Collection[str]:
         """Paths below a directory that other resources manage."""
-        inside = directory.rstrip("/") + "/"
-        return [path for path in self._host.managed if path.startswith(inside)]
+        paths, inside = self._host.managed, directory.rstrip("/")
+        return paths[bisect_left(paths, f"{inside}/") : bisect_left(paths, f"{inside}0")]  # 0 comes right after /
 
     def render(self, text: str, *, name: str, variables: Mapping[str, Any]) -> str:
         """Render a Jinja template in the sandbox. Raises `Permanent` with the line."""
         from holdfast.states.render import render_text  # noqa: PLC0415 - only templates pay for it
 
         try:
-            return render_text(text, name=name, variables=variables, grains=self.facts, pillar=self.pillar, root=self._host.states)
+            return render_text(
+                text,
+                name=name,
+                variables=variables,
+                grains=self.facts,
+                pillar=self.pillar,
+                root=self._host.states,
+                trusted=trusted_uids(),
+            )
         except HoldfastError as error:
             raise Permanent(f"cannot render {error}") from None
 

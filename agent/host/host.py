@@ -5,7 +5,7 @@ One `Host` belongs to one event loop. What a single resource sees of it is its `
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -17,6 +17,9 @@ from holdfast.agent.host.paths import PathWatcher
 from holdfast.agent.host.sources import Sources
 from holdfast.agent.tasks import Tasks
 from holdfast.resources.interfaces.base import Bus
+
+DOWNLOADS = 4
+"""Downloads at once; apart from what else blocks, so that a slow server does not hold up the disk."""
 
 
 class Host:
@@ -41,9 +44,11 @@ class Host:
         self.var_dir, self.durable = var_dir, durable
         self.facts: Mapping[str, Any] = facts or {}
         self.pillar: Mapping[str, Any] = pillar or {}
-        self.managed: Collection[str] = ()
+        self.managed: Sequence[str] = ()
+        """Paths that the states manage, sorted."""
         self.health = health or Health()
         self.blocking = Blocking()
+        self._network = Blocking(DOWNLOADS)
         self.paths = PathWatcher(self.health)
         self.states = states
         self._providers = providers or {}
@@ -71,7 +76,7 @@ class Host:
     @states.setter
     def states(self, directory: Path) -> None:
         self._states = directory
-        self.sources = Sources(directory, self.blocking)
+        self.sources = Sources(directory, self.blocking, self._network)
 
     def context(self, identity: str) -> HostContext:
         """What the resource of this identity sees of the world."""
@@ -87,7 +92,7 @@ class Host:
         """Replace what has changed; contexts that exist already see it at once."""
         self.facts = self.facts if facts is None else facts
         self.pillar = self.pillar if pillar is None else pillar
-        self.managed = self.managed if managed is None else managed
+        self.managed = self.managed if managed is None else sorted(managed)
 
     def bus(self) -> Bus:
         """The system's D-Bus; connected when it is first used."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import stat
 import time
 
 import pytest
+import structlog
 
 from holdfast.agent.host.context import file_name
 from holdfast.agent.host.host import Host
+from holdfast.agent.logs import Logs
+from holdfast.agent.settings import LogSettings
 from holdfast.resources.context import Context
 from holdfast.resources.errors import Permanent
 
@@ -60,11 +64,21 @@ async def test_calls_of_guards(host, tmp_path):
 async def test_update_is_seen_at_once(host):
     """Contexts that exist see new pillar, facts and managed paths."""
     ctx = host.context("x")
-    host.update(pillar={"new": True}, managed={"/a/b", "/ab/c"})
+    host.update(pillar={"new": True}, managed={"/a/b", "/ab/c", "/a", "/a.b", "/a-/x", "/a0", "/a/\U0010ffff/x"})
 
     assert ctx.pillar == {"new": True}
     assert ctx.facts == {"os": "Debian"}
-    assert list(ctx.managed_below("/a")) == ["/a/b"]
+    assert list(ctx.managed_below("/a")) == list(ctx.managed_below("/a/")) == ["/a/b", "/a/\U0010ffff/x"]
+    assert len(ctx.managed_below("/")) == 7
+
+
+async def test_managed_paths_are_found_fast(host):
+    """Thousands of directories may ask what is managed below them, each among tens of thousands of paths."""
+    host.update(managed=[f"/d{n // 10}/f{n}" for n in range(50_000)])
+    ctx = host.context("x")
+    began = time.process_time()
+    assert all(len(ctx.managed_below(f"/d{n}")) == 10 for n in range(5_000))
+    assert time.process_time() - began < 1
 
 
 async def test_private_directory(host):
@@ -99,3 +113,39 @@ async def test_contexts_are_cheap(host):
     contexts = [host.context(f"file.managed[{n}]") for n in range(10_000)]
     assert time.process_time() - began < 0.5
     assert contexts[0].log is not None
+
+
+async def test_templates_import_only_what_nobody_else_may_write(host, tmp_path):
+    """What a managed file's template includes runs with the agent's power, as a state file does."""
+    ctx = host.context("x")
+    assert ctx.render("{% include 'part' %}", name="t", variables={}) == "part of Debian"
+    (tmp_path / "states" / "part").chmod(0o666)
+
+    with pytest.raises(Permanent, match=r"cannot render t.*anyone may write it"):
+        ctx.render("{% include 'part' %}", name="t", variables={})
+
+
+async def test_imported_template_that_changes_is_read_again(host, tmp_path):
+    """At the next rendering."""
+    ctx = host.context("x")
+    for text in ("one", "two"):
+        (tmp_path / "states" / "part").write_text(text)
+        assert ctx.render("{% include 'part' %}", name="t", variables={}) == text
+
+
+async def test_log_follows_the_settings(host, tmp_path):
+    """A logger that a resource keeps writes where the log goes now, at the level that holds now."""
+    with (tmp_path / "one").open("wb") as one, (tmp_path / "two").open("wb") as two:
+        log = Logs(LogSettings(format="console", level="warning"), one.fileno())
+        kept = host.context("kind.x[y]").log
+        kept.info("not asked for")
+        kept.warning("first")
+        log.close()
+        log = Logs(LogSettings(format="json", level="info"), two.fileno())
+        kept.info("second")
+        log.close()
+    structlog.reset_defaults()
+
+    assert "kind.x[y]: first" in (tmp_path / "one").read_text()
+    assert "not asked for" not in (tmp_path / "one").read_text()
+    assert json.loads((tmp_path / "two").read_text())["resource"] == "kind.x[y]"

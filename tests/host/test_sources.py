@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.server
 import os
+import socket
 import threading
+import time
+from contextlib import suppress
 
 import pytest
 
 from holdfast.agent.host import sources
 from holdfast.agent.host.blocking import Blocking
+from holdfast.agent.host.host import Host
 from holdfast.agent.host.sources import Sources
 from holdfast.resources.errors import Permanent, Temporary
 
@@ -19,11 +24,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Serve it."""
-        status = {"/page": 200, "/busy": 503}.get(self.path, 404)
+        status = {"/page": 200, "/half": 200, "/endless": 200, "/busy": 503}.get(self.path, 404)
         self.send_response(status)
+        if self.path == "/half":
+            self.send_header("Content-Length", "10")
         self.end_headers()
         if status == 200:
             self.wfile.write(b"page")
+        with suppress(ConnectionError):
+            while self.path == "/endless":
+                self.wfile.write(b".")
+                time.sleep(0.01)
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""
@@ -48,7 +59,7 @@ def tree(tmp_path):
     (states / "app").mkdir(parents=True)
     (states / "app" / "conf").write_text("conf")
     (tmp_path / "outside").write_text("outside")
-    return Sources(states, Blocking())
+    return Sources(states, Blocking(), Blocking())
 
 
 async def test_local_forms(tree, tmp_path):
@@ -106,3 +117,52 @@ async def test_no_server(tree):
     """A refused connection may be better later."""
     with pytest.raises(Temporary, match="refused"):
         await tree.read("http://127.0.0.1:1/x")
+
+
+@pytest.mark.parametrize("where", ["app/conf", "app", "."])
+async def test_what_others_may_write_is_no_source(tree, tmp_path, where):
+    """A file of the states directory is held to what a state file is, and so are the directories above it; others are not."""
+    path = tmp_path / "states" / where
+    path.chmod(0o777)
+    with pytest.raises(Permanent, match=r"cannot read salt://app/conf: .*anyone may write it; chmod o-w") as refusal:
+        await tree.read("salt://app/conf")
+
+    assert str(path) in str(refusal.value)
+    assert await tree.read(f"{tmp_path}/states/app/conf") == b"conf"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="giving files away needs root")
+async def test_what_belongs_to_others_is_no_source(tree, tmp_path):
+    """Whoever owns a file may write it."""
+    os.chown(tmp_path / "states/app/conf", 1234, 1234)
+    with pytest.raises(Permanent, match="belongs to uid 1234, which is not trusted"):
+        await tree.read("salt://app/conf")
+
+
+async def test_slow_downloads_do_not_hold_up_the_disk(tmp_path):
+    """While every place for a download is taken by a server that does not answer, a file is put in place durably."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        async with Host(states=tmp_path, var_dir=tmp_path / "var") as host:
+            ctx = host.context("x")
+            url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
+            waiting = [asyncio.create_task(ctx.source(url)) for _ in range(8)]
+            async with asyncio.timeout(5):
+                await ctx.write_file(str(tmp_path / "f"), b"there", mode=0o600)
+            assert (tmp_path / "f").read_bytes() == b"there"
+            for task in waiting:
+                task.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
+            silent.close()
+
+
+async def test_endless_download_ends(tree, web, monkeypatch):
+    """A server that sends a little now and then does not keep a place for ever."""
+    monkeypatch.setattr(sources, "DEADLINE", 0.2)
+    with pytest.raises(Temporary, match=r"/endless: it is not complete after 0\.2 s"):
+        await tree.read(f"{web}/endless")
+
+
+async def test_half_a_download_is_none(tree, web):
+    """A connection that ends too early is not taken for the end of the file."""
+    with pytest.raises(Temporary, match=r"/half: .*6 bytes too early"):
+        await tree.read(f"{web}/half")

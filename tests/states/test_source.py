@@ -193,3 +193,19 @@ def test_sources_say_what_was_read(root):
     sources = Compiler().compile(Request(root, trusted_uids=frozenset({ME}))).sources
     assert [source.path.name for source in sources] == ["data.yaml", "good.sls"]
     assert all(len(source.digest) == 64 for source in sources)
+
+
+def test_directory_that_cannot_be_listed_is_no_empty_one(root, monkeypatch):
+    """One that vanishes or is closed while it is looked through is an error: "no states" would take all of them down."""
+    real, failures = os.scandir, [FileNotFoundError(2, "No such file or directory", str(root))]
+
+    def scandir(path):
+        if failures:
+            raise failures.pop()
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    problem = refused(root)
+
+    assert (problem.code, problem.place.file) == ("source-unreadable", str(root))
+    assert compile_it(root) == ["a"]
