@@ -111,3 +111,16 @@ class Meta(BaseModel):
 
 META_FIELDS = frozenset(Meta.model_fields)
 """Names of all meta parameters."""
+IDLE = {
+    "sema": "semaphores do not exist yet",
+    "reverse": "nothing is undone when a state leaves",
+    "rewatch": "what failed always starts anew with a new graph",
+    "autoedge": "there are no automatic edges yet",
+    "autogroup": "nothing is grouped yet",
+    "aggregate": "nothing is grouped yet",
+    "fire_event": "there is no event bus",
+    "reload_modules": "nothing has to be loaded anew",
+    "reload_grains": "grains are gathered when states are compiled",
+    "reload_pillar": "the pillar is compiled before the states",
+}
+"""Meta parameters that are accepted without effect -> why."""

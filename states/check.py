@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from holdfast.resources import registry
 from holdfast.resources.contract import Resource, Uid
 from holdfast.resources.fields import secret_fields
-from holdfast.resources.meta import META_FIELDS, Meta
+from holdfast.resources.meta import IDLE, META_FIELDS, Meta
 from holdfast.states.errors import Problem
 from holdfast.states.low import CONTROL, Chunk
 from holdfast.states.marks import Spot, descend
@@ -76,6 +76,9 @@ class Checker:
                 arguments[key] = value
             elif key in shape.meta:
                 meta[key] = value
+                if key in IDLE:
+                    text = f"{key!r} is accepted without effect: {IDLE[key]}"
+                    self.warnings.append(_spot(chunk, (key,)).problem("argument-ignored", text, "remove it"))
             elif key not in CONTROL:
                 why = shape.ignored.get(key)
                 if why is None:

@@ -148,3 +148,15 @@ def test_kind_whose_validator_falls_over_is_a_problem(problems):
 
     assert (problem.code, problem.place.line) == ("kind-broken", 2)
     assert problem.message == "crate.packed[a]: the kind cannot check its arguments: TypeError", "what it said may hold a secret argument"
+
+
+def test_a_meta_parameter_without_effect_is_warned_of(tmp_path):
+    """It is accepted, and said to do nothing, at its line."""
+    from holdfast.states.compile import Compiler
+    from holdfast.states.data import Request
+
+    tmp_path.chmod(0o755)
+    (tmp_path / "a.sls").write_text("a:\n  test.nop:\n    - fire_event: true\n")
+    (warning,) = Compiler().compile(Request(tmp_path)).warnings
+
+    assert (warning.code, warning.place.line) == ("argument-ignored", 3)
