@@ -20,6 +20,8 @@ from holdfast.states.requisites import Edge
 
 CAP_STEP, LAST = 100, 1_000_000
 """Where numbers for chunks without one begin, after the highest; and how far behind these `last` and negative ones are."""
+VERBS = {"require": "requires", "watch": "watches"}
+"""Requisite -> its word in a sentence, where it has one."""
 
 
 def number(chunks: Sequence[Chunk]) -> tuple[list[Chunk], list[Problem]]:
@@ -137,7 +139,9 @@ class Plan:
         for index, step in enumerate(steps):
             origin = steps[index - 1].position
             other = step.position if step.holder == origin else origin
-            parts.append(f"{self.chunks[step.holder].identity} {step.kind} {self.chunks[other].identity} ({step.target.spot.place})")
+            parts.append(
+                f"{self.chunks[step.holder].identity} {VERBS.get(step.kind, f'has {step.kind}')} {self.chunks[other].identity} ({step.target.spot.place})"
+            )
         message = f"requisites form a loop: {'; '.join(parts)}"
         hint = "a state cannot require itself: remove it from the list" if len(parts) == 1 else "remove one of these requisites"
         self.problems.append(steps[0].target.spot.problem("requisite-loop", message, hint))

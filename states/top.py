@@ -45,10 +45,13 @@ class _Top:
             return
         for env, targets in data.items():
             mark = data.marks.get(env)
-            if env != self.env:
-                self.warnings.append(
-                    self.document.problem(mark, "top-environment", f"the environment {env!r} has no effect: this host's is {self.env!r}")
+            if env != self.env and isinstance(targets, Seq):
+                self._problem(
+                    mark, f"{env!r} is taken as an environment, not as a target", f"put '{self.env}:' above it, and indent what is below"
                 )
+            elif env != self.env:
+                text = f"the environment {env!r} has no effect: this host's is {self.env!r}"
+                self.warnings.append(self.document.problem(mark, "top-environment", text, f"if it is a target, put '{self.env}:' above it"))
             elif isinstance(targets, Map):
                 self._targets(targets)
             elif targets is not None:

@@ -106,7 +106,7 @@ def test_loop_names_every_edge_with_file_and_line(problems):
     (problem,) = problems(files)
 
     assert problem.code == "requisite-loop"
-    for edge in ("lamp.lit[a] require lamp.lit[b]", "lamp.lit[b] watch bell.rung[c]", "bell.rung[c] onchanges lamp.lit[a]"):
+    for edge in ("lamp.lit[a] requires lamp.lit[b]", "lamp.lit[b] watches bell.rung[c]", "bell.rung[c] has onchanges lamp.lit[a]"):
         assert edge in problem.message
     for file in ("a.sls:3", "b.sls:3", "c.sls:3"):
         assert file in problem.message
@@ -140,6 +140,8 @@ def test_top_file_mistakes(problems):
         ("- x", "top-shape", 0),
         ("base: x", "top-shape", 1),
         ("base:\n  '*': x", "top-shape", 2),
+        ("'*': [x]", "top-shape", 1),
+        ("base:\n  '*': [x]\n'web*':\n  - x", "top-shape", 3),
         ("base:\n  5: [x]", "top-shape", 2),
         ("base:\n  '*':\n    - 5", "top-shape", 3),
         ("base:\n  '*':\n    - dev: x", "top-shape", 3),
