@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from holdfast.agent.cli.options import Function, Source, output, print_json, source
+from holdfast.agent.cli.options import COUNT, Function, Source, output, print_json, source
 from holdfast.agent.control.client import ask, follow
 from holdfast.agent.control.schema import Request, Verb
 
@@ -62,7 +62,7 @@ def _show(answer: dict[str, Any], *, everything: bool) -> None:
 @_source
 @output("text", "json")
 @click.option("--follow", "-f", "following", is_flag=True, help="Go on with each new line.")
-@click.option("--lines", "-n", type=click.IntRange(min=0), default=50, show_default=True, help="Past lines to show first.")
+@click.option("--lines", "-n", type=COUNT, metavar="N", default=50, show_default=True, help="Past lines to show first.")
 def log(source: Source, form: str, following: bool, lines: int) -> None:
     """Show the running agent's log."""
     from holdfast.agent.logs import Console, coloured, to_json

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from holdfast.agent import once
-from holdfast.agent.cli.options import Source, output, print_json, reports_problems, source
+from holdfast.agent.cli.options import SECONDS, Source, output, print_json, reports_problems, source
 from holdfast.agent.engine.report import Event, Notice, Outcome, Ran
 from holdfast.agent.logs import Console, Logs, coloured
 from holdfast.agent.narrate import Narrator, summary
@@ -21,9 +21,7 @@ RIGHT, FAILED, CHANGED, TIMEOUT = 0, 1, 2, 4
 """Exit codes; 3 is "does not compile"."""
 
 _source = source("config", "states", "pillar", "state_dir", "grains", "id")
-_timeout = click.option(
-    "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Give up after so long (exit code 4)."
-)
+_timeout = click.option("--timeout", type=SECONDS, metavar="SECONDS", help="Give up after so long (exit code 4).")
 _verbose = click.option("-v", "--verbose", is_flag=True, help="Show also what is right already.")
 
 

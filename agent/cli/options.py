@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,40 @@ _DIRECTORY = click.Path(path_type=Path)
 _FILE = click.Path(path_type=Path)
 
 Function = Callable[..., Any]
+
+
+class Number(click.ParamType):  # type: ignore[type-arg] # older versions of click have no argument there
+    """A number, refused in plain words; `parse` raises `ValueError` for what is none."""
+
+    def __init__(self, name: str, parse: Callable[[str], float]) -> None:
+        self.name, self._parse = name, parse
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number that a word stands for."""
+        try:
+            return self._parse(str(value))
+        except ValueError:
+            self.fail(f"{value!r} is not {self.name}", param, ctx)
+
+
+def some(text: str) -> float:
+    """A number above 0. Raises `ValueError`."""
+    value = float(text)
+    if not 0 < value < math.inf:
+        raise ValueError(text)
+    return value
+
+
+def count(text: str) -> int:
+    """A whole number, 0 or more. Raises `ValueError`."""
+    value = int(text)
+    if value < 0:
+        raise ValueError(text)
+    return value
+
+
+SECONDS = Number("a number of seconds above 0", some)
+COUNT = Number("a whole number, 0 or more", count)
 
 
 @dataclass(frozen=True, slots=True)

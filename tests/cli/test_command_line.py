@@ -46,12 +46,14 @@ def test_one_shot_runs_do_not_import_what_they_do_not_use(tmp_path):
     [
         (["aply"], "did you mean 'apply'?"),
         (["apply", "--sttes", "x"], "--states"),
-        (["apply", "--timeout", "-1"], "-1"),
+        (["apply", "--timeout", "-1"], "'-1' is not a number of seconds above 0"),
+        (["apply", "--timeout", "abc"], "'abc' is not a number of seconds above 0"),
+        (["log", "--lines", "1.5"], "'1.5' is not a whole number, 0 or more"),
         (["show", "loww"], "loww"),
         (["doc", "file.manged"], "did you mean 'file.managed'?"),
         (["trigger"], "KIND[ID]"),
     ],
-    ids=["verb", "option", "value", "view", "kind", "missing"],
+    ids=["verb", "option", "value", "no number", "no whole number", "view", "kind", "missing"],
 )
 def test_a_wrong_command_line_is_64(words, said):
     """Not 2, which means that changes were made; and the message helps."""
