@@ -197,6 +197,8 @@ class Confine:
     """Each of these commands must exist."""
     paths: tuple[str, ...] = ()
     """Each of these paths must exist."""
+    missing: str = ""
+    """What it means when one does not, in words."""
 
 
 class Provider:

@@ -61,7 +61,7 @@ def refusals(confine: Confine, host: Host) -> Iterator[str]:
             yield f"there is no command {command}"
     for path in confine.paths:
         if not Path(path).exists():
-            yield f"there is no {path}"
+            yield confine.missing or f"there is no {path}"
 
 
 def _named(name: str, tool: str, known: dict[str, type[Provider]]) -> type[Provider]:
@@ -75,7 +75,7 @@ def _fitting(name: str, host: Host, known: dict[str, type[Provider]]) -> type[Pr
     fit = sorted((provider for tool, provider in known.items() if not refused[tool]), key=lambda provider: -provider.priority)
     if not fit:
         reasons = "; ".join(f"{tool}: {', '.join(why)}" for tool, why in sorted(refused.items()))
-        raise Permanent(f"cannot bind {name}: no provider fits this host ({reasons})")
+        raise Permanent(f"cannot manage {name} here: no tool for that works on this host ({reasons})")
     best = [provider.tool for provider in fit if provider.priority == fit[0].priority]
     if len(best) > 1:
         raise Permanent(

@@ -6,6 +6,7 @@ Looking reads the host's own files. Passwords go to the tools through standard i
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -228,6 +229,8 @@ def judge(done: Completed, what: str) -> None:
     if not done.retcode:
         return
     said = [line.removeprefix(f"{done.argv[0]}: ") for line in done.stderr.splitlines() if line.startswith(f"{done.argv[0]}: ")]
+    if os.geteuid() != 0 and any(sign in done.stderr for sign in ("Permission denied", "try again later")):
+        raise Permanent(f"cannot {what}: only root may; run holdfast as root")
     why = said[-1] if said else f"{done.argv[0]} ended with status {done.retcode}"
     if done.retcode == IN_USE or "try again later" in done.stderr:
         raise Temporary(f"cannot {what}: {why}", delay=1.0)

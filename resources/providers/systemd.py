@@ -29,7 +29,7 @@ class Systemd(Provider):
     """Units of the system manager. A name without a suffix is a service."""
 
     implements = ServiceInterface
-    confine = Confine(grains={"kernel": ("Linux",)}, paths=("/run/systemd/system",))
+    confine = Confine(grains={"kernel": ("Linux",)}, paths=("/run/systemd/system",), missing="it is not running here")
 
     def __init__(self, host: Host) -> None:
         super().__init__(host)

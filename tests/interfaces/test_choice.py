@@ -57,12 +57,13 @@ def test_refusals_have_reasons(host, providers):
     """When none fits, each says why not."""
     plant("oak", Confine(grains={"os_family": ("RedHat", "Suse")}))
     plant("ash", Confine(commands=("no-such-command",), paths=("/no/such/path",)))
+    plant("elm", Confine(paths=("/no/such/path",), missing="it is winter"))
 
     with pytest.raises(Permanent) as refusal:
         registry.bind("plants", host)
     assert str(refusal.value) == (
-        "cannot bind plants: no provider fits this host "
-        "(ash: there is no command no-such-command, there is no /no/such/path; oak: os_family is Debian, not RedHat or Suse)"
+        "cannot manage plants here: no tool for that works on this host "
+        "(ash: there is no command no-such-command, there is no /no/such/path; elm: it is winter; oak: os_family is Debian, not RedHat or Suse)"
     )
 
 

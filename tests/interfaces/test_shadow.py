@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from holdfast.resources.errors import Permanent, Temporary
@@ -84,11 +86,21 @@ async def test_parts_of_the_comment_are_kept(host, etc):
     assert host.ran == ["usermod --comment Alice,R1,42,555,more,still alice"]
 
 
-async def test_locked_files_are_temporary(host, etc):
+async def test_locked_files_are_temporary(host, etc, monkeypatch):
     """Somebody else edits the files: trying again helps."""
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
     host.answers["useradd"] = (1, "", "useradd: cannot lock /etc/passwd; try again later.\n")
 
     with pytest.raises(Temporary, match="cannot add user dave: cannot lock /etc/passwd"):
+        await shadow.ShadowUsers(host).add("dave")
+
+
+async def test_an_ordinary_user_is_told_to_be_root(host, etc, monkeypatch):
+    """The tools only say that the files are locked, and trying again would never help."""
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    host.answers["useradd"] = (1, "", "useradd: Permission denied.\nuseradd: cannot lock /etc/passwd; try again later.\n")
+
+    with pytest.raises(Permanent, match="cannot add user dave: only root may; run holdfast as root"):
         await shadow.ShadowUsers(host).add("dave")
 
 
