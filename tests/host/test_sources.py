@@ -146,6 +146,8 @@ async def test_slow_downloads_do_not_hold_up_the_disk(tmp_path):
             ctx = host.context("x")
             url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
             waiting = [asyncio.create_task(ctx.source(url)) for _ in range(8)]
+            for _ in range(3):
+                await asyncio.sleep(0)
             async with asyncio.timeout(5):
                 await ctx.write_file(str(tmp_path / "f"), b"there", mode=0o600)
             assert (tmp_path / "f").read_bytes() == b"there"

@@ -171,9 +171,10 @@ async def test_call_gives_up_in_time(bus, daemon):
 ALL = (CHANGED, Match("", "org.example.Thing", "Added"), Match("", "org.example.Thing", "Removed"))
 
 
-def rules_asked_for(bus, monkeypatch):
-    """The rules that the bus is asked for from now on, each with a moment in which others have their turn."""
+async def rules_asked_for(bus, monkeypatch):
+    """The rules that the bus, connected to already, is asked for from now on, each with a moment in which others have their turn."""
     asked, call = [], bus.call
+    await call(*DAEMON, "GetId")
 
     async def slow(*arguments, **options):
         if arguments[3] == "AddMatch":
@@ -187,7 +188,7 @@ def rules_asked_for(bus, monkeypatch):
 
 async def test_subscribers_at_once_get_all_their_rules(bus, monkeypatch):
     """Whoever comes while the first one is still asking waits for what is asked, and no rule is forgotten or asked for twice."""
-    asked = rules_asked_for(bus, monkeypatch)
+    asked = await rules_asked_for(bus, monkeypatch)
     async with aclosing(bus.signals(*ALL)) as one, aclosing(bus.signals(*ALL)) as two:
         await asyncio.gather(next_of(one), next_of(two))
 
@@ -196,7 +197,7 @@ async def test_subscribers_at_once_get_all_their_rules(bus, monkeypatch):
 
 async def test_first_subscriber_that_goes_takes_no_rule_from_the_second(bus, daemon, monkeypatch):
     """Cancelled while it asked the bus: who waits for the same rule is armed all the same, and hears."""
-    rules_asked_for(bus, monkeypatch)
+    await rules_asked_for(bus, monkeypatch)
     async with aclosing(bus.signals(CHANGED)) as one, aclosing(bus.signals(CHANGED)) as two:
         first, second = asyncio.create_task(next_of(one)), asyncio.create_task(next_of(two))
         async with asyncio.timeout(5):
