@@ -32,6 +32,14 @@ class Journal:
 
     def __init__(self, path: Path | None = None, *, durable: bool = True) -> None:
         self._db = sqlite3.connect(path or ":memory:", isolation_level=None)
+        try:
+            self._open(durable=durable)
+        except BaseException:
+            self._db.close()
+            raise
+
+    def _open(self, *, durable: bool) -> None:
+        """Read everything; a change that was under way when the agent died counts as made."""
         self._db.execute("pragma journal_mode = wal")
         self._db.execute(f"pragma synchronous = {'normal' if durable else 'off'}")
         self._db.executescript(SCHEMA)
