@@ -115,14 +115,17 @@ def exit_code(outcomes: Sequence[Outcome]) -> int:
 
 
 def results(compiled: Compiled, outcomes: Sequence[Outcome]) -> Iterator[dict[str, Any]]:
-    """The stable JSON form: one object for each outcome, in the order executed."""
+    """The stable JSON form: one object for each outcome, in the order executed.
+
+    The refresh of a listener is a row of its own, named as Salt names it.
+    """
     calls = {call.identity: call for call in compiled.compilation.calls}
     for run, outcome in enumerate(outcomes):
         low = calls[outcome.identity].low
         yield {
-            "id": low["__id__"],
+            "id": f"listener_{low['__id__']}" if outcome.listener else low["__id__"],
             "state": low["state"],
-            "fun": low["fun"],
+            "fun": "mod_watch" if outcome.listener else low["fun"],
             "name": low["name"],
             "sls": low["__sls__"],
             "run": run,

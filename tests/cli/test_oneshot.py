@@ -223,3 +223,16 @@ def test_control_characters_of_a_command_are_not_obeyed(tree):
     tree.sls("esc", "esc:\n  cmd.run:\n    - name: printf '\\033[2J'\n")
 
     assert "\x1b" not in tree("apply", check=2).stdout
+
+
+def test_a_listener_is_a_row_of_its_own(tmp_path):
+    """Named as Salt names it, after all others."""
+    tree = Tree(tmp_path)
+    tree.sls("a", "svc:\n  test.nop:\n    - listen:\n      - test: src\nsrc:\n  test.succeed_with_changes: []\n")
+    rows = tree.json("apply", check=2)["results"]
+
+    assert [(row["id"], row["fun"], row["run"]) for row in rows] == [
+        ("svc", "nop", 0),
+        ("src", "succeed_with_changes", 1),
+        ("listener_svc", "mod_watch", 2),
+    ]
