@@ -283,7 +283,7 @@ class Engine:
         if not self._passes.running:
             self._listened.clear()
             self._passes.begin(cause)
-        for before in vertex.prerequired:
+        for before in () if vertex.dirty else vertex.prerequired:
             if not before.dirty:
                 self._mark(before, cause)
         if vertex.dirty and vertex.listening:

@@ -335,3 +335,24 @@ def test_an_empty_graph_is_converged(bench: Bench) -> None:
         assert (record.outcomes, record.converged) == ((), True)
 
     simulate(scenario)
+
+
+def test_a_prereq_that_has_run_does_not_run_again_when_its_target_hears_of_a_failure(bench: Bench) -> None:
+    """In parallel: the target is told while it still waits for its turn."""
+
+    async def scenario() -> None:
+        parallel = {"parallel": True}
+        record = await once(
+            bench,
+            state("s0", "zaction.run", meta=parallel),
+            state("s1", "zaction.run", meta=parallel, require=["s0"]),
+            state("s2", "zaction.run", meta=parallel, require=["s0", "s1"]),
+            state("s3", "zaction.run", meta=parallel, require=["s0", "s1"], prereq=["s4"]),
+            state("s4", "zaction.run", meta=parallel, require=["s0", "s1"], onfail=["s2"]),
+            workers=3,
+        )
+
+        assert sorted(names(record)) == ["s0", "s1", "s2", "s3", "s4"]
+
+    bench.machine.broken["s0"] = Permanent("no")
+    simulate(scenario)

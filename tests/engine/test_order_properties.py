@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine_bench import Action, Bench, Machine, Setting, compilation, simulate, state
@@ -50,6 +50,7 @@ def rows(record: PassRecord) -> list[tuple]:
     return [(o.identity, o.result, o.reason, o.because, o.changes, o.listener) for o in record.outcomes]
 
 
+@settings(max_examples=400, deadline=None)
 @given(graphs())
 def test_every_call_has_one_outcome_and_the_same_input_gives_the_same_order(graph: tuple) -> None:
     """One-shot: one row each (and one for each listener that was due); nothing runs twice; no order depends on chance."""
@@ -70,6 +71,7 @@ def test_every_call_has_one_outcome_and_the_same_input_gives_the_same_order(grap
     assert sorted(plain) == sorted(call.identity for call in compilation(*states).calls)
 
 
+@settings(max_examples=400, deadline=None)
 @given(graphs())
 def test_noop_never_touches_the_machine(graph: tuple) -> None:
     """Whatever the requisites."""
