@@ -152,9 +152,7 @@ def test_a_disabled_unit_is_enabled_again(web: Web) -> None:
 
 def test_a_removed_package_is_installed_again(web: Web) -> None:
     """Package, unit and service come back by themselves."""
-    web.damage(
-        "DEBIAN_FRONTEND=noninteractive apt-get -qq -y purge nginx-light nginx-common >/dev/null 2>&1 || true; apt-get -qq -y autoremove >/dev/null 2>&1"
-    )
+    web.damage("DEBIAN_FRONTEND=noninteractive apt-get -qq -y purge nginx-light nginx-common >/dev/null 2>&1 || true")
     web.journalled(RESOURCE="pkg.installed[", CAUSE="drift", CHANGES="nginx")
     lab.wait_for("the page is served again", web.serves, 90)
 
