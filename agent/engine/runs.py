@@ -147,7 +147,8 @@ class Runs:
         vertex.outcome = outcome
         if outcome.result is False:
             vertex.failures += 1
-            self.failing.add(vertex)
+            if not vertex.removed:
+                self.failing.add(vertex)
         elif vertex.failures:
             vertex.failures = 0
             self.failing.discard(vertex)
