@@ -61,16 +61,8 @@ class Logger(Protocol):
         ...
 
 
-class Context(Protocol):
-    """The host as one resource may use it."""
-
-    report: Report
-    """Where the current run tells what it did; fresh for each run."""
-
-    @property
-    def identity(self) -> str:
-        """`kind[id]` of the resource."""
-        ...
+class Services(Protocol):
+    """What one host offers to everybody who works on it: resources and providers."""
 
     @property
     def facts(self) -> Mapping[str, Any]:
@@ -78,18 +70,8 @@ class Context(Protocol):
         ...
 
     @property
-    def pillar(self) -> Mapping[str, Any]:
-        """The host's pillar."""
-        ...
-
-    @property
     def log(self) -> Logger:
-        """Bound to this resource."""
-        ...
-
-    @property
-    def var_dir(self) -> Path:
-        """A private directory that survives restarts; made, mode 0700, on first use."""
+        """Where to log; whose context it is stands with each line."""
         ...
 
     async def run(
@@ -120,6 +102,32 @@ class Context(Protocol):
 
     async def blocking(self, call: Callable[..., Any], /, *args: Any) -> Any:
         """Run a call that may block (a large file, fsync, a name service) in a short-lived thread."""
+        ...
+
+    def watch_path(self, *paths: str, recursive: bool = False) -> Watch:
+        """Events of these paths: content, metadata, appearing, vanishing, being moved, their parents likewise."""
+        ...
+
+
+class Context(Services, Protocol):
+    """The host as one resource may use it."""
+
+    report: Report
+    """Where the current run tells what it did; fresh for each run."""
+
+    @property
+    def identity(self) -> str:
+        """`kind[id]` of the resource."""
+        ...
+
+    @property
+    def pillar(self) -> Mapping[str, Any]:
+        """The host's pillar."""
+        ...
+
+    @property
+    def var_dir(self) -> Path:
+        """A private directory that survives restarts; made, mode 0700, on first use."""
         ...
 
     async def read_text(self, path: str) -> str:
@@ -169,10 +177,6 @@ class Context(Protocol):
 
         Raises `Permanent` when no provider fits, saying which were tried and why each was refused.
         """
-        ...
-
-    def watch_path(self, *paths: str, recursive: bool = False) -> Watch:
-        """Events of these paths: content, metadata, appearing, vanishing, being moved, their parents likewise."""
         ...
 
     def send(self, **values: Any) -> None:

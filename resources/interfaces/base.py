@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from holdfast.resources.context import Completed, Logger, Watch
+from holdfast.resources.context import Services
 from holdfast.resources.errors import DeclarationError, Temporary
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -78,43 +78,8 @@ class Bus(Protocol):
         ...
 
 
-class Host(Protocol):
-    """What one host offers to its providers; the methods are those of `Context`."""
-
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        """The host's grains."""
-        ...
-
-    @property
-    def log(self) -> Logger:
-        """Where providers log."""
-        ...
-
-    async def run(
-        self,
-        *argv: str,
-        cwd: str | None = None,
-        env: Mapping[str, str] | None = None,
-        stdin: str | None = None,
-        user: str | None = None,
-        group: str | None = None,
-        umask: int | None = None,
-        timeout: float | None = None,
-        check: bool = True,
-        limit: int = 1 << 20,
-        on_start: Callable[[int], None] | None = None,
-    ) -> Completed:
-        """Run a command: see `Context.run`."""
-        ...
-
-    async def blocking(self, call: Callable[..., Any], /, *args: Any) -> Any:
-        """Run a call that may block in a thread."""
-        ...
-
-    def watch_path(self, *paths: str, recursive: bool = False) -> Watch:
-        """Events of paths: see `Context.watch_path`."""
-        ...
+class Host(Services, Protocol):
+    """What one host offers to its providers."""
 
     def bus(self) -> Bus:
         """The system's D-Bus; connected when it is first used."""

@@ -11,8 +11,8 @@ import random
 from typing import Any
 
 import pytest
-from engine_bench import Action, Bench, Machine, Setting, compilation, simulate, state
 
+from engine_bench import Action, Bench, Machine, Setting, compilation, simulate, state
 from holdfast import Permanent, Temporary
 from holdfast.agent.engine.engine import Engine
 
@@ -38,7 +38,7 @@ def random_states(chance: random.Random) -> list[tuple]:
     return states
 
 
-async def live(chance: random.Random, engine: Engine, machine: Machine) -> list[tuple]:
+async def live(chance: random.Random, engine: Engine, machine: Machine) -> list[tuple]:  # noqa: C901 - an arm for each kind of trouble
     """A while of trouble; the states that hold at its end."""
     states = random_states(chance)
     await engine.swap(compilation(*states), "start")
