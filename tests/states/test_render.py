@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from holdfast.states.errors import CompileError
@@ -175,7 +177,9 @@ def test_managed_template_imports_from_its_root(tmp_path):
     (tmp_path / "lib.jinja").write_text("{% macro m(x) %}[{{ x }}]{% endmacro %}")
     text = "{% from 'lib.jinja' import m %}{{ m(port) }}"
 
-    assert render_text(text, name="x", variables={"port": 1}, grains={}, pillar={}, root=tmp_path) == "[1]"
+    trusted = frozenset({os.getuid()})
+
+    assert render_text(text, name="x", variables={"port": 1}, grains={}, pillar={}, root=tmp_path, trusted=trusted) == "[1]"
 
 
 @pytest.mark.parametrize(("text", "line"), [("a\n{{ nope }}", 2), ("a\n\n{% if %}", 3)])
