@@ -141,6 +141,7 @@ class Engine:
         await self._retire(list(reversed(self._graph.vertices)), timeout)
         if self._leaving:
             await asyncio.wait(self._leaving)
+        self._passes.end(converged=False)
 
     @property
     def paused(self) -> bool:
@@ -232,6 +233,7 @@ class Engine:
         vertex.armed = False
         if vertex.task:
             await _cancel([vertex.task])
+        vertex.listening = False
         self._emit(Notice("warning", "watch-failed", vertex.identity, f"cannot watch: {why}; again in {delay:.3g} s", error))
         if vertex.dirty:
             outcome = Outcome(vertex.identity, vertex.position, result=False, comment=f"cannot watch: {why}", ran=False)

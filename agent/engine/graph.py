@@ -56,6 +56,8 @@ class Vertex:
     """An event came while it ran: dirty again when the run ends."""
     removed: bool = False
     """It is leaving the graph and must not start any more."""
+    real: bool = True
+    """Its present, or last, run may change the machine: settings may change while it runs."""
     listening: bool = False
     """Its next run is that of a listener: the refresh alone, whatever its requisites."""
     due: bool = False

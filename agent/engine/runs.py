@@ -53,6 +53,7 @@ class Runs:
 
     def start(self, vertex: Vertex) -> None:
         """Run it, in a task of its own."""
+        vertex.real = self._applies(vertex)
         vertex.task = asyncio.create_task(self._run(vertex), name=vertex.identity)
         vertex.task.add_done_callback(partial(self._ended, vertex))
 
@@ -85,7 +86,7 @@ class Runs:
         self.conclude(vertex, replace(outcome, listener=True), seen, failure)
 
     def _job(self, vertex: Vertex, *, refresh: bool = False, only_refresh: bool = False) -> Job:
-        return Job(vertex.call, vertex.ctx, self._applies(vertex), refresh, vertex.cause, only_refresh, one_shot=not self._daemon)
+        return Job(vertex.call, vertex.ctx, vertex.real, refresh, vertex.cause, only_refresh, one_shot=not self._daemon)
 
     def _ended(self, vertex: Vertex, task: asyncio.Task[None]) -> None:
         """The task of a run is over, however that came: even cancelled before its first step."""
@@ -103,7 +104,7 @@ class Runs:
         """Its run was cancelled: it has not come to an end, so look again, and what it may have changed is told."""
         vertex.again = not vertex.removed
         report = vertex.ctx.report
-        if self._applies(vertex) and (report.touched or report.changes or self._judge.is_action(vertex)):
+        if vertex.real and (report.touched or report.changes or self._judge.is_action(vertex)):
             self._courier.interrupted(vertex)
 
     def _broken(self, vertex: Vertex, error: BaseException) -> None:
@@ -121,7 +122,7 @@ class Runs:
 
     def conclude(self, vertex: Vertex, outcome: Outcome, seen: Seen | None = None, failure: Failure | None = None) -> None:
         """Something came of a vertex: remember, deliver, wake whoever it concerns."""
-        before, real = vertex.failed, self._applies(vertex)
+        before, real = vertex.failed, vertex.real
         vertex.probe = None
         vertex.due = vertex.due and outcome.result is False
         vertex.would_change = outcome.ran and outcome.changed and not real and not outcome.listener
