@@ -105,13 +105,16 @@ async def run(command: Command, blocking: Callable[..., Any]) -> Completed:
     except OSError as error:
         raise Temporary(f"cannot watch {command.argv[0]}, so it was killed: {error.strerror}") from None
     finally:
-        if pidfd < 0:
-            _kill_unseen(process)
-        else:
-            await _kill(process, pidfd)
-            os.close(pidfd)
-        for output in outputs:
-            output.close()
+        try:
+            if pidfd < 0:
+                _kill_unseen(process)
+            else:
+                await _kill(process, pidfd)
+        finally:  # even when it is cancelled while it kills
+            if pidfd >= 0:
+                os.close(pidfd)
+            for output in outputs:
+                output.close()
     out, err = outputs
     done = Completed(command.argv, process.pid, process.returncode, out.text(), err.text(), out.truncated or err.truncated)
     if command.check and done.retcode != 0:

@@ -167,6 +167,20 @@ async def test_cancellation_kills_the_whole_group():
         os.waitpid(pids[0], os.WNOHANG)  # noqa: ASYNC222 - WNOHANG
 
 
+async def test_cancelled_twice_leaves_no_descriptor():
+    """Whoever is in a hurry, and cancels again while the command is being killed, leaks nothing."""
+    before, started = descriptors(), asyncio.Event()
+    task = asyncio.create_task(sh("trap '' TERM; while :; do sleep 1; done", on_start=lambda _: started.set()))
+    await started.wait()
+    for _ in range(2):
+        task.cancel()
+        await asyncio.sleep(0)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert descriptors() == before
+
+
 async def test_a_child_that_keeps_the_pipe_does_not_hold_us_up():
     """A command that leaves a daemon with its output open is over when it itself is, and the daemon lives."""
     began = time.monotonic()
