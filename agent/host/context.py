@@ -7,12 +7,14 @@ import re
 from bisect import bisect_left
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from pathlib import Path
+from stat import S_ISREG
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
 from holdfast.agent.host.files import Replacement, replace
 from holdfast.agent.host.run import Command, run
+from holdfast.agent.host.sources import LARGE, read_file
 from holdfast.agent.settings import trusted_uids
 from holdfast.resources.context import Completed, Logger, Report
 from holdfast.resources.errors import HoldfastError, Permanent
@@ -20,9 +22,6 @@ from holdfast.resources.interfaces.base import Bus
 
 if TYPE_CHECKING:
     from holdfast.agent.host.host import Host
-
-LARGE = 1 << 20
-"""Bytes from which on a file is read in a thread."""
 
 
 class HostContext:
@@ -89,10 +88,11 @@ class HostContext:
         return await self._host.blocking(call, *args)
 
     async def read_text(self, path: str) -> str:
-        """The text of a file, UTF-8. Raises `OSError`, and `Permanent` when it is not text."""
-        large = os.stat(path).st_size > LARGE  # noqa: PTH116 - Path objects are slow
-        read = Path(path).read_bytes
-        data: bytes = await self._host.blocking(read) if large else read()
+        """The text of a file, UTF-8. Raises `OSError`, and `Permanent` when it is not text, or no file at all."""
+        seen = os.stat(path)  # noqa: PTH116 - Path objects are slow
+        if not S_ISREG(seen.st_mode):
+            raise Permanent(f"cannot read {path}: it is not a regular file")
+        data: bytes = await self._host.blocking(read_file, path) if seen.st_size > LARGE else read_file(path)
         try:
             return data.decode()
         except UnicodeDecodeError as error:

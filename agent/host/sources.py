@@ -7,7 +7,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
-from http.client import HTTPException, HTTPResponse
+from http.client import HTTPException, HTTPResponse, InvalidURL
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any
@@ -89,27 +89,43 @@ class Sources:
 
 
 def read_file(path: str) -> bytes:
-    """The content of a file. Raises `OSError`."""
-    with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - Path objects are slow
+    """The content of a file; never waits for a fifo that was put there meanwhile. Raises `OSError`."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb", buffering=0) as file:  # noqa: PTH123 - a descriptor
         return file.read()
 
 
 def download(url: str) -> bytes:
     """The body behind an http URL. Blocks; raises `Permanent` for a refusal, `Temporary` when trying again may help."""
-    request = urllib.request.Request(url, headers={"User-Agent": "holdfast"})  # noqa: S310 - the caller has checked the scheme
-    shown = urlsplit(url)._replace(query="").geturl()
+    shown = printable(url)
     try:
+        request = urllib.request.Request(url, headers={"User-Agent": "holdfast"})  # noqa: S310 - the caller has checked the scheme
         with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:  # noqa: S310 - the same
             data = read_answer(answer)
     except urllib.error.HTTPError as error:
         with error:
             text = f"cannot read {shown}: the server says {error.code} {error.reason}"
         raise (Temporary(text) if error.code >= 500 or error.code == 429 else Permanent(text)) from None
-    except (OSError, ValueError, HTTPException) as error:
+    except (ValueError, InvalidURL) as error:
+        raise Permanent(f"cannot read {shown}: it is not a proper URL: {error}") from None
+    except (OSError, HTTPException) as error:
         raise Temporary(f"cannot read {shown}: {getattr(error, 'reason', error)}") from None
     if len(data) > LIMIT:
         raise Permanent(f"cannot read {shown}: it is larger than {LIMIT >> 20} MiB")
     return data
+
+
+def printable(url: str) -> str:
+    """A URL without what may be secret in it. Raises `Permanent` for one that is none, or that holds a password, which is not sent."""
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise Permanent(f"cannot read {url}: it is not a proper URL: {error}") from None
+    address = parts.netloc.rpartition("@")[2]
+    shown = parts._replace(netloc=address, query="").geturl()
+    if address != parts.netloc:
+        raise Permanent(f"cannot read {shown}: a user or password in a URL is not supported")
+    return shown
 
 
 def read_answer(answer: HTTPResponse) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 import time
 
@@ -90,6 +91,13 @@ async def test_private_directory(host):
     assert all(path.parent == host.var_dir / "resources" for path in directories)
     assert all(stat.S_IMODE(path.stat().st_mode) == 0o700 for path in directories)
     assert file_name("pkg.installed[nginx]") == "pkg.installed[nginx]"
+
+
+async def test_a_fifo_is_not_read(host, tmp_path):
+    """A kind that reads a path where somebody has put a fifo gets an error; the loop is not held up."""
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(Permanent, match="fifo: it is not a regular file"):
+        await host.context("x").read_text(str(tmp_path / "fifo"))
 
 
 async def test_not_text(host, tmp_path):

@@ -86,6 +86,10 @@ async def test_large_file(tree, tmp_path):
         ("salt://app", "is not a regular file"),
         ("/dev/zero", "is not a regular file"),
         ("ftp://x/y", "write salt://, file://"),
+        ("http://[half/x", r"cannot read http://\[half/x: it is not a proper URL"),
+        ("http://127.0.0.1:1/ü", "it is not a proper URL"),
+        ("http://127.0.0.1:1/a b", "it is not a proper URL"),
+        ("https://me:hidden@x/y?key=hidden", r"^cannot read https://x/y: a user or password in a URL is not supported$"),
     ],
 )
 async def test_what_cannot_be_read_says_why(tree, url, told):
@@ -99,6 +103,12 @@ async def test_fifo_does_not_block(tree, tmp_path):
     os.mkfifo(tmp_path / "fifo")
     with pytest.raises(Permanent, match="not a regular file"):
         await tree.read(f"{tmp_path}/fifo")
+
+
+async def test_fifo_put_there_meanwhile_does_not_block(tmp_path):
+    """Whoever may write the directory of a source cannot hold up the agent by an exchange after it was looked at."""
+    os.mkfifo(tmp_path / "fifo")
+    assert await asyncio.wait_for(asyncio.to_thread(sources.read_file, str(tmp_path / "fifo")), 5) == b""
 
 
 async def test_http(tree, web, monkeypatch):
