@@ -64,9 +64,10 @@ class ControlServer:
         self._clients: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
-        """Listen. A socket left by an agent that died is replaced: the caller holds the lock. Raises `OSError`."""
+        """Listen. A socket left by an agent that died is replaced: the caller holds the lock. Raises `OSError`, also for any other file there."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._path.unlink(missing_ok=True)
+        if self._path.is_socket():
+            self._path.unlink()
         listener = unix_socket()
         mask = os.umask(0o177)
         try:

@@ -189,6 +189,15 @@ async def test_a_stale_socket_is_replaced(tmp_path, logs):
     assert not path.exists()
 
 
+async def test_what_is_no_socket_is_not_replaced(tmp_path, logs):
+    """A setting that names a file by mistake does not cost that file."""
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    with pytest.raises(OSError, match="in use"):
+        await ControlServer(precious, Agent(), logs).start()
+    assert precious.read_text() == "mine"
+
+
 async def test_a_long_path_works(tmp_path, logs):
     """A deep private directory is no obstacle, though socket addresses are short."""
     path = tmp_path / ("d" * 120) / "control.sock"
