@@ -33,7 +33,7 @@ def install(root: Path, *, start: bool) -> Iterator[str]:
     root = root.absolute()
     _require_root(root)
     if root == Path("/"):
-        _require_safe(Path(sys.executable).parent)
+        _require_safe(Path(sys.executable).parent, Path(__file__).parent)
     config = root / "etc/holdfast"
     for directory, mode in ((config, 0o755), (config / "states", 0o755), (config / "pillar", 0o750), (root / "var/lib/holdfast", 0o700)):
         if not directory.is_dir():
@@ -140,15 +140,16 @@ def _require_root(root: Path) -> None:
         raise InstallError("cannot change this host: only root may; try sudo holdfast install, or --root DIR")
 
 
-def _require_safe(program: Path) -> None:
-    """Refuse to have root run what others can change. Raises `InstallError`."""
-    for path in (program, *program.parents):
-        info = path.stat()
-        sticky = info.st_mode & stat.S_ISVTX
-        if info.st_uid != 0 or (info.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not sticky):
-            raise InstallError(
-                f"cannot make a service of {program}: {path} can be changed by others than root; install Holdfast as root, in /opt/holdfast say"
-            )
+def _require_safe(*programs: Path) -> None:
+    """Refuse to have root run what others can change, here or where a link leads. Raises `InstallError`."""
+    for program in (path for given in programs for path in (given, given.resolve())):
+        for path in (program, *program.parents):
+            info = path.stat()
+            sticky = info.st_mode & stat.S_ISVTX
+            if info.st_uid != 0 or (info.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not sticky):
+                raise InstallError(
+                    f"cannot make a service of {program}: {path} can be changed by others than root; install Holdfast as root, in /opt/holdfast say"
+                )
 
 
 def _systemctl(*words: str) -> None:

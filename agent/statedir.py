@@ -53,7 +53,7 @@ class Lock:
 
 
 def private_directory(path: Path) -> Path:
-    """Make a directory for what only the agent may see and write. Raises `HoldfastError` when others could, `OSError` when it cannot be made."""
+    """Make a directory for the agent alone. Raises `HoldfastError` when others may write to one that is there, `OSError` when it cannot be made."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except PermissionError:

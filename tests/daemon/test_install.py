@@ -1,0 +1,28 @@
+"""What `holdfast install` refuses."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from holdfast.agent import install
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has files that root trusts")
+def test_what_others_can_change_is_no_service():
+    """Neither a directory that others may write, nor one below it, nor one that a link leads to."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as name:  # its parents are root's, and sticky
+        top = Path(name)
+        (top / "open" / "bin").mkdir(parents=True)
+        (top / "safe").mkdir()
+        (top / "open").chmod(0o777)
+        (top / "link").symlink_to(top / "open" / "bin")
+
+        install._require_safe(top / "safe")
+        for place in ("open/bin", "link"):
+            with pytest.raises(install.InstallError, match=re.escape(f"{top / 'open'} can be changed by others")):
+                install._require_safe(top / "safe", top / place)
