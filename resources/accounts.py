@@ -29,7 +29,7 @@ class Table:
             s = os.stat(self.path)  # noqa: PTH116 - Path objects are slow
             stamp = (s.st_mtime_ns, s.st_ino, s.st_size)
             if stamp != self.stamp:
-                with open(self.path, encoding="utf-8", errors="surrogateescape") as lines:  # noqa: PTH123 - the same
+                with open(self.path, encoding="utf-8", errors="surrogateescape", newline="\n") as lines:  # noqa: PTH123 - the same
                     self._read(lines.read())
                 self.stamp = stamp
         except OSError:
@@ -38,7 +38,7 @@ class Table:
 
     def _read(self, text: str) -> None:
         self.ids, self.names = {}, {}
-        for line in text.splitlines():
+        for line in text.split("\n"):
             name, _, number = line.split(":", 3)[:3] if line.count(":") >= 3 else ("", "", "")
             if number.isdigit() and not name.startswith(("#", "+", "-")):
                 self.ids.setdefault(name, int(number))

@@ -146,7 +146,8 @@ class Present(Account, kind="user.present"):
         if user is None:
             return None
         seen = {**user.extra, **{name: getattr(user, name) for name in ("name", *PLAIN[:4])}}
-        seen = {name: "" if value is None and name in PLAIN else value for name, value in seen.items()}
+        empty = dict.fromkeys(PLAIN, "") | dict.fromkeys(AGEING, -1)  # -1 is how it is declared, and how chage is told
+        seen = {name: empty.get(name) if value is None else value for name, value in seen.items()}
         seen["gid"] = user.primary_group if isinstance(self.gid, str) else user.gid
         seen["groups"] = self._seen_groups(user, await self._missing_groups(ctx))
         kept = self.password is not None and not self.enforce_password

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,7 +34,7 @@ def read(etc: Path = ETC) -> Accounts:
     """Read the files. Without the right to read shadow, passwords and ageing are None."""
     groups = {
         name: Group(name=name, gid=int(gid), members=tuple(sorted(filter(None, members.split(",")))))
-        for name, _, gid, members in _records(etc / "group", 4)
+        for name, _, gid, members in _records(etc / "group", 4, numbers=(2,))
     }
     names = {group.gid: group.name for group in reversed(groups.values())}
     supplementary: dict[str, list[str]] = {}
@@ -43,11 +43,11 @@ def read(etc: Path = ETC) -> Accounts:
             supplementary.setdefault(member, []).append(group.name)
     shadow: dict[str, list[str]] = {name: rest for name, *rest in _records(etc / "shadow", 9)}
     users = {}
-    for name, _, uid, gid, gecos, home, shell in _records(etc / "passwd", 7):
+    for name, _, uid, gid, gecos, home, shell in _records(etc / "passwd", 7, numbers=(2, 3)):
         comment = dict(zip(GECOS, gecos.split(",", 4), strict=False))
         secret = shadow.get(name, [])
         password = secret[0] if secret else None
-        ageing = dict.fromkeys(AGEING) | {field: int(age) for field, age in zip(AGEING, secret[1:], strict=False) if age}
+        ageing = dict.fromkeys(AGEING) | {field: int(age) for field, age in zip(AGEING, secret[1:], strict=False) if age.isdecimal()}
         users[name] = User(
             name=name,
             uid=int(uid),
@@ -64,13 +64,14 @@ def read(etc: Path = ETC) -> Accounts:
     return Accounts(users, groups)
 
 
-def _records(path: Path, width: int) -> Iterator[list[str]]:
-    """The records of a file; comments, NIS entries and broken lines left out. A file that cannot be read has none."""
+def _records(path: Path, width: int, numbers: Sequence[int] = ()) -> Iterator[list[str]]:
+    """The records of a file; comments, NIS entries and lines without these `numbers` left out. A file that cannot be read has none."""
     try:
-        lines = path.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+        text = path.read_bytes().decode(errors="surrogateescape")
     except (FileNotFoundError, PermissionError):
         return
-    for line in lines:
+    for line in text.split("\n"):  # not splitlines: a user's comment may hold other line breaks, and would hide the user
         record = line.split(":")
-        if len(record) == width and record[0] and record[0][0] not in "#+-":
+        broken = len(record) != width or not all(record[number].isdecimal() for number in numbers)
+        if not broken and record[0] and record[0][0] not in "#+-":
             yield record

@@ -41,6 +41,17 @@ def test_accounts_are_read_whole(etc):
     assert accounts.groups["sudo"].members == ("alice", "bob")
 
 
+def test_nobody_can_hide_or_do_harm_by_a_line(etc):
+    """A user may put odd line breaks into their own comment (chfn), and an editor may leave a line without its number."""
+    (etc / "passwd").write_text(PASSWD + "eve:x:1001:100:a\u2028b\x85c\rd:/home/eve:/bin/sh\nhalf:x::100::/:/bin/sh\n", newline="")
+    (etc / "group").write_text(GROUP + "half:x::\n")
+    (etc / "shadow").write_text(SHADOW + "eve:*:today:0:::::\n")
+
+    accounts = _etc.read(etc)
+    assert (set(accounts.users), set(accounts.groups)) == ({"root", "alice", "eve"}, {"root", "users", "sudo"})
+    assert (accounts.users["eve"].fullname, accounts.users["eve"].extra["date"]) == ("a\u2028b\x85c\rd", None)
+
+
 def test_hash_is_not_shown(etc):
     """A user that ends up in a message does not carry the password there."""
     assert "$6$" not in repr(_etc.read(etc).users["alice"])
