@@ -141,6 +141,7 @@ class Running(Service, Refreshable, kind="service.running"):
         runs = (await self.status(ctx)).active
         verb = "start" if not runs else "reload" if self.reload and not self.full_restart else "restart"
         if apply:
+            ctx.report.touched = True
             await getattr(ctx.interface("service"), verb)(self.name, options=self.options)
             await self._settle(ctx)
         ctx.report.changes = {self.name: True}
@@ -177,6 +178,7 @@ class Dead(Service, Refreshable, kind="service.dead"):
     async def refresh(self, ctx: Context, apply: bool) -> bool:
         """Stop it, if it runs."""
         service: ServiceInterface = ctx.interface("service")
+        ctx.report.touched = apply
         if not await service.stop(self.name, test=not apply):
             return True
         ctx.report.changes = {self.name: True}

@@ -217,9 +217,9 @@ async def test_refresh_does_what_is_declared(tmp_path, active, arguments, verb):
     ctx = context(tmp_path, service=service)
 
     assert await declare("service.running", **arguments).refresh(ctx, False) is False
-    assert (service.calls, ctx.report.comment) == ([], f"it would be {verb}ed")
+    assert (service.calls, ctx.report.comment, ctx.report.touched) == ([], f"it would be {verb}ed", False)
     assert await declare("service.running", **arguments).refresh(ctx, True) is False
-    assert (service.calls, ctx.report.changes) == ([verb], {"it": True})
+    assert (service.calls, ctx.report.changes, ctx.report.touched) == ([verb], {"it": True}, True)
 
 
 async def test_service_that_ends_within_its_delay_is_an_error(tmp_path):
@@ -280,6 +280,7 @@ ALICE = User(
         ({"empty_password": True}, {"password": "********"}),
         ({"fullname": ""}, {}),
         ({"fullname": "Alice", "expire": 7}, {"fullname": "Alice", "expire": 7}),
+        ({"expire": -1}, {}),
     ],
     ids=repr,
 )
