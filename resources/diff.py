@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import io
 
 LIMIT = 64 * 1024
 """Characters of a diff that are kept."""
@@ -35,4 +36,4 @@ def text_lines(data: bytes) -> list[str]:
     """Lines of UTF-8 text, ends kept. Raises `UnicodeDecodeError` for binary content."""
     if b"\0" in data:
         raise UnicodeDecodeError("utf-8", data, data.index(b"\0"), data.index(b"\0") + 1, "NUL byte")
-    return data.decode("utf-8").splitlines(keepends=True)
+    return io.StringIO(data.decode("utf-8")).readlines()  # split at line feeds alone, unlike splitlines

@@ -1,0 +1,16 @@
+"""Diffs of text: lines end at line feeds, whatever else is in them."""
+
+from __future__ import annotations
+
+from holdfast.resources.diff import unified
+
+
+def test_only_line_feeds_end_a_line():
+    """A form feed or a carriage return in a line is part of it, and shown so."""
+    diff = unified(b"a\x0cb\r\nc\rd\n", b"a\x0cB\r\nc\rd\n", "/f")
+    assert diff.split("\n") == ["--- /f", "+++ /f", "@@ -1,2 +1,2 @@", "-a\x0cb\r", "+a\x0cB\r", " c\rd", ""]
+
+
+def test_a_missing_last_line_feed_is_said():
+    """As diff(1) does."""
+    assert unified(b"", b"x", "/f").endswith("+x\n\\ No newline at end of file\n")
