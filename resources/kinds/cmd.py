@@ -23,9 +23,9 @@ TRUE = frozenset({"yes", "true", "on", "1"})
 
 
 def parse_env(value: object) -> object:
-    """`env`: a mapping, a list of mappings, or a list of `NAME=VALUE`; false removes nothing and is an empty value."""
+    """`env`: a mapping, a list of mappings, or a list of `NAME=VALUE`; false is an empty value."""
     merged: dict[str, str] = {}
-    for item in (value,) if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else (value,):
+    for item in value if isinstance(value, (list, tuple)) else (value,):
         if isinstance(item, str) and "=" in item:
             item = dict([item.split("=", 1)])  # noqa: PLW2901 - one form turned into the other
         if not isinstance(item, Mapping):
@@ -130,7 +130,7 @@ class Command(Resource, Refreshable):
         if command is None:
             ctx.report.changes, ctx.report.comment = {"cmd": self.name}, f"would have run {self.name!r}"
             return False
-        argv = (self.shell, "-c", command) if self.python_shell else tuple(shlex.split(command))
+        argv = (self.shell, "-c", command) if self.python_shell else words_of(command)
         return self.conclude(ctx, await self.start(ctx, *argv), command)
 
     def _rehearsal(self) -> str | None:
@@ -210,6 +210,14 @@ def parse_verdict(out: str) -> dict[str, Any] | None:
     return words if isinstance(words, dict) and words else None
 
 
+def words_of(command: str) -> tuple[str, ...]:
+    """A command split as a shell would. Raises `Permanent` for quotes without an end."""
+    try:
+        return tuple(shlex.split(command))
+    except ValueError as error:
+        raise Permanent(f"cannot split {command!r} into words: {error}") from None
+
+
 def ended(status: int) -> str:
     """How a command ended, in words."""
     return f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
@@ -286,7 +294,7 @@ class Script(Command, kind="cmd.script"):
         # Another user cannot pass through the agent's own directory.
         path = place(script, "/tmp" if user else str(ctx.var_dir), user.uid if user and os.geteuid() == 0 else -1)  # noqa: S108 - random and exclusive
         try:
-            done = await self.start(ctx, *interpreter(script, self.shell), path, *shlex.split(words))
+            done = await self.start(ctx, *interpreter(script, self.shell), path, *words_of(words))
         finally:
             with suppress(FileNotFoundError):  # a script may remove itself
                 os.unlink(path)  # noqa: PTH108 - Path objects are slow
@@ -297,9 +305,13 @@ def place(script: bytes, directory: str, uid: int) -> str:
     """Write a script where only this user (-1: the agent's own) can read it, and root; its path. Raises `OSError`."""
     path = os.path.join(directory, f"holdfast-script-{secrets.token_hex(8)}")  # noqa: PTH118 - Path objects are slow
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o500)
-    with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor
-        os.fchown(descriptor, uid, -1)
-        file.write(script)
+    try:
+        with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor
+            os.fchown(descriptor, uid, -1)
+            file.write(script)
+    except OSError:
+        os.unlink(path)  # noqa: PTH108 - Path objects are slow
+        raise
     return path
 
 
