@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 
@@ -11,10 +12,22 @@ TEMPORARY = re.compile(rb"\..*\.holdfast-([0-9a-f]+)-[0-9a-f]+", re.DOTALL)
 """`.NAME.holdfast-PID-N`."""
 
 
-def temporary_name(name: str, number: int) -> bytes:
-    """A temporary of this process, by its number, for the file `name`; cut to what a file system allows."""
-    tail = b".holdfast-%x-%x" % (os.getpid(), number)
-    return b"." + os.fsencode(name)[: NAME_MAX - 1 - len(tail)] + tail
+OWN: set[bytes] = set()
+"""Names of temporaries that this process is using: all others with its number were left by one that was killed."""
+_numbers = itertools.count()
+
+
+def take_name(name: str) -> bytes:
+    """The name of a new temporary of this process for the file `name`, cut to what a file system allows; in `OWN` until it is given back."""
+    tail = b".holdfast-%x-%x" % (os.getpid(), next(_numbers))
+    own = b"." + os.fsencode(name)[: NAME_MAX - 1 - len(tail)] + tail
+    OWN.add(own)
+    return own
+
+
+def give_back(path: str) -> None:
+    """Say that a temporary is no more; harmless when done twice."""
+    OWN.discard(os.fsencode(os.path.basename(path)))  # noqa: PTH119 - Path objects are slow
 
 
 def is_temporary(name: str) -> bool:

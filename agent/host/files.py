@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import os
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from holdfast.resources.temporaries import TEMPORARY, temporary_name
+from holdfast.resources.temporaries import OWN, TEMPORARY, give_back, take_name
 
 LARGE = 1 << 20
 """Bytes from which on writing happens in a thread, so that the loop is not held up."""
@@ -27,9 +26,6 @@ KEPT = ("user.", "security.selinux", "system.posix_acl_access")
 """Extended attributes that a replaced file hands on; capabilities are not: they belonged to the old content."""
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
-_numbers = itertools.count()
-_own: set[bytes] = set()
-"""Names of temporaries that this process is using."""
 _swept: dict[str, float] = {}
 """Directory -> when it was last searched for leftovers, by the monotonic clock."""
 
@@ -51,9 +47,7 @@ class Replacement:
         """Make the temporary: content, owner, attributes, mode, and on the disk if durable. Raises `OSError` and leaves nothing."""
         directory, name = os.path.split(self.path)
         sweep(directory)
-        own = temporary_name(name, next(_numbers))
-        _own.add(own)
-        self.temporary = os.path.join(directory, os.fsdecode(own))  # noqa: PTH118 - Path objects are slow
+        self.temporary = os.path.join(directory, os.fsdecode(take_name(name)))  # noqa: PTH118 - Path objects are slow
         try:
             descriptor = os.open(self.temporary, NEW, 0o600)
             try:
@@ -80,7 +74,7 @@ class Replacement:
     def commit(self) -> None:
         """Rename the temporary over the target. Raises `OSError`."""
         os.rename(self.temporary, self.path)  # noqa: PTH104 - Path objects are slow
-        _own.discard(os.fsencode(os.path.basename(self.temporary)))  # noqa: PTH119 - the same
+        give_back(self.temporary)
         if self.durable:
             sync_directory(os.path.dirname(self.path))  # noqa: PTH120 - the same
 
@@ -96,7 +90,7 @@ class Replacement:
         if self.temporary:
             with contextlib.suppress(OSError):
                 os.unlink(self.temporary)  # noqa: PTH108 - the same
-            _own.discard(os.fsencode(os.path.basename(self.temporary)))  # noqa: PTH119 - the same
+            give_back(self.temporary)
 
 
 async def replace(
@@ -140,7 +134,7 @@ def sweep(directory: str) -> None:
         return
     for name in names:
         found = TEMPORARY.fullmatch(name)
-        if found and name not in _own:
+        if found and name not in OWN:
             path = os.path.join(raw, name)  # noqa: PTH118 - the same
             with contextlib.suppress(OSError):
                 if not in_use(int(found[1], 16), path):

@@ -18,7 +18,8 @@ from holdfast.agent.host import files
 from holdfast.agent.host.host import Host
 from holdfast.resources import registry
 from holdfast.resources.errors import HoldfastError, Permanent
-from holdfast.resources.kinds.file import trees
+from holdfast.resources.kinds.file import content, trees
+from holdfast.resources.kinds.file.base import UNDECLARED, Ownership
 
 registry.load_family("file")  # now: an ordinary user may not be able to read our own modules
 
@@ -206,21 +207,104 @@ async def test_what_an_upstream_would_make_is_no_error_in_a_plan(host, tmp_path)
     assert (changed, ctx.report.changes) == (True, {"user": "nobody-yet"})
 
 
-async def test_a_link_swapped_in_is_not_followed(tmp_path):
-    """While a tree is put right, a file replaced by a link is not followed to outside."""
-    from holdfast.resources.kinds.file.base import UNDECLARED, Ownership
-
+@pytest.mark.parametrize("make", [Path.touch, os.mkfifo, Path.mkdir])
+async def test_a_link_swapped_in_is_not_followed(tmp_path, make):
+    """While a tree is put right, anything in it replaced by a link is not followed to outside."""
     outside, inside = tmp_path / "outside", tmp_path / "f"
     outside.write_text("x")
     outside.chmod(0o600)
-    inside.write_text("x")
+    make(inside)
     seen = inside.lstat()
-    inside.unlink()
+    inside.rename(tmp_path / "away")
     inside.symlink_to(outside)
 
     with pytest.raises(OSError, match="symbolic links"):
         Ownership(None, None, UNDECLARED, UNDECLARED, 0o666).put(str(inside), seen)
     assert outside.stat().st_mode & 0o777 == 0o600
+
+
+async def test_a_link_swapped_in_for_the_directory_is_not_followed(host, tmp_path, monkeypatch):
+    """A directory that becomes a link between look and change: where that leads keeps its mode."""
+    outside, inside = tmp_path / "outside", tmp_path / "d"
+    outside.mkdir(mode=0o700)
+    inside.mkdir(mode=0o700)
+
+    def swap(*_):
+        inside.rename(tmp_path / "away")
+        inside.symlink_to(outside)
+
+    monkeypatch.setattr(Ownership, "demand", swap)
+    with pytest.raises(Permanent, match="symbolic links"):
+        await run(host, "file.directory", inside, mode="0777")
+    assert outside.stat().st_mode & 0o777 == 0o700
+
+
+async def test_cleaning_never_leaves_by_a_link_swapped_in(host, tmp_path, monkeypatch):
+    """A directory on the way to a stray that becomes a link before the stray is removed: what it leads to stays."""
+    outside, inside = tmp_path / "outside", tmp_path / "d"
+    for directory in (outside, inside / "sub"):
+        directory.mkdir(parents=True)
+        (directory / "stray").touch()
+    surplus = trees.surplus
+
+    def swap(*arguments):
+        found = surplus(*arguments)
+        (inside / "sub").rename(tmp_path / "away")
+        (inside / "sub").symlink_to(outside)
+        return found
+
+    monkeypatch.setattr(trees, "surplus", swap)
+    host.update(managed=[str(inside / "sub" / "kept")])
+    with pytest.raises(Permanent, match=r"cannot remove .*stray: not a directory"):
+        await run(host, "file.directory", inside, clean=True)
+    assert (outside / "stray").exists()
+
+
+@pytest.mark.parametrize(("size", "threads"), [(10, 0), (2 << 20, 1)])
+async def test_hashes_of_large_files_leave_the_loop_free(host, monkeypatch, size, threads):
+    """Hashing takes as long as reading: what is large is hashed in a thread, too."""
+    calls = []
+
+    async def blocking(call):
+        calls.append(call)
+        return call()
+
+    monkeypatch.setattr(host, "blocking", blocking)
+    assert len(await content.digest_of(host.context("x"), "md5", b"x" * size)) == 32
+    assert len(calls) == threads
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="giving files away needs root")
+async def test_a_copy_keeps_the_owner_of_what_it_replaces(host, tmp_path):
+    """As `cp` does; a copy that is made anew is the agent's."""
+    source, copy = tmp_path / "source", tmp_path / "copy"
+    source.write_text("new")
+    copy.write_text("old")
+    os.chown(copy, 1234, 1235)
+
+    await run(host, "file.copy", copy, source=str(source), force=True)
+
+    assert (copy.stat().st_uid, copy.stat().st_gid, copy.read_text()) == (1234, 1235, "new")
+
+
+async def test_a_link_with_a_long_name(host, tmp_path):
+    """Its temporary is cut to what fits, by bytes and not by characters."""
+    await run(host, "file.symlink", tmp_path / ("ü" * 127), target="/x")
+    assert [str(path.readlink()) for path in tmp_path.iterdir()] == ["/x"]
+
+
+async def test_a_link_on_its_way_is_not_swept_up(host, tmp_path, monkeypatch):
+    """Sweeping a directory for leftovers, while a link is put there, leaves the link's temporary alone."""
+    rename = os.rename
+
+    def sweep_first(*arguments):
+        files._swept.clear()
+        files.sweep(str(tmp_path))
+        rename(*arguments)
+
+    monkeypatch.setattr(os, "rename", sweep_first)
+    await run(host, "file.symlink", tmp_path / "l", target="/x")
+    assert (tmp_path / "l").is_symlink()
 
 
 async def test_large_files_leave_the_loop_free(host, tmp_path):

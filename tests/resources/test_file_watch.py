@@ -54,6 +54,20 @@ async def test_a_changed_source_is_heard(host, tmp_path):
         await watch.aclose()
 
 
+@pytest.mark.parametrize(("kind", "arguments"), [("file.copy", {"force": True}), ("file.rename", {})])
+async def test_the_source_of_a_copy_or_move_is_heard(host, tmp_path, kind, arguments):
+    """A copy is kept equal to its source; what has to be moved may come later."""
+    source = tmp_path / "from" / "source"
+    source.parent.mkdir()
+    watch = registry.find(kind).declare(str(tmp_path / "f"), source=str(source), **arguments).watch(host.context("x"))
+    await anext(watch)
+
+    source.write_text("new")
+
+    await asyncio.wait_for(anext(watch), 2)
+    await watch.aclose()
+
+
 async def test_strays_are_heard_where_they_are_cleaned(host, tmp_path):
     """A directory that is kept clean hears of everything below it; a plain one does not."""
     (tmp_path / "d" / "sub").mkdir(parents=True)

@@ -45,3 +45,16 @@ def test_no_value_makes_a_validator_fall_over(model):
             except Exception as error:  # noqa: BLE001 - that there is none is what this shows
                 wrong.append(f"{name}: {value!r:.60}: {type(error).__name__}: {error}")
     assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments", "told"),
+    [
+        ("file.directory", {"exclude_pat": ["*.log", "E@["]}, r"E@\[ is not a regular expression"),
+        ("file.touch", {"user": "root"}, "Extra inputs are not permitted"),
+    ],
+)
+def test_what_cannot_work_is_refused_early(kind, arguments, told):
+    """When states are compiled, not in the middle of a run; and nothing is accepted without effect."""
+    with pytest.raises(ValidationError, match=told):
+        registry.find(kind).declare("/a", **arguments)

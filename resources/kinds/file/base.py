@@ -111,21 +111,16 @@ class Ownership:
             os.chown(path, uid, gid, dir_fd=dir_fd, follow_symlinks=False)
         # After the owner: changing that clears the set-uid bits.
         if self.mode is not None and not stat.S_ISLNK(seen.st_mode):
-            change_mode(path, seen, self.mode, dir_fd)
+            change_mode(path, self.mode, dir_fd)
 
 
-def change_mode(path: str, seen: os.stat_result, mode: int, dir_fd: int | None) -> None:
-    """Chmod that cannot be led astray by a link put there meanwhile. Raises `OSError`."""
-    if not (stat.S_ISREG(seen.st_mode) or stat.S_ISDIR(seen.st_mode)):
-        os.chmod(path, mode, dir_fd=dir_fd)
-        return
+def change_mode(path: str, mode: int, dir_fd: int | None) -> None:
+    """Chmod that cannot be led astray by a link put there meanwhile, and neither opens nor has to be able to read. Raises `OSError`."""
+    descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=dir_fd)
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=dir_fd)
-    except PermissionError:  # our own file, but unreadable; nobody else can have put a link in its place in a directory of ours
-        os.chmod(path, mode, dir_fd=dir_fd)
-        return
-    try:
-        os.fchmod(descriptor, mode)
+        if stat.S_ISLNK(os.fstat(descriptor).st_mode):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+        os.chmod(f"/proc/self/fd/{descriptor}", mode)  # noqa: PTH101 - fchmod refuses such a descriptor
     finally:
         os.close(descriptor)
 

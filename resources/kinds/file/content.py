@@ -10,6 +10,7 @@ from typing import Any
 
 from holdfast.resources.context import Context
 from holdfast.resources.errors import Permanent
+from holdfast.resources.kinds.file.base import LARGE
 from holdfast.resources.lookup import lookup_value
 
 SCHEMES = ("salt://", "tree://", "file://", "http://", "https://", "/")
@@ -53,7 +54,17 @@ def finished(text: str, *, newline: bool) -> str:
 
 def lookup(data: Mapping[str, Any], keys: Sequence[str], delimiter: str, where: str) -> str:
     """Text from the pillar or the grains, several keys one after the other. Raises `Permanent` when one is missing."""
-    return "\n".join(str(parse_contents(lookup_value(data, key, delimiter, where))) for key in keys)
+    return "\n".join(_text(key, lookup_value(data, key, delimiter, where), where) for key in keys)
+
+
+def _text(key: str, value: Any, where: str) -> str:
+    try:
+        text = parse_contents(value)
+    except ValueError as error:
+        raise Permanent(f"cannot use {key!r} of the {where}: {error}") from None
+    if text is None:
+        raise Permanent(f"cannot use {key!r} of the {where}: it has no value")
+    return str(text)
 
 
 async def fetch(ctx: Context, sources: Sequence[tuple[str, str | None]]) -> tuple[str, str | None, bytes]:
@@ -99,13 +110,17 @@ def _pick(text: str, names: Sequence[str]) -> re.Match[str] | None:
     return found[0] if len(found) == 1 else None
 
 
-def digest_of(algorithm: str, data: bytes) -> str:
-    """The hex digest of some bytes."""
-    return hashlib.new(algorithm, data, usedforsecurity=False).hexdigest()
+async def digest_of(ctx: Context, algorithm: str, data: bytes) -> str:
+    """The hex digest of some bytes, taken in a thread if they are many."""
+
+    def digest() -> str:
+        return hashlib.new(algorithm, data, usedforsecurity=False).hexdigest()
+
+    return str(await ctx.blocking(digest)) if len(data) > LARGE else digest()
 
 
-def verify(url: str, data: bytes, algorithm: str, wanted: str) -> None:
+async def verify(ctx: Context, url: str, data: bytes, algorithm: str, wanted: str) -> None:
     """Raise `Permanent` when the content is not what the hash says."""
-    actual = digest_of(algorithm, data)
+    actual = await digest_of(ctx, algorithm, data)
     if actual != wanted:
         raise Permanent(f"cannot use {url}: its {algorithm} is {actual}, but source_hash says {wanted}")

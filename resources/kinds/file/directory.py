@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Self
@@ -78,6 +79,11 @@ class Directory(OwnedResource, kind="file.directory"):
         for word in ("user", "group"):
             if word in self.recurse and getattr(self, word) is None:
                 raise ValueError(f"recurse: [{word}] needs {word}")
+        for pattern in self.exclude_pat:
+            try:
+                re.compile(pattern.removeprefix("E@") if pattern.startswith("E@") else "")
+            except re.error as error:
+                raise ValueError(f"{pattern} is not a regular expression: {error}") from None
         if self.backupname is not None and not self.backupname.startswith("/"):
             raise ValueError("backupname must be an absolute path")
         return self
@@ -91,12 +97,13 @@ class Directory(OwnedResource, kind="file.directory"):
         owner = await ownership(ctx, self.user, self.group, octal(self.mode or self.dir_mode))
         seen = self._seen()
         changes: dict[str, Any] = {} if seen is not None else {self.name: {"directory": "new"}}
-        wrong = owner.wrong(seen) if seen is not None and (self.follow_symlinks or not os.path.islink(self.name)) else {}  # noqa: PTH114 - the same
+        linked = os.path.islink(self.name)  # noqa: PTH114 - Path objects are slow
+        wrong = owner.wrong(seen) if seen is not None and (self.follow_symlinks or not linked) else {}
         changes |= wrong
         if apply and changes:
             owner.demand(self.name)
             ctx.report.touched = True
-            self._put(owner, seen)
+            self._put(owner, seen, linked=linked)
         if seen is not None or apply:
             changes |= await self._below(ctx, apply=apply)
         if not changes:
@@ -118,7 +125,7 @@ class Directory(OwnedResource, kind="file.directory"):
         kind = "a dangling link" if stat.S_ISLNK(seen.st_mode) and not os.path.exists(self.name) else what(seen.st_mode)  # noqa: PTH110 - the same
         raise Permanent(f"cannot make directory {self.name}: {kind} is in the way; remove it, or set force: true")
 
-    def _put(self, owner: Ownership, seen: os.stat_result | None) -> None:
+    def _put(self, owner: Ownership, seen: os.stat_result | None, *, linked: bool) -> None:
         if seen is None:
             self._make_way()
             demand_parent(self.name, makedirs=self.makedirs, apply=True)
@@ -131,7 +138,8 @@ class Directory(OwnedResource, kind="file.directory"):
                 new.put(self.name, os.lstat(self.name))
             return
         with telling("change owner or mode of", self.name):
-            owner.put(os.path.realpath(self.name), seen)
+            # Only a link that was seen is followed, not one that was put there meanwhile.
+            owner.put(os.path.realpath(self.name) if linked else self.name, seen)
 
     def _make_way(self) -> None:
         """Remove or rename what is in the way."""
@@ -152,7 +160,7 @@ class Directory(OwnedResource, kind="file.directory"):
                 changes["removed"] = removed
             for path in removed if apply else ():
                 ctx.report.touched = True
-                await ctx.blocking(trees.remove, path)
+                await ctx.blocking(trees.remove, path, self.name)
         if self.recurse:
             rules = await self._rules(ctx)
             if apply:
@@ -164,8 +172,8 @@ class Directory(OwnedResource, kind="file.directory"):
                 await ctx.blocking(lambda: trees.set_right(self.name, rules, found, apply=apply))
             finally:  # what failed may have come some of the way
                 ctx.report.touched = ctx.report.touched or (apply and bool(found))
-            removed = changes.get("removed", ())
-            changes |= {path: wrong for path, wrong in found.items() if not path.startswith(tuple(removed)) or not removed}
+            gone = tuple(f"{path}/" for path in changes.get("removed", ()))
+            changes |= {path: wrong for path, wrong in found.items() if not f"{path}/".startswith(gone)}
         return changes
 
     async def _rules(self, ctx: Context) -> trees.Recursion:

@@ -189,7 +189,7 @@ class Managed(OwnedResource, kind="file.managed"):
         algorithm, wanted = await content.expected(ctx, digest, self.source_hash_name or url, self.name)
         with telling("read", look.path):
             data = await read(ctx, look.path, look.seen.st_size)
-        return content.digest_of(algorithm, data) == wanted
+        return await content.digest_of(ctx, algorithm, data) == wanted
 
     async def _content(self, ctx: Context, path: str, *, new: bool) -> tuple[bytes | None, str | None]:
         """(what the file should hold, the URL it is from). None: any content will do, and a new file is empty."""
@@ -198,7 +198,7 @@ class Managed(OwnedResource, kind="file.managed"):
             url, digest, data = await content.fetch(ctx, self.source)
             digest = digest or self.source_hash
             if digest is not None and not self.skip_verify:
-                content.verify(url, data, *await content.expected(ctx, digest, self.source_hash_name or url, self.name))
+                await content.verify(ctx, url, data, *await content.expected(ctx, digest, self.source_hash_name or url, self.name))
         elif (text := self._text(ctx)) is not None:
             data = self._encoded(text)
         if data is None:

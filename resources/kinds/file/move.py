@@ -8,12 +8,11 @@ import stat
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from holdfast.resources.context import Context
+from holdfast.resources.context import Context, Watch
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import AbsPath, Mode
 from holdfast.resources.kinds.file import trees
 from holdfast.resources.kinds.file.base import (
-    UNDECLARED,
     OwnedResource,
     demand_parent,
     make_parents,
@@ -25,7 +24,7 @@ from holdfast.resources.kinds.file.base import (
     telling,
     what,
 )
-from holdfast.resources.kinds.file.disk import read
+from holdfast.resources.kinds.file.disk import inherited, read
 
 
 class Rename(OwnedResource, kind="file.rename"):
@@ -41,6 +40,10 @@ class Rename(OwnedResource, kind="file.rename"):
     force: bool = False
     """Replace what is at the path already; without it, that stays and so does the source."""
 
+    def watch(self, ctx: Context) -> Watch:
+        """Events of both paths: there is something to move once the source is there."""
+        return ctx.watch_path(self.name, self.source)
+
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
         """Move it, if it is there."""
         if status(self.source) is None:
@@ -50,10 +53,12 @@ class Rename(OwnedResource, kind="file.rename"):
             ctx.report.comment = f"{self.name} exists, and force is not set: {self.source} stays where it is"
             return True
         if apply:
-            ctx.report.touched = True
             demand_parent(self.name, makedirs=self.makedirs, apply=True)
+            owner = await ownership(ctx, self.user, self.group)
+            owner.demand(self.name)
+            ctx.report.touched = True
             if self.makedirs:
-                make_parents(self.name, await ownership(ctx, self.user, self.group), int(self.dir_mode or "0755", 8))
+                make_parents(self.name, owner, int(self.dir_mode or "0755", 8))
             await ctx.blocking(self._move)
         done = f"renamed {self.source} to {self.name}"
         note(ctx, {self.name: self.source}, done if apply else f"would have {done}")
@@ -85,6 +90,10 @@ class Copy(OwnedResource, kind="file.copy"):
     mode: Mode | None = None
     """Mode of the copy. Default: that of the source."""
 
+    def watch(self, ctx: Context) -> Watch:
+        """Events of the copy, and of its source where the one is kept equal to the other."""
+        return ctx.watch_path(self.name, *([self.source] if self.force else []))
+
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
         """Copy it, if it is missing or (with `force`) differs."""
         seen, given = status(self.name), status(os.path.realpath(self.source))
@@ -102,22 +111,19 @@ class Copy(OwnedResource, kind="file.copy"):
                 return True
         if apply:
             ctx.report.touched = True
-            await self._put(ctx, data, given)
+            await self._put(ctx, data, given, seen)
         changes: dict[str, Any] = {self.name: self.source}
         done = f"copied {self.source} to {self.name}"
         note(ctx, changes, done if apply else f"would have {done}")
         return False
 
-    async def _put(self, ctx: Context, data: bytes, given: os.stat_result) -> None:
+    async def _put(self, ctx: Context, data: bytes, given: os.stat_result, seen: os.stat_result | None) -> None:
         owner = await ownership(ctx, self.user, self.group, octal(self.mode))
         owner.demand(self.name)
         demand_parent(self.name, makedirs=self.makedirs, apply=True)
         mode = stat.S_IMODE(given.st_mode) if owner.mode is None else owner.mode
-        uid, gid = owner.uid, owner.gid
         if self.makedirs:
             make_parents(self.name, owner, passable(mode) if self.dir_mode is None else int(self.dir_mode, 8))
-        if self.preserve:
-            uid = given.st_uid if uid == UNDECLARED else uid
-            gid = given.st_gid if gid == UNDECLARED else gid
+        uid, gid = inherited(owner, given if self.preserve else seen)
         with telling("write", self.name):
             await ctx.write_file(self.name, data, mode=mode, uid=uid, gid=gid)

@@ -9,7 +9,6 @@ from holdfast.resources.context import Context
 from holdfast.resources.errors import Permanent
 from holdfast.resources.kinds.file.base import (
     ABSENT,
-    OwnedResource,
     PathResource,
     demand_parent,
     make_parents,
@@ -64,7 +63,7 @@ class Missing(PathResource, kind="file.missing"):
         return True
 
 
-class Touch(OwnedResource, kind="file.touch"):
+class Touch(PathResource, kind="file.touch"):
     """A file made if it is missing, and its times set each time this runs.
 
     /var/lib/app/stamp:
@@ -78,6 +77,8 @@ class Touch(OwnedResource, kind="file.touch"):
     """Time of the last access, Unix seconds; None: now."""
     mtime: float | None = None
     """Time of the last change, Unix seconds; None: now."""
+    makedirs: bool = False
+    """Make missing parent directories, too."""
 
     def action(self) -> bool:
         """It cannot tell whether "now" is needed again."""
@@ -93,10 +94,9 @@ class Touch(OwnedResource, kind="file.touch"):
             return True
         if apply:
             ctx.report.touched = True
-            owner = await ownership(ctx, self.user, self.group)
             demand_parent(self.name, makedirs=self.makedirs, apply=True)
             if self.makedirs:
-                make_parents(self.name, owner)
+                make_parents(self.name, await ownership(ctx, None, None))
             self._touch(seen)
         done = f"created {self.name}" if seen is None else f"touched {self.name}"
         note(ctx, {"new" if seen is None else "touched": self.name}, done if apply else f"would have {done}")

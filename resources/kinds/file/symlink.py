@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from typing import Any
 
 from holdfast.resources.context import Context
@@ -11,6 +12,7 @@ from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Mode, field
 from holdfast.resources.kinds.file import trees
 from holdfast.resources.kinds.file.base import OwnedResource, demand_parent, make_parents, note, ownership, status, telling, what
+from holdfast.resources.temporaries import give_back, take_name
 
 
 class Symlink(OwnedResource, kind="file.symlink"):
@@ -85,14 +87,16 @@ class Symlink(OwnedResource, kind="file.symlink"):
     def _link(self) -> None:
         """Make the link beside its place and rename it: whoever looks sees the old one or the new."""
         directory, name = os.path.split(self.name)
-        beside = os.path.join(directory, f".{name[:200]}.holdfast-{os.getpid():x}-0")  # noqa: PTH118 - Path objects are slow
+        beside = os.path.join(directory, os.fsdecode(take_name(name)))  # noqa: PTH118 - Path objects are slow
         with telling("link", self.name):
             try:
-                if os.path.lexists(beside):
+                with suppress(FileNotFoundError):  # one that a killed agent with our number has left
                     os.unlink(beside)  # noqa: PTH108 - the same
                 os.symlink(self.target, beside)  # noqa: PTH211 - the same
                 os.rename(beside, self.name)  # noqa: PTH104 - the same
             except OSError:
-                if os.path.lexists(beside):
+                with suppress(OSError):
                     os.unlink(beside)  # noqa: PTH108 - the same
                 raise
+            finally:
+                give_back(beside)

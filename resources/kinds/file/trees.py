@@ -8,7 +8,7 @@ import re
 import shutil
 import stat
 from collections.abc import Callable, Collection, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 
 from holdfast.resources.errors import Permanent
@@ -16,6 +16,7 @@ from holdfast.resources.kinds.file.base import Ownership, telling
 from holdfast.resources.temporaries import is_temporary
 
 Names = list[tuple[str, os.stat_result]]
+DIRECTORY = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,19 +126,33 @@ def _parents(path: str, top: str) -> Iterator[str]:
         yield path
 
 
-def remove(path: str) -> None:
+def remove(path: str, top: str | None = None) -> None:
     """Remove a file, a link (not where it leads) or a whole directory; what is gone already is as wanted. Blocks.
 
-    Raises `Permanent` when something is mounted there or below: that is never what "remove this directory" means.
+    Between `top` and the path no link is followed, should one be put there meanwhile. Raises `Permanent` when something is mounted
+    there or below: that is never what "remove this directory" means.
     """
     mounted = mounts_below(path)
     if mounted:
         raise Permanent(f"cannot remove {path}: {mounted[0]} is a mount point; unmount it first")
-    with telling("remove", path), suppress(FileNotFoundError):
-        if stat.S_ISDIR(os.lstat(path).st_mode):
-            shutil.rmtree(path, onerror=_gone_is_fine)
+    directory, name = os.path.split(path)
+    with telling("remove", path), suppress(FileNotFoundError), _opened(top or directory, directory) as descriptor:
+        if stat.S_ISDIR(os.lstat(name, dir_fd=descriptor).st_mode):
+            shutil.rmtree(name, onerror=_gone_is_fine, dir_fd=descriptor)
         else:
-            os.unlink(path)  # noqa: PTH108 - Path objects are slow
+            os.unlink(name, dir_fd=descriptor)
+
+
+@contextmanager
+def _opened(top: str, directory: str) -> Iterator[int]:
+    """A descriptor of a directory at or below `top`, reached from there without following a link. Raises `OSError`."""
+    with ExitStack() as stack:
+        descriptor = os.open(top, DIRECTORY)
+        stack.callback(os.close, descriptor)
+        for step in filter(None, directory[len(top) :].split("/")):
+            descriptor = os.open(step, DIRECTORY | os.O_NOFOLLOW, dir_fd=descriptor)
+            stack.callback(os.close, descriptor)
+        yield descriptor
 
 
 def _gone_is_fine(_: Callable[..., object], __: str, details: tuple[type[BaseException], BaseException, object]) -> None:
