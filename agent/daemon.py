@@ -35,6 +35,7 @@ from holdfast.agent.settings import CONFIG, Settings, load
 from holdfast.agent.statedir import Lock, open_journal, private_directory
 from holdfast.agent.tasks import Tasks
 from holdfast.agent.tree import Compiled, Trees
+from holdfast.agent.words import number_of
 from holdfast.resources.registry import nearest
 from holdfast.states.errors import CompileError, Place, Problem
 
@@ -210,7 +211,7 @@ class Daemon:
         self._apply_settings(settings)
         self._warn(compiled.warnings)
         self._resources = len(compiled.compilation.calls)
-        log.info("compiled %d states in %s", self._resources, duration(time.monotonic() - began))
+        log.info("compiled %s in %s", number_of(self._resources, "state"), duration(time.monotonic() - began))
         if not self._resources:
             log.info("there is nothing to do: no state in %s applies to %s", settings.states, compiled.grains["id"])
         known = (self._host.facts, self._host.pillar)
@@ -237,9 +238,8 @@ class Daemon:
         """Say what is wrong, all of it, and what goes on in spite of it."""
         for problem in problems:
             log.error(str(problem), code=problem.code)
-        count = f"{len(problems)} problem" + ("s" if len(problems) > 1 else "")
         running = "the last good graph keeps running" if self._cause != "start" else "nothing runs until they are mended"
-        text = f"the configuration cannot be used ({count}); {running}"
+        text = f"the configuration cannot be used ({number_of(len(problems), 'problem')}); {running}"
         log.error(text, code=BROKEN)
         self.health.set(BROKEN, f"{text}: {problems[0].place}: {problems[0].message}", "error")
 
@@ -281,8 +281,8 @@ class Daemon:
         if self._engine.paused:
             return "paused: drift is noticed, nothing is repaired"
         if self._failing:
-            return f"{len(self._failing)} of {self._resources} resources failed or wait for one that did"
-        return f"converged: {self._resources} resources"
+            return f"{len(self._failing)} of {number_of(self._resources, 'resource')} failed or wait for one that did"
+        return f"{'converged' if self._engine.converged else 'at work'}: {number_of(self._resources, 'resource')}"
 
     def _say(self) -> None:
         self._notifier.status(self._summary())

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from holdfast.agent.engine.report import Event, Notice, Outcome, PassEnded, PassRecord, PassStarted, Ran
+from holdfast.agent.words import as_declared
 
 Level = Literal["debug", "info", "warning", "error"]
 Result = Literal["ok", "changed", "would-change", "failed", "skipped"]
@@ -35,8 +36,10 @@ class Line:
 class Narrator:
     """Turns events into lines; remembers which resources fail, so that a lasting failure is reported once."""
 
-    def __init__(self) -> None:
+    def __init__(self, unsaid: str = "") -> None:
         self._failing: dict[str, str] = {}
+        self._unsaid = unsaid
+        """A cause that goes without saying."""
 
     def tell(self, event: Event) -> Line | None:
         """The line for one event; None when it is not worth any."""
@@ -70,15 +73,28 @@ class Narrator:
         if outcome.result is False and outcome.ran:
             again = self._failing.get(identity) == outcome.comment
             self._failing[identity] = outcome.comment
-            return ("info", sentence("still failing", outcome)) if again else ("error", sentence("failed", outcome))
+            return ("info", self._sentence("still failing", outcome)) if again else ("error", self._sentence("failed", outcome))
         recovered = self._failing.pop(identity, None) is not None and outcome.result is True
         if not outcome.ran:
             return ("info" if first or outcome.reason == "requisite_failed" else "debug"), skipped(outcome)
         if outcome.changes or outcome.refreshed:
-            return "info", sentence(verb(outcome), outcome)
+            return "info", self._sentence(verb(outcome), outcome)
         if recovered:
-            return "info", sentence("recovered", outcome)
-        return ("info" if first else "debug"), sentence("ok", outcome)
+            return "info", self._sentence("recovered", outcome)
+        return ("info" if first else "debug"), self._sentence("ok", outcome)
+
+    def _sentence(self, what: str, outcome: Outcome) -> str:
+        """Verb, identity, time, cause; and the comment where the details do not say it already."""
+        words: list[str] = [outcome.cause] if outcome.cause != self._unsaid else []
+        words += [f"{outcome.attempts} attempts"] if outcome.attempts > 1 else []
+        why = f" ({', '.join(words)})" if words else ""
+        if what == "ok":
+            return f"ok {outcome.identity}" + ("" if _is_plain(outcome) else f": {outcome.comment}")
+        if outcome.result is None and outcome.comment:
+            return _noop(outcome) + why
+        text = f"{what} {outcome.identity} in {duration(outcome.duration)}{why}"
+        told = outcome.changes and outcome.result is not False
+        return text if told or not outcome.comment else f"{text}: {outcome.comment}"
 
 
 def result_of(outcome: Outcome) -> Result:
@@ -107,16 +123,21 @@ def verb(outcome: Outcome) -> str:
     return f"would {do}" if outcome.result is None else done
 
 
-def sentence(what: str, outcome: Outcome) -> str:
-    """Verb, identity, time, cause; and the comment where the details do not say it already."""
-    if what == "ok":
-        return f"ok {outcome.identity}: {outcome.comment}" if outcome.comment else f"ok {outcome.identity}"
-    if outcome.result is None and outcome.comment:
-        return f"noop {outcome.identity}: {outcome.comment} ({outcome.cause})"
-    attempts = f", {outcome.attempts} attempts" if outcome.attempts > 1 else ""
-    text = f"{what} {outcome.identity} in {duration(outcome.duration)} ({outcome.cause}{attempts})"
-    told = outcome.changes and outcome.result is not False
-    return text if told or not outcome.comment else f"{text}: {outcome.comment}"
+def _id(outcome: Outcome) -> str:
+    return outcome.identity.partition("[")[2].removesuffix("]")
+
+
+def _is_plain(outcome: Outcome) -> bool:
+    """Whether its comment says nothing that its identity and "ok" do not."""
+    return outcome.comment in ("", as_declared(_id(outcome)))
+
+
+def _noop(outcome: Outcome) -> str:
+    """What would have been done: the comment, its path made the identity where it can be, so that it stands there once."""
+    before, path, after = outcome.comment.partition(f" {_id(outcome)}")
+    if path and before.startswith("would have ") and after[:1] in ("", " "):
+        return f"{before} {outcome.identity}{after}"
+    return f"noop {outcome.identity}: {outcome.comment}"
 
 
 def skipped(outcome: Outcome) -> str:
@@ -127,10 +148,11 @@ def skipped(outcome: Outcome) -> str:
 
 
 def details(outcome: Outcome) -> Iterator[str]:
-    """The diff, then every other change, one a line; at most `DETAIL_LINES`."""
+    """The diff, then every other change but the name of a new file, one a line; at most `DETAIL_LINES`."""
     lines = outcome.diff.rstrip("\n").split("\n") if outcome.diff else []
     for name, change in outcome.changes.items():
-        if name != "diff" or not outcome.diff:
+        said = outcome.diff if name == "diff" else name == "newfile" and str(change) in outcome.comment
+        if not said:
             lines.extend(_change(name, change))
     yield from lines[:DETAIL_LINES]
     if len(lines) > DETAIL_LINES:

@@ -127,10 +127,15 @@ def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -
 
 
 def socket_of(path: Path | None, overrides: Mapping[str, Any]) -> Path:
-    """Where the agent with these settings listens, even when they are broken now: a running agent keeps those of before."""
+    """Where the agent with these settings listens, even when they are broken now: a running agent keeps those of before.
+
+    Raises `SettingsError`.
+    """
     try:
         return load(path, overrides).socket
     except SettingsError as error:
+        if path is not None and not path.exists() and not overrides.get("state_dir"):
+            raise  # a name mistyped: nothing says where the agent is
         try:
             _, values = _read((path or CONFIG).absolute())
         except SettingsError:

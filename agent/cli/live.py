@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -11,6 +12,7 @@ import click
 from holdfast.agent.cli.options import COUNT, Function, Source, output, print_json, source
 from holdfast.agent.control.client import ask, follow
 from holdfast.agent.control.schema import Request, Verb
+from holdfast.agent.words import as_declared, number_of
 
 SHORT = 50
 """Resources up to which `status` lists all of them."""
@@ -45,15 +47,16 @@ def status(source: Source, form: str, everything: bool) -> None:
 
 def _show(answer: dict[str, Any], *, everything: bool) -> None:
     """The status, for a person."""
-    click.echo(f"{answer['id']}: {answer['status']} (pid {answer['pid']}, up {_span(time.time() - answer['started'])})")
-    for condition in answer["health"]:
-        if condition["text"] != answer["status"]:
-            click.echo(f"  {condition['severity']}: {condition['text']} [{condition['code']}]")
+    conditions = answer["health"]
+    state = "not all is right" if answer["status"] in [each["text"] for each in conditions] else answer["status"]
+    click.echo(f"{answer['id']}: {state} (pid {answer['pid']}, up {_span(time.time() - answer['started'])})")
+    for each in conditions:
+        click.echo(f"  {each['severity']}: {each['text']} [{each['code']}]")
     rows = answer["resources"]
     shown = rows if everything or len(rows) <= SHORT else [row for row in rows if _word(row) not in ("ok", "skipped")]
     width = max((len(row["identity"]) for row in shown), default=0)
     for row in shown:
-        click.echo(f"{_word(row):9} {row['identity']:{width}}  {row['comment']}{_more(row)}".rstrip())
+        click.echo(f"{_word(row):9} {row['identity']:{width}}  {'; '.join(_said(row))}".rstrip())
     if len(shown) < len(rows):
         click.echo(f"and {len(rows) - len(shown)} more that are right (--all lists them)")
 
@@ -105,7 +108,7 @@ def reload(source: Source, form: str) -> None:
     if form == "json":
         print_json(answer)
     elif not answer["problems"]:
-        click.echo(f"reloaded: {answer['resources']} resources")
+        click.echo(f"reloaded: {number_of(answer['resources'], 'resource')}")
     for problem in answer["problems"] if form == "text" else ():
         place = ":".join(str(problem[key]) for key in ("file", "line", "column") if problem[key])
         click.echo(f"{place}: {problem['message']} [{problem['code']}]", err=True)
@@ -152,17 +155,17 @@ def _word(row: dict[str, Any]) -> str:
     return next((word for word, holds in words.items() if holds), "ok")
 
 
-def _more(row: dict[str, Any]) -> str:
-    """What else there is to say of it."""
-    words = []
+def _said(row: dict[str, Any]) -> Iterator[str]:
+    """What else there is to say of it; that it is as declared, its word says."""
+    if row["comment"] not in ("", as_declared(row["name"])):
+        yield row["comment"]
     if row["pending_refresh"]:
-        words.append("refresh pending")
+        yield "refresh pending"
     if row["next"] is not None:
-        words.append(f"next look in {_span(row['next'])}")
+        yield f"next look in {_span(row['next'])}"
     change = row["last_change"]
     if change:
-        words.append(f"changed {_span(time.time() - change['at'])} ago ({change['cause']})")
-    return f" ({', '.join(words)})" if words else ""
+        yield f"changed {_span(time.time() - change['at'])} ago ({change['cause']})"
 
 
 def _span(seconds: float) -> str:

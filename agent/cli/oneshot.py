@@ -22,7 +22,7 @@ RIGHT, FAILED, CHANGED, TIMEOUT = 0, 1, 2, 4
 
 _source = source("config", "states", "pillar", "state_dir", "grains", "id")
 _timeout = click.option("--timeout", type=SECONDS, metavar="SECONDS", help="Give up after so long (exit code 4).")
-_verbose = click.option("-v", "--verbose", is_flag=True, help="Show also what is right already.")
+_verbose = click.option("-v", "--verbose", is_flag=True, help="Show also what is right already, and what has no reason to run.")
 
 
 @click.command()
@@ -64,7 +64,7 @@ class Printer:
         self.outcomes: list[Outcome] = []
         self._show, self._verbose = show, verbose
         self._logs = Logs(settings.log.model_copy(update={"format": "console"}))
-        self._narrator, self._console = Narrator(), Console(coloured(1))
+        self._narrator, self._console = Narrator(unsaid="start"), Console(coloured(1))
 
     def emit(self, event: Event) -> None:
         """Take what the engine tells."""
@@ -79,9 +79,7 @@ class Printer:
         self._logs.close()
 
     def _print(self, event: Ran) -> None:
-        outcome = event.outcome
-        right = outcome.ran and outcome.result is True and not outcome.changed and not outcome.refreshed
-        line = self._narrator.tell(event) if self._show and (self._verbose or not right) else None
+        line = self._narrator.tell(event) if self._show and (self._verbose or _is_news(event.outcome)) else None
         if line is not None:
             sys.stdout.write(self._console.text({"event": line.text, "level": line.level, **line.fields}) + "\n")
             sys.stdout.flush()
@@ -105,6 +103,13 @@ def _converge(sls: tuple[str, ...], source: Source, form: str, *, timeout: float
     else:
         _summarise(compiled, outcomes, time.monotonic() - began, timeout if record is None else None)
     raise click.exceptions.Exit(TIMEOUT if record is None else exit_code(outcomes))
+
+
+def _is_news(outcome: Outcome) -> bool:
+    """Whether there is more to say than that all is right, or that a guard or a requisite gave no reason to run."""
+    if not outcome.ran:
+        return outcome.result is False
+    return outcome.result is not True or outcome.changed or outcome.refreshed
 
 
 def exit_code(outcomes: Sequence[Outcome]) -> int:

@@ -13,7 +13,9 @@ from typing import Any
 import click
 
 from holdfast.agent.settings import Settings, load, socket_of
+from holdfast.agent.words import number_of
 from holdfast.states.errors import CompileError
+from holdfast.states.source import refuse
 
 NOT_COMPILED = 3
 """Exit code when the states, or the settings, cannot be used."""
@@ -75,7 +77,9 @@ class Source:
         return {**{name: path and path.absolute() for name, path in paths.items()}, "id": self.id}
 
     def settings(self) -> Settings:
-        """The settings, with the command line on top. Raises `CompileError`."""
+        """The settings, with the command line on top. Raises `CompileError`, also for a --pillar that is not there."""
+        if self.pillar is not None and not self.pillar.is_dir():
+            raise refuse(self.pillar, "source-unreadable", "it is no directory", "make it, or name another with --pillar")
         return load(self.config, self.overrides)
 
     def socket(self) -> Path:
@@ -131,7 +135,7 @@ def reports_problems(function: Function) -> Function:
             else:
                 for problem in error.problems:
                     click.echo(str(problem), err=True)
-                click.echo(f"{len(error.problems)} problem{'s' if len(error.problems) > 1 else ''}; nothing was done", err=True)
+                click.echo(f"{number_of(len(error.problems), 'problem')}; nothing was done", err=True)
             raise click.exceptions.Exit(NOT_COMPILED) from error
 
     return wrapper

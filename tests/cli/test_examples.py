@@ -65,6 +65,7 @@ def test_what_scripts_run_says_to_try(quickstart):
 
 def test_webserver_compiles_for_each_family(tmp_path):
     """Package first, then what it needs, then the service that watches its site."""
+    (tmp_path / "none").mkdir()
     for family, package in (("Debian", "nginx-light"), ("RedHat", "nginx")):
         (tmp_path / "grains").write_text(f"os_family: {family}\nid: web\n")
         words = ("--states", EXAMPLES / "webserver/states", "--pillar", tmp_path / "none", "--grains", tmp_path / "grains")

@@ -55,6 +55,24 @@ def test_plan_changes_nothing(tree):
     tree("plan", check=0)
 
 
+def test_what_has_no_reason_to_run_is_no_news(tree):
+    """It is counted, and told with --verbose; that a single run is a start is not told at all."""
+    tree.sls("guarded", "guarded:\n  cmd.run:\n    - name: 'true'\n    - unless: 'true'\n")
+    tree.file()
+
+    assert "created file.managed[" in tree("apply", check=2).stdout
+    assert "skipped cmd.run[guarded]" not in tree("apply", check=0).stdout
+    told = tree("apply", "--verbose", check=0).stdout
+    assert "skipped cmd.run[guarded]: " in told
+    assert "(start)" not in told
+    assert "1 skipped" in told
+
+
+def test_a_pillar_that_is_not_there(tree):
+    """A name mistyped is a mistake, not an empty pillar."""
+    assert "nowhere: cannot use this file: it is no directory" in tree("plan", "--pillar", "nowhere", check=3).stderr
+
+
 def test_failure_is_1(tree):
     """One line for the failure, a short one for its child."""
     tree.sls("bad", "bad:\n  test.fail_without_changes: []\n\nchild:\n  test.nop:\n    - require:\n      - test: bad\n")

@@ -35,6 +35,15 @@ SENTENCES = {
         outcome(result=None, changes=CHANGE, cause="drift", comment="would have changed mode of /etc/motd"),
         ("info", "noop file.managed[motd]: would have changed mode of /etc/motd (drift)"),
     ),
+    "noop would, the path once": (
+        outcome("file.symlink[/a]", result=None, changes=CHANGE, comment="would have linked /a to /b"),
+        ("info", "would have linked file.symlink[/a] to /b (start)"),
+    ),
+    "noop would, of another path": (
+        outcome("file.managed[/a]", result=None, changes=CHANGE, comment="would have created /ab"),
+        ("info", "noop file.managed[/a]: would have created /ab (start)"),
+    ),
+    "right, and nothing else to say": (outcome("file.managed[/a]", comment="/a is as declared"), ("info", "ok file.managed[/a]")),
     "a command ran": (outcome("cmd.run[x]", changes={"retcode": 0}), ("info", "ran cmd.run[x] in 3 ms (start)")),
     "a refresh": (
         outcome("service.running[nginx]", changes={"nginx": True}, cause="refresh", refreshed=True),
@@ -64,6 +73,15 @@ def test_sentence(name):
     said = line(given)
 
     assert (said.level, said.text) == expected
+
+
+def test_a_cause_that_goes_without_saying():
+    """That of a single run is no news; another one is."""
+    narrator, change = Narrator(unsaid="start"), {"changes": CHANGE, "comment": "created /a"}
+
+    assert narrator.tell(Ran(1, outcome(**change))).text == "created file.managed[motd] in 3 ms"
+    assert narrator.tell(Ran(1, outcome(**change, attempts=2))).text == "created file.managed[motd] in 3 ms (2 attempts)"
+    assert narrator.tell(Ran(1, outcome(**change, cause="refresh"))).text == "created file.managed[motd] in 3 ms (refresh)"
 
 
 def test_a_lasting_failure_is_an_error_once():
@@ -96,6 +114,12 @@ def test_details_are_the_diff_and_every_other_change():
     changed = outcome(diff="-a\n+b\n", changes={"diff": "-a\n+b\n", **CHANGE, "stdout": "one\ntwo\n", "stderr": "", "pid": 7})
 
     assert list(details(changed)) == ["-a", "+b", "mode: 0600 -> 0644", "stdout:", "  one", "  two", "pid: 7"]
+
+
+def test_the_name_of_a_new_file_is_said_once():
+    """Where the sentence has it, the details do not repeat it."""
+    assert list(details(outcome(result=None, changes={"newfile": "/a"}, comment="would have created /a"))) == []
+    assert list(details(outcome(result=None, changes={"newfile": "/b"}, comment="would have changed it"))) == ["newfile: /b"]
 
 
 def test_details_are_bounded():

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast_process import Agent, Tree
+from holdfast_process import Agent, Tree, holdfast
 
 SLEEP = "HOST/pid:\n  cmd.run:\n    - name: echo $$ > HOST/pid; exec sleep 1000\n"
 
@@ -106,7 +107,7 @@ def test_pillar_and_settings_take_effect_while_it_runs(tree):
         tree.settings("engine: {noop: true}\n")
         agent.wait_log("mended")
         (tree.host / "motd").write_text("defaced\n")
-        agent.wait_log(f"noop file.managed[{tree.host}/motd]: would have")
+        agent.wait_log(f"would have changed content of file.managed[{tree.host}/motd] (drift)")
         assert (tree.host / "motd").read_text() == "defaced\n"
 
 
@@ -128,7 +129,7 @@ def test_sighup_reloads(tree):
     with Agent(tree) as agent:
         agent.signal(signal.SIGHUP)
         end = agent.wait_log("reloading")
-        agent.wait_log("compiled 1 states", end)
+        agent.wait_log("compiled 1 state in", end)
 
 
 def test_sigusr1_looks_at_everything(tree):
@@ -197,8 +198,27 @@ def test_status_for_people(tree):
     with Agent(tree):
         first, second = tree("status", check=0).stdout.splitlines()
 
-        assert first.startswith("test: converged: 1 resources (pid ")
-        assert second.startswith(f"ok        file.managed[{tree.host}/motd]")
+        assert first.startswith("test: converged: 1 resource (pid ")
+        assert re.fullmatch(rf"ok        file.managed\[{tree.host}/motd\]  changed \d+ s ago \(start\)", second)
+
+
+def test_status_while_a_command_runs_and_the_states_are_broken(tree):
+    """It is at work, not converged; what is wrong stands in a line of its own."""
+    with Agent(tree) as agent:
+        tree.sls("slow", SLEEP)
+        agent.wait((tree.host / "pid").exists, "the command to run")
+        assert tree("status", check=1).stdout.startswith("test: at work: 2 resources (pid ")
+        tree.sls("bad", "x: [\n")
+        agent.wait_log("the last good graph keeps running")
+        first, second, *_ = tree("status", check=1).stdout.splitlines()
+
+        assert first.startswith("test: not all is right (pid ")
+        assert second.startswith("  error: the configuration cannot be used (1 problem); the last good graph keeps running: ")
+
+
+def test_a_mistyped_config_is_told(tree):
+    """Where the agent listens nobody can know then; the default place would mislead."""
+    assert "none.yaml: cannot use this file: it does not exist" in holdfast("status", "--config", tree.root / "none.yaml", check=1).stderr
 
 
 def test_pause_and_resume(tree):
@@ -227,7 +247,7 @@ def test_trigger_runs_an_action_again(tree):
 def test_reload_answers_with_what_is_wrong(tree):
     """0 and a count, or 3 and the problems."""
     with Agent(tree):
-        assert "1 resources" in tree("reload", check=0).stdout
+        assert "reloaded: 1 resource\n" in tree("reload", check=0).stdout
         tree.sls("bad", "x: [\n")
 
         assert "bad.sls:" in tree("reload", check=3).stderr
@@ -292,7 +312,7 @@ def test_the_service_manager_is_told(tree):
 
     with Agent(tree, NOTIFY_SOCKET=str(tree.root / "notify"), WATCHDOG_USEC="400000") as agent:
         until("READY=1")
-        until("STATUS=converged: 1 resources")
+        until("STATUS=converged: 1 resource")
         until("WATCHDOG=1")
         agent.signal(signal.SIGHUP)
         until("RELOADING=1\nMONOTONIC_USEC=")

@@ -1,0 +1,13 @@
+"""Phrases that several parts of the agent say alike."""
+
+from __future__ import annotations
+
+
+def number_of(count: int, noun: str) -> str:
+    """`1 resource`, `2 resources`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def as_declared(name: str) -> str:
+    """What most kinds say of that for which nothing had to be done: no news for whoever reads its name anyway."""
+    return f"{name} is as declared"
