@@ -29,6 +29,15 @@ IGNORED: Mapping[str, str] = {
 CONDITIONAL = frozenset({"onlyif", "unless", "creates", "onfail", "onfail_any", "onfail_all", "onchanges", "onchanges_any", "prereq"})
 """A state with one of these does not apply always, so it may contradict another one."""
 _NO_META = Meta()
+_WANTED = {
+    "bool": "true or false",
+    "int": "a whole number",
+    "float": "a number",
+    "string": "text",
+    "list": "a list",
+    "dict": "a mapping",
+}
+"""How pydantic's errors of type begin -> what the value must be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +118,7 @@ class Checker:
         if functions:
             near = registry.nearest(function, functions)
             hint = f"did you mean {family}.{near}?" if near else f"there are: {', '.join(f'{family}.{name}' for name in functions)}"
-            self.problems.append(chunk.spot.problem("unknown-function", f"the state {family} has no function {function!r}", hint))
+            self.problems.append(chunk.spot.problem("unknown-function", f"the state {family!r} has no function {function!r}", hint))
             return
         families = registry.families()
         near = registry.nearest(family, families)
@@ -168,7 +177,7 @@ def _problem(path: tuple[object, ...], details: list[dict[str, Any]], chunk: Chu
         return chunk.spot.problem("argument-missing", f"{chunk.identity} lacks the argument {name!r}", f"add '- {name}: ...'")
     if first["type"] == "extra_forbidden" and len(first["loc"]) == 1:
         return _unknown_argument(name, chunk, shape)
-    said = "; or ".join(dict.fromkeys(detail["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ") for detail in details))
+    said = "; or ".join(dict.fromkeys(_said(detail) for detail in details))
     if not path:
         return chunk.spot.problem("argument-value", f"{chunk.identity}: {said}")
     inner = ".".join(str(step) for step in first["loc"]) if len(details) == 1 else name
@@ -178,6 +187,14 @@ def _problem(path: tuple[object, ...], details: list[dict[str, Any]], chunk: Chu
 
 
 def _unknown_argument(name: str, chunk: Chunk, shape: Shape) -> Problem:
+def _said(detail: Mapping[str, Any]) -> str:
+    """What pydantic says of a value, in our words."""
+    if (wanted := _WANTED.get(detail["type"].partition("_")[0])) and detail["type"].endswith(("_type", "_parsing")):
+        return f"it must be {wanted}"
+    said = str(detail["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    return said.replace("Input should be", "it must be")
+
+
     """The problem for an argument that there is not."""
     known = shape.fields | shape.meta | (CONTROL - {"state", "fun"} - {word for word in CONTROL if word.startswith("__")})
     near = registry.nearest(name, sorted(known))

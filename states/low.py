@@ -77,7 +77,7 @@ def function_problem(declaration: Declaration, state: State) -> Problem | None:
         if not item.value or any(char.isspace() for char in item.value):
             return item.spot.problem(
                 "function-shape",
-                f"{what} has a function {item.value!r}, which has a blank",
+                f"{what} has a function {item.value!r}, which has a space",
                 "an argument is written '- name: value', with a colon",
             )
     if len(functions) > 1:

@@ -258,8 +258,8 @@ def shown_tag(tag: str | None) -> str:
 
 
 HINTS = {
-    "mapping values are not allowed": "a colon followed by a blank makes a key: quote the text, or look whether the line before is complete",
-    "could not find expected ':'": "a key needs a colon and a blank after it: 'key: value'",
+    "mapping values are not allowed": "a colon followed by a space makes a key: quote the text, or look whether the line before is complete",
+    "could not find expected ':'": "a key needs a colon and a space after it: 'key: value'",
     "did not find expected key": "look at the indentation, and for a quote that is not closed",
     "did not find expected '-' indicator": "items of one list must begin in the same column",
     "found unexpected end of stream": "a quote or bracket is not closed",
@@ -281,7 +281,7 @@ def _syntax(document: Document, text: str, error: yaml.MarkedYAMLError) -> Probl
         mark = opened if opened is not None and opened.line < len(lines) else At(len(lines) - 1)
     line = lines[mark.line] if mark is not None else ""
     if mark is not None and "\t" in line[: mark.column + 1]:
-        return document.problem(mark, "yaml-tab", "a tab cannot be used for indentation", "use blanks")
+        return document.problem(mark, "yaml-tab", "a tab cannot be used for indentation", "use spaces")
     hint = next((hint for part, hint in HINTS.items() if part in said), "")
     if error.context and error.context_mark is not None:
         said += f" ({error.context} that began in line {document.place(error.context_mark).line})"

@@ -110,7 +110,7 @@ def _words(error: Exception, names: list[str]) -> tuple[str, str, str]:
                 "paths begin at the states directory; './x' is beside this file",
             )
         case jinja2.UndefinedError():
-            words = "template-undefined", f"the template uses what is not there: {said}", _undefined_hint(said, names)
+            words = "template-undefined", f"the template uses what is not there: {_undefined(said)}", _undefined_hint(said, names)
         case jinja2.exceptions.SecurityError():
             words = "template-forbidden", f"the template does what templates may not: {said}", ""
         case NoSuchCall():
@@ -140,3 +140,8 @@ def _undefined_hint(message: str, names: list[str]) -> str:
     if near:
         return f"did you mean {near}?"
     return "give a default: salt['pillar.get']('a:b', 'value'), or {{ x | default('value') }}"
+def _undefined(message: str) -> str:
+    """What Jinja says of something that is not there, without Python's words for a mapping."""
+    return re.sub(r"'dict object' has no attribute ('.*')", r"the mapping has no key \1", message)
+
+

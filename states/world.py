@@ -113,7 +113,8 @@ class NoSuchCall(KeyError):
     def __init__(self, name: str, table: Mapping[str, Helper]) -> None:
         super().__init__(name)
         near = nearest(name, table)
-        self.hint = f"did you mean {near}?" if near else "templates can make only calls that change nothing"
+        modules = ", ".join(sorted({known.partition(".")[0] for known in table}))
+        self.hint = f"did you mean {near}?" if near else f"there are calls of {modules}; what a host is and has, its grains tell"
 
     def __str__(self) -> str:
         """A sentence, where a KeyError has only the key."""

@@ -20,7 +20,7 @@ GOOD = "/srv/a:\n  crate.packed:\n    - user: root\n"
         ("- frobnicate: 5", "unknown-argument", 4, "it takes: depth"),
         ("- mode: 0999", "argument-value", 4, "file mode"),
         ("- mode: 493", "argument-value", 4, "file mode"),
-        ("- depth: deep", "argument-type", 4, "integer"),
+        ("- depth: deep", "argument-type", 4, "whole number"),
         ("- depth: -1", "argument-type", 4, "greater than or equal to 0"),
         ("- labels: {a: x, b: 5}", "argument-type", 4, "labels.b"),
         ("- labels:\n        a: x\n        b: []", "argument-type", 6, "labels.b"),
@@ -73,6 +73,18 @@ def test_secret_never_appears_in_a_problem(problems):
 
     assert problem.place.line == 4
     assert "short" not in str(problem).replace("should have at least", "")
+
+
+def test_pydantic_speaks_our_language(problems):
+    """What a value must be is said in the words of those who write states."""
+    wrong = "    - parallel: maybe\n    - depth: deep\n    - labels: none\n"
+    said = [problem.message.partition("is wrong: ")[2] for problem in problems(GOOD + wrong)]
+
+    assert said == [
+        "it must be true or false",
+        "it must be a whole number",
+        "it must be a mapping",
+    ]
 
 
 @pytest.mark.parametrize(

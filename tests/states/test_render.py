@@ -94,6 +94,17 @@ def test_template_error_names_its_line(problems, text, code, line, hint):
     assert hint in problem.hint
 
 
+def test_what_a_template_misses_is_told_in_words(problems):
+    """Neither Python's words for it, nor a claim that it would be forbidden."""
+    (key,) = problems("{{ pillar.nope.deep }}")
+    (call,) = problems("{{ salt['network.ip_addrs']() }}")
+
+    assert key.message == "the template uses what is not there: the mapping has no key 'nope'"
+    assert call.message == "templates cannot call network.ip_addrs"
+    assert "config" in call.hint
+    assert "grains" in call.hint
+
+
 def test_error_inside_an_imported_macro_names_the_macro(problems):
     """The innermost template line is the one to look at."""
     files = {"site.sls": "{% from './lib.jinja' import m %}\n{{ m() }}\n", "lib.jinja": "{% macro m() %}\n\n{{ nope }}\n{% endmacro %}\n"}
