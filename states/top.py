@@ -13,7 +13,7 @@ from holdfast.states.match import BadExpression, Host, matches
 
 
 def chosen(document: Document, data: Any, env: str, host: Host) -> tuple[list[Reference], list[Problem]]:
-    """The SLS names (or globs) that a top file gives this host, in order, each once; and warnings.
+    """The SLS names (or globs) that a top file gives this host, in the order of their first mention; and warnings.
 
     Raises `CompileError` with everything that is wrong with the file.
     """
@@ -22,7 +22,10 @@ def chosen(document: Document, data: Any, env: str, host: Host) -> tuple[list[Re
         reader.read(data)
     if reader.problems:
         raise CompileError(reader.problems)
-    return list({reference.name: reference for reference in reversed(reader.found)}.values())[::-1], reader.warnings
+    first: dict[str, Reference] = {}
+    for reference in reader.found:
+        first.setdefault(reference.name, reference)
+    return list(first.values()), reader.warnings
 
 
 class _Top:
