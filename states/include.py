@@ -31,21 +31,20 @@ class Names:
             self._problem(reference, "sls-missing", f"there is no state file for {reference.name!r}", hint)
         return names
 
-    def included(self, references: Iterable[Reference], sls: str, path: Path) -> Iterator[tuple[str, Reference]]:
-        """The names that the file `path`, which is `sls`, includes; one by one, as they are asked for."""
+    def included(self, references: Iterable[Reference], path: Path) -> Iterator[str]:
+        """The names that the file `path` includes; one by one, as they are asked for."""
         for reference in references:
-            absolute = self._absolute(reference, sls, path)
+            absolute = self._absolute(reference, path)
             if absolute is not None:
-                for name in self.of(absolute):
-                    yield name, absolute
+                yield from self.of(absolute)
 
-    def _absolute(self, reference: Reference, sls: str, path: Path) -> Reference | None:
+    def _absolute(self, reference: Reference, path: Path) -> Reference | None:
         """A relative include (`.x`: beside this file; each further dot one directory up) by its full name."""
         rest = reference.name.lstrip(".")
         dots = len(reference.name) - len(rest)
         if not dots:
             return reference
-        parts = [*sls.split("."), "init"] if path.name == "init.sls" and sls != "init" else sls.split(".")
+        parts = path.relative_to(self.tree.root).with_suffix("").parts
         if dots > len(parts):
             self._problem(
                 reference,

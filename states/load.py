@@ -102,13 +102,12 @@ class _Run:
         stack = [(sls, *self._enter(sls))]
         while stack:
             name, unit, includes = stack[-1]
-            step = next(includes, None)
-            if step is None:
+            child = next(includes, None)
+            if child is None:
                 self._number(unit)
                 self.active.discard(name)
                 stack.pop()
                 continue
-            child, _ = step
             known = child in self.result.included
             if not known or child not in self.active:
                 self.result.included[name].append(child)
@@ -116,7 +115,7 @@ class _Run:
                 self.result.parent[child] = name
                 stack.append((child, *self._enter(child)))
 
-    def _enter(self, sls: str) -> tuple[Unit | None, Iterator[tuple[str, Reference]]]:
+    def _enter(self, sls: str) -> tuple[Unit | None, Iterator[str]]:
         """Take in one file's declarations; returns it, and the files it includes."""
         self.result.included[sls] = []
         self.active.add(sls)
@@ -132,7 +131,7 @@ class _Run:
         self.result.excludes += unit.excludes
         for declaration in unit.declarations:
             self._add(declaration)
-        return unit, self.names.included(unit.includes, sls, path)
+        return unit, self.names.included(unit.includes, path)
 
     def _add(self, declaration: Declaration) -> None:
         known = self.result.declarations.get(declaration.id)

@@ -13,7 +13,7 @@ from typing import Any
 
 from holdfast.states.data import Request, Source
 from holdfast.states.errors import CompileError, Problem
-from holdfast.states.high import Reference, shown
+from holdfast.states.high import Reference
 from holdfast.states.include import Names, everything
 from holdfast.states.marks import Document, Map, plain
 from holdfast.states.match import Host
@@ -124,9 +124,7 @@ class _Run:
         if not isinstance(data, Map):
             if data is not None:
                 self.problems.append(
-                    rendered.document.problem(
-                        None, "sls-shape", f"a pillar file must be a mapping, but this is {shown(data)}", "write 'key: value'"
-                    )
+                    rendered.document.problem(None, "sls-shape", "a pillar file must be a mapping of keys to values", "write 'key: value'")
                 )
             return [], {}
         return self._includes(rendered.document, data, sls, path), {key: plain(value) for key, value in data.items() if key != "include"}
@@ -137,4 +135,4 @@ class _Run:
         only = Map({"include": data["include"]}, {"include": data.marks["include"]} if data.marks else {})
         unit = normalise(document, only, sls, self.request.env)
         self.problems += unit.problems
-        return [name for name, _ in self.names.included(unit.includes, sls, path)]
+        return [*self.names.included(unit.includes, path)]

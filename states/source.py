@@ -49,25 +49,27 @@ class Tree:
 
     def find(self, sls: str) -> Path | None:
         """The file of an SLS name: `a.b` is `a/b.sls`, else `a/b/init.sls`; None when there is neither."""
-        stem = self.root.joinpath(*sls.split(".")) if all(sls.split(".")) and "/" not in sls and "\0" not in sls else None
-        for path in () if stem is None else (stem.with_name(stem.name + ".sls"), stem / "init.sls"):
-            if os.path.lexists(path):
-                return path
-        return self.names().get(sls)
+        return self._straight(sls) or self.names().get(sls)
+
+    def _straight(self, sls: str) -> Path | None:
+        """The file of an SLS name whose dots are all directories."""
+        if "/" in sls or "\0" in sls or not all(sls.split(".")):
+            return None
+        stem = self.root.joinpath(*sls.split("."))
+        return next((path for path in (stem.with_name(stem.name + ".sls"), stem / "init.sls") if os.path.lexists(path)), None)
 
     def names(self) -> dict[str, Path]:
         """Every SLS name there is -> its file, sorted by path."""
         if self._names is None:
-            self._names = {}
+            found: dict[str, Path] = {}
             for path in self._walk():
                 name = sls_name(path.relative_to(self.root))
-                kept = self._names.setdefault(name, path)
-                if kept is not path:
-                    self.warnings.append(
-                        Problem(
-                            Place(display(path)), "source-hidden", f"this file never applies: {display(kept)} has the same name, {name!r}"
-                        )
-                    )
+                other = found.setdefault(name, path)
+                if other is not path:
+                    found[name], hidden = (path, other) if path == self._straight(name) else (other, path)
+                    message = f"this file never applies: {display(found[name])} has the same name, {name!r}"
+                    self.warnings.append(Problem(Place(display(hidden)), "source-hidden", message))
+            self._names = found
         return self._names
 
     def public(self) -> list[str]:
@@ -90,7 +92,7 @@ class Tree:
     def template(self, name: str) -> Path:
         """The path of a template named from the root; symbolic links are followed, `..` never leads out of the root."""
         parts = PurePosixPath(os.path.normpath(name.removeprefix("salt://").removeprefix("tree://"))).parts
-        if not parts or parts[0] in ("..", "/"):
+        if not parts or parts[0] in ("..", "/", "//"):  # two slashes are a root of their own to POSIX
             raise FileNotFoundError(errno.ENOENT, "outside the states directory", name)
         return self.root.joinpath(*parts)
 
@@ -155,11 +157,9 @@ class Tree:
 def demand_trust(path: Path | str, info: os.stat_result, trusted: frozenset[int]) -> None:
     """Refuse what anyone but a trusted owner may write, or a directory in which others may replace things.
 
-    A group of the owner's own (gid equal to uid) is the owner. In a sticky directory nobody can replace what is another's. Raises
-    `CompileError`.
+    A group of the owner's own (gid equal to uid) is the owner. In a sticky directory nobody but its owner can replace what is
+    another's. Raises `CompileError`.
     """
-    if stat.S_ISDIR(info.st_mode) and info.st_mode & stat.S_ISVTX:
-        return
     if info.st_uid not in trusted:
         raise refuse(
             path,
@@ -167,6 +167,8 @@ def demand_trust(path: Path | str, info: os.stat_result, trusted: frozenset[int]
             f"it belongs to uid {info.st_uid}, which is not trusted ({', '.join(str(uid) for uid in sorted(trusted))})",
             f"chown it, if you trust what is in it: chown {min(trusted, default=0)} {path}",
         )
+    if stat.S_ISDIR(info.st_mode) and info.st_mode & stat.S_ISVTX:
+        return
     if info.st_mode & stat.S_IWOTH:
         raise refuse(path, "source-writable", "anyone may write it", f"chmod o-w {path}")
     if info.st_mode & stat.S_IWGRP and info.st_gid != info.st_uid:

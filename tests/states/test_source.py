@@ -209,3 +209,37 @@ def test_directory_that_cannot_be_listed_is_no_empty_one(root, monkeypatch):
 
     assert (problem.code, problem.place.file) == ("source-unreadable", str(root))
     assert compile_it(root) == ["a"]
+
+
+@pytest.mark.parametrize("name", ["//etc/hostname", "salt:////etc/hostname", "/etc/hostname", "../secret", "a/../../secret"])
+def test_no_template_is_read_from_outside_the_root(root, name):
+    """Not even with two slashes, which are a root of their own."""
+    with pytest.raises(FileNotFoundError):
+        Tree(root).template(name)
+
+
+def test_sticky_directory_of_an_untrusted_owner_is_refused(root):
+    """Its owner may take away and rename what is in it, whoever wrote that."""
+    root.chmod(0o1755)
+
+    assert refused(root, uid=ME + 1).place.file == str(root)
+
+
+def test_of_two_files_with_one_name_the_one_that_does_not_apply_is_named(root):
+    """`a/b.sls` is found before `a.b.sls`, however they are sorted."""
+    (root / "a").mkdir(mode=0o755)
+    file(root / "a" / "b.sls", "straight: lamp.lit\n")
+    dotted = file(root / "a.b.sls", "dotted: lamp.lit\n")
+
+    compilation = Compiler().compile(Request(root, trusted_uids=frozenset({ME})))
+    assert [call.low["__id__"] for call in compilation.calls] == ["straight", "a"]
+    assert [warning.place.file for warning in compilation.warnings] == [str(dotted)]
+
+
+def test_relative_include_of_an_init_file_begins_beside_it_whatever_its_name(root):
+    """`a.init` is another name of the file `a/init.sls`."""
+    (root / "a").mkdir(mode=0o755)
+    file(root / "a" / "init.sls", "include: [.b]\n")
+    file(root / "a" / "b.sls", "beside: lamp.lit\n")
+
+    assert compile_it(root, "a") == compile_it(root, "a.init") == ["beside"]
