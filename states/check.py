@@ -186,7 +186,6 @@ def _problem(path: tuple[object, ...], details: list[dict[str, Any]], chunk: Chu
     return replace(problem, text="") if name in shape.secrets else problem
 
 
-def _unknown_argument(name: str, chunk: Chunk, shape: Shape) -> Problem:
 def _said(detail: Mapping[str, Any]) -> str:
     """What pydantic says of a value, in our words."""
     if (wanted := _WANTED.get(detail["type"].partition("_")[0])) and detail["type"].endswith(("_type", "_parsing")):
@@ -195,6 +194,7 @@ def _said(detail: Mapping[str, Any]) -> str:
     return said.replace("Input should be", "it must be")
 
 
+def _unknown_argument(name: str, chunk: Chunk, shape: Shape) -> Problem:
     """The problem for an argument that there is not."""
     known = shape.fields | shape.meta | (CONTROL - {"state", "fun"} - {word for word in CONTROL if word.startswith("__")})
     near = registry.nearest(name, sorted(known))

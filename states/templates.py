@@ -134,14 +134,14 @@ def _syntax_hint(message: str) -> str:
     return "look for a tag that is not closed" if "end of" in message or "unexpected" in message else ""
 
 
+def _undefined(message: str) -> str:
+    """What Jinja says of something that is not there, without Python's words for a mapping."""
+    return re.sub(r"'dict object' has no attribute ('.*')", r"the mapping has no key \1", message)
+
+
 def _undefined_hint(message: str, names: list[str]) -> str:
     missing = re.match(r"'(\w+)' is undefined", message)
     near = nearest(missing[1], names) if missing else None
     if near:
         return f"did you mean {near}?"
     return "give a default: salt['pillar.get']('a:b', 'value'), or {{ x | default('value') }}"
-def _undefined(message: str) -> str:
-    """What Jinja says of something that is not there, without Python's words for a mapping."""
-    return re.sub(r"'dict object' has no attribute ('.*')", r"the mapping has no key \1", message)
-
-
