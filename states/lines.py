@@ -50,25 +50,38 @@ class LineMarks(Extension):
 
     def filter_stream(self, stream: TokenStream) -> Iterator[Token]:
         """Pass all tokens on, text with marks. Jinja calls it while it compiles a template."""
-        depth, block = 0, []
+        depth = 0
+        block: list[Token] = []
         name = stream.name or ""
         for token in stream:
-            if token.type == "data" and depth == 0:
-                yield Token(token.lineno, "data", marked(token.value, token.lineno, name))
-                continue
-            yield token
-            if token.type == "block_begin":
-                block = [token]
-            elif block:
+            if block or token.type == "block_begin":
                 block.append(token)
                 if token.type == "block_end":
+                    yield from as_value(block) if depth else block
                     depth = max(0, depth + nesting(block))
                     block = []
+            elif token.type == "data" and depth == 0:
+                yield Token(token.lineno, "data", marked(token.value, token.lineno, name))
+            else:
+                yield token
+        yield from block  # a tag that is not closed: the parser says so
 
 
 def marked(text: str, line: int, name: str) -> str:
     """Text of a template with a mark at its beginning and after each newline."""
     return "\n".join(f"{BEGIN}{name}{BEGIN}{line + count}{END}{part}" for count, part in enumerate(text.split("\n")))
+
+
+def as_value(block: list[Token]) -> list[Token]:
+    """A `{% ... %}` within text that is kept as a value: what it includes loses its marks, as `{% filter load_text %}` has it."""
+    if len(block) < 2 or block[1].value != "include":
+        return block
+
+    def tag(*words: str) -> list[Token]:
+        line = block[0].lineno
+        return [Token(line, "block_begin", "{%"), *(Token(line, "name", word) for word in words), Token(line, "block_end", "%}")]
+
+    return [*tag("filter", "load_text"), *block, *tag("endfilter")]
 
 
 def nesting(block: list[Token]) -> int:

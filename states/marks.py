@@ -7,6 +7,8 @@ problem has to be shown.
 
 from __future__ import annotations
 
+import re
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -78,6 +80,8 @@ class Document:
     """File -> text of the templates that were included."""
     secret: bool = False
     """Its lines must not be shown (pillar)."""
+    _ends: dict[str, array[int]] = field(default_factory=dict, repr=False)
+    """File -> where its lines end. Thousands of places may be asked for, so the text is not split for each."""
 
     def place(self, mark: Mark | None) -> Place:
         """Where a mark stands in the source. The column is known only where no template made the line."""
@@ -93,8 +97,13 @@ class Document:
 
     def line_text(self, file: str, line: int) -> str:
         """A line of this document or of a template in it; empty when there is no such line."""
-        lines = (self.text if file == self.file else self.others.get(file, "")).split("\n")
-        return lines[line - 1].rstrip("\r") if 0 < line <= len(lines) else ""
+        text = self.text if file == self.file else self.others.get(file, "")
+        ends = self._ends.get(file)
+        if ends is None:
+            ends = self._ends[file] = array("I", [*(found.start() for found in re.finditer("\n", text)), len(text)])
+        if not 0 < line <= len(ends):
+            return ""
+        return text[ends[line - 2] + 1 if line > 1 else 0 : ends[line - 1]].rstrip("\r")
 
     def problem(self, mark: Mark | None, code: str, message: str, hint: str = "") -> Problem:
         """Something wrong at a mark of the rendered text."""

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+from jinja2.environment import TemplateModule
+from jinja2.runtime import Context
 from jinja2.sandbox import SandboxedEnvironment
 
 from holdfast.resources.registry import nearest
@@ -60,8 +62,22 @@ class TreeLoader(jinja2.BaseLoader):
         return self.tree.read(path)
 
 
+class FreshTemplate(jinja2.Template):
+    """A template that is run anew by each `import`.
+
+    Jinja would run it once and keep what came out as long as the template's own text is the same: one file would see what
+    another did to its lists, and nobody would see that what it imports itself has changed.
+    """
+
+    def _get_default_module(self, ctx: Context | None = None) -> TemplateModule:
+        """What `import` without context gives."""
+        return self.make_module({} if ctx is None else {key: ctx.parent[key] for key in ctx.globals_keys - self.globals.keys()})
+
+
 class StateEnvironment(SandboxedEnvironment):
     """Jinja as state files know it. Relative names (`./x`, `../x`) begin at the directory of the template that imports."""
+
+    template_class = FreshTemplate
 
     def join_path(self, template: str, parent: str) -> str:
         """The name of a template from the root of the tree."""
@@ -86,6 +102,8 @@ def explain(error: Exception, file: Path | str, texts: Mapping[str, str], names:
     lines = texts.get(place.file, "").split("\n")
     text = lines[place.line - 1].rstrip("\r") if 0 < place.line <= len(lines) and not secret else ""
     code, message, hint = _words(error, list(names))
+    if secret and code in ("template-data", "template-error"):
+        message, hint = f"the template failed: {type(error).__name__}", ""  # the rest may be made of the data
     return Problem(place, code, message, hint, text[:500])
 
 

@@ -12,6 +12,7 @@ import yaml
 from holdfast.states.compile import Compiler
 from holdfast.states.data import Request
 from holdfast.states.errors import CompileError
+from holdfast.states.marks import Document
 
 ME = frozenset({os.getuid()})
 FILES = {
@@ -80,6 +81,33 @@ def test_template_that_appears_is_noticed(tree):
     assert len(compiler.compile(request).calls) == 1
     change(tree, "more.jinja", "z: lamp.lit\n")
     assert len(compiler.compile(request).calls) == 2
+
+
+def test_change_of_what_an_imported_template_imports_is_noticed_by_every_file(tree):
+    """The template between them is the same as before; what it gave before is not."""
+    between = "{% import 'word.jinja' as words %}{% set word = words.word %}"
+    change(tree, "between.jinja", between)
+    change(tree, "word.jinja", "{% set word = 'one' %}")
+    for name in ("first", "second"):
+        change(tree, f"{name}.sls", f"{{% import 'between.jinja' as m %}}\n{name}:\n  lamp.lit:\n    - color: {{{{ m.word }}}}\n")
+    compiler, wanted = Compiler(), Request(tree, ("first", "second"), trusted_uids=ME)
+    assert colors(compiler.compile(wanted)) == ["one", "one"]
+
+    change(tree, "word.jinja", "{% set word = 'two' %}")
+    assert colors(compiler.compile(wanted)) == ["two", "two"]
+
+
+def test_no_file_sees_what_another_did_to_an_imported_list(tree):
+    """Nor does the same file, when it is rendered again."""
+    change(tree, "words.jinja", "{% set words = [] %}")
+    text = "{% import 'words.jinja' as m %}{% do m.words.append(1) %}\nfirst:\n  lamp.lit:\n    - color: {{ m.words }}\n"
+    change(tree, "first.sls", text)
+    change(tree, "second.sls", text.replace("first:", "second:"))
+    compiler, wanted = Compiler(), Request(tree, ("first", "second"), trusted_uids=ME)
+    assert colors(compiler.compile(wanted)) == [[1], [1]]
+
+    change(tree, "first.sls", text + "# changed\n")
+    assert colors(compiler.compile(wanted)) == [[1], [1]]
 
 
 def test_extended_declarations_are_fresh_in_each_run(tree):
@@ -169,3 +197,14 @@ def test_five_thousand_states_compile_in_less_than_twice_pyyamls_loading(tree):
 
     assert compiling < 2 * loading
     assert best(lambda: Compiler().compile(request)) < 3 * compiling
+
+
+def test_each_line_of_a_long_file_is_found_without_reading_all_of_it():
+    """A place is asked for each state; to split the text for each took 15 s for what takes none."""
+    text = "".join(f"line {number}\r\n" for number in range(1, 30_000)) + "the last"
+    document = Document("x.sls", text)
+    started = time.monotonic()
+
+    assert [document.line_text("x.sls", number) for number in (0, 1, 2, 30_000, 30_001)] == ["", "line 1", "line 2", "the last", ""]
+    assert all(document.line_text("x.sls", number) == f"line {number}" for number in range(1, 30_000))
+    assert time.monotonic() - started < 2

@@ -176,6 +176,18 @@ def test_lines_leave_no_trace_in_values(compile_tree):
     assert call.low["tags"] == ["one\ntwo", "A\nB", "<in>", "p\nq\n", 7]
 
 
+def test_included_text_leaves_no_trace_in_values(compile_tree):
+    """Where it is kept as a value it is as long as it was written."""
+    text = (
+        "{% set x %}{% include 'plain.txt' %}{% endset %}\n{% set y | upper %}{%- include 'plain.txt' -%}{% endset %}\n"
+        "{% macro m() %}{% include 'plain.txt' ignore missing %}{% endmacro %}\n"
+        "a:\n  lamp.lit:\n    - tags: {{ [x, y, m(), x|length, x == 'p\nq\n'] | json }}\n"
+    )
+    call = compile_tree({"site.sls": text, "plain.txt": "p\nq\n"}).calls[0]
+
+    assert call.low["tags"] == ["p\nq\n", "P\nQ\n", "p\nq\n", 4, True]
+
+
 def test_managed_templates_render_with_their_variables():
     """`render_text` serves `template: jinja` of managed files."""
     text = "{{ grains.os }} {{ salt['pillar.get']('a:b') }} {{ port }}\n"
