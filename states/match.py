@@ -5,7 +5,8 @@ from __future__ import annotations
 import fnmatch
 import ipaddress
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,9 +34,9 @@ def matches(kind: str, expression: str, host: Host) -> bool:
     return MATCHERS[kind](expression, host)
 
 
-def _regex(pattern: str) -> re.Pattern[str]:
+def _regex(pattern: str, flags: int = 0) -> re.Pattern[str]:
     try:
-        return re.compile(pattern)
+        return re.compile(pattern, flags)
     except re.error as error:
         raise BadExpression(f"{pattern!r} is not a regular expression: {error}") from error
 
@@ -61,7 +62,7 @@ def _glob(text: str, pattern: str) -> bool:
 
 
 def _pcre(text: str, pattern: str) -> bool:
-    return _regex(pattern.lower()).match(text.lower()) is not None
+    return _regex(pattern, re.IGNORECASE).match(text) is not None
 
 
 def _exact(text: str, pattern: str) -> bool:
@@ -74,8 +75,16 @@ def _address(expression: str, host: Host) -> bool:
         network = ipaddress.ip_network(expression, strict=False)
     except ValueError as error:
         raise BadExpression(f"{expression!r} is not an address or network") from error
-    addresses = [*host.grains.get("ipv4", ()), *host.grains.get("ipv6", ())]
-    return any(ipaddress.ip_address(str(address).partition("%")[0]) in network for address in addresses)
+    return any(address in network for address in _addresses(host))
+
+
+def _addresses(host: Host) -> Iterator[ipaddress.IPv4Address | ipaddress.IPv6Address]:
+    """The addresses that the grains name; grains may be anybody's, so what is no address is left out."""
+    for key in ("ipv4", "ipv6"):
+        grain = host.grains.get(key)
+        for text in grain if isinstance(grain, (list, tuple)) else [grain]:
+            with suppress(ValueError):
+                yield ipaddress.ip_address(str(text).partition("%")[0])
 
 
 def _nodegroup(name: str, host: Host) -> bool:
@@ -85,6 +94,8 @@ def _nodegroup(name: str, host: Host) -> bool:
         raise BadExpression(f"there is no node group {name!r}")
     others = {key: value for key, value in groups.items() if key != name}  # a group cannot contain itself
     group = groups[name]
+    if not isinstance(group, (str, list, tuple)):
+        raise BadExpression(f"the node group {name!r} is neither text nor a list")
     inner = Host(host.minion_id, host.grains, host.pillar, {**host.options, "nodegroups": others})
     return compound(group if isinstance(group, str) else " ".join(map(str, group)), inner)
 

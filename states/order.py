@@ -20,6 +20,10 @@ from holdfast.states.requisites import Edge
 
 CAP_STEP, LAST = 100, 1_000_000
 """Where numbers for chunks without one begin, after the highest; and how far behind these `last` and negative ones are."""
+HUGE = 10**11
+"""An `order` beyond this says nothing more, and would leave no room for the fractions of `names`."""
+LOOPS = 20
+"""How many loops are told: more of them come from one mistake, and to tell each takes time and space without bound."""
 VERBS = {"require": "requires", "watch": "watches"}
 """Requisite -> its word in a sentence, where it has one."""
 
@@ -30,7 +34,7 @@ def number(chunks: Sequence[Chunk]) -> tuple[list[Chunk], list[Problem]]:
     for chunk in chunks:
         order = chunk.low.get("order")
         if isinstance(order, int) and order > 0 and order >= cap:
-            cap = order + CAP_STEP
+            cap = min(order, HUGE) + CAP_STEP
     warnings = []
     for chunk in chunks:
         given = chunk.low.get("order")
@@ -49,7 +53,7 @@ def number(chunks: Sequence[Chunk]) -> tuple[list[Chunk], list[Problem]]:
 def _number(order: object, cap: int) -> float:
     """The number for an `order` as written."""
     if isinstance(order, (int, float)) and order == order:  # noqa: PLR0124 - not a number is no number
-        return order
+        return max(-HUGE, min(order, HUGE))
     return {"first": 0, "last": cap + LAST}.get(order, cap) if isinstance(order, str) else cap
 
 
@@ -129,7 +133,7 @@ class Plan:
                 if not step.probe:
                     self.reasons[step.position] = f"pulled forward by {self.chunks[node[0]].identity} ({step.kind})"
                 stack.append((child, self._steps(child), step))
-            elif not finished:
+            elif not finished and len(self.problems) < LOOPS:
                 at = next(index for index, frame in enumerate(stack) if frame[0] == child)
                 self._loop([frame[2] for frame in stack[at + 1 :] if frame[2] is not None] + [step])
 

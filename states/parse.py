@@ -68,20 +68,29 @@ def parse_json(document: Document, text: str) -> Any:
         return found
 
     try:
-        return _sequences(json.loads(text, object_pairs_hook=pairs)) if text.strip() else None
+        return _sequences(document, json.loads(text, object_pairs_hook=pairs)) if text.strip() else None
     except json.JSONDecodeError as error:
         mark = At(error.lineno - 1, error.colno - 1)
         raise CompileError([document.problem(mark, "json-syntax", f"this is not JSON: {error.msg}")]) from error
+    except ValueError as error:  # a number with more digits than Python reads
+        raise CompileError([document.problem(None, "json-syntax", f"cannot read a number: {error}")]) from error
     except RecursionError as error:
-        raise CompileError([document.problem(None, "yaml-depth", "the data are nested too deeply")]) from error
+        raise too_deep(document) from error
 
 
-def _sequences(value: Any) -> Any:
+def _sequences(document: Document, value: Any, depth: int = 0) -> Any:
     """JSON data with their lists made the lists of state files."""
+    if depth > DEPTH:
+        raise too_deep(document)
     if isinstance(value, Map):
         for key, item in value.items():
-            value[key] = _sequences(item)
-    return Seq([_sequences(item) for item in value]) if isinstance(value, list) else value
+            value[key] = _sequences(document, item, depth + 1)
+    return Seq([_sequences(document, item, depth + 1) for item in value]) if isinstance(value, list) else value
+
+
+def too_deep(document: Document, mark: Mark | None = None) -> CompileError:
+    """The error for data that no person has written so."""
+    return CompileError([document.problem(mark, "yaml-depth", f"the data are nested deeper than {DEPTH} levels")])
 
 
 def load_text(text: str, name: str) -> Any:
@@ -174,10 +183,10 @@ class _Builder:
             what = "mapping" if isinstance(event, MappingStartEvent) else "list"
             self._fail(event.start_mark, "yaml-key", f"a {what} cannot be a key", 'if this was to be a template, quote it: "{{ ... }}"')
         if len(self.stack) >= DEPTH:
-            self._fail(event.start_mark, "yaml-depth", f"the data are nested deeper than {DEPTH} levels")
+            raise too_deep(self.document, event.start_mark)
         tag = event.tag
         if tag not in (None, "!", f"{_TAG}map", f"{_TAG}seq", f"{_TAG}omap"):
-            self._fail(event.start_mark, "yaml-tag", f"the tag {shown_tag(tag)} cannot be used in state files", "remove it")
+            self._fail(event.start_mark, "yaml-tag", f"the tag {self._shown_tag(tag)} cannot be used in state files", "remove it")
 
     def _tagged(self, event: Any) -> Any:
         """The value of a scalar with a tag."""
@@ -187,13 +196,14 @@ class _Builder:
             self._fail(
                 event.start_mark,
                 "yaml-tag",
-                f"the tag {shown_tag(event.tag)} cannot be used in state files",
+                f"the tag {self._shown_tag(event.tag)} cannot be used in state files",
                 'quote the value if the "!" belongs to it',
             )
         try:
             return convert(event.tag.removeprefix(_TAG), event.value)
         except ValueError as error:
-            self._fail(event.start_mark, "yaml-tag", f"cannot read {shown_tag(event.tag)} {event.value!r}: {error}")
+            said = "the value" if self.document.secret else f"{event.value!r}: {error}"
+            self._fail(event.start_mark, "yaml-tag", f"cannot read {self._shown_tag(event.tag)} {said}")
 
     def _alias(self, event: Any, as_key: bool) -> Any:
         """What an alias stands for."""
@@ -201,13 +211,16 @@ class _Builder:
             self._fail(
                 event.start_mark,
                 "yaml-alias",
-                f"*{event.anchor} names no anchor that stands before it",
-                f"define it first: &{event.anchor}",
+                f"*{self._shown(event.anchor)} names no anchor that stands before it",
+                f"define it first: &{self._shown(event.anchor)}; or quote the text, if this is one",
             )
         value = self.anchors[event.anchor]
         if as_key and isinstance(value, (Map, Seq)):
             self._fail(event.start_mark, "yaml-key", "a mapping or list cannot be a key")
-        self.expanded += weight(value, {})
+        count, depth = extent(value, {})
+        if len(self.stack) + depth > DEPTH:
+            raise too_deep(self.document, event.start_mark)
+        self.expanded += count
         if self.expanded > EXPANDED:
             self._fail(event.start_mark, "yaml-alias", f"the aliases of this file stand for more than {EXPANDED} values")
         return value
@@ -238,23 +251,28 @@ class _Builder:
         hint = "give one of them another ID, and the name as an argument" if top else "remove one of them, or merge the two"
         self.problems.append(self.document.problem(mark, code, f"the {word} {key!r} stands twice: first in line {first.line}", hint))
 
+    def _shown(self, text: str) -> str:
+        """A word of the file for a message: in a secret one it may be half a password."""
+        return "..." if self.document.secret else text
+
+    def _shown_tag(self, tag: str | None) -> str:
+        """A tag as people write it; those of YAML are no secret."""
+        tag = tag or ""
+        return tag.replace(_TAG, "!!") if tag.startswith(_TAG) else self._shown(tag)
+
     def _fail(self, mark: Mark | None, code: str, message: str, hint: str = "") -> Any:
         """Give up on this document."""
         raise CompileError([*self.problems, self.document.problem(mark, code, message, hint)])
 
 
-def weight(value: Any, memo: dict[int, int]) -> int:
-    """How many values there are in one, shared ones counted each time."""
+def extent(value: Any, memo: dict[int, tuple[int, int]]) -> tuple[int, int]:
+    """How many values there are in one, shared ones counted each time; and how many levels deep they are."""
     if not isinstance(value, (Map, Seq)):
-        return 1
+        return 1, 0
     if id(value) not in memo:
-        memo[id(value)] = 1 + sum(weight(item, memo) for item in (value.values() if isinstance(value, Map) else value))
+        inner = [extent(item, memo) for item in (value.values() if isinstance(value, Map) else value)]
+        memo[id(value)] = 1 + sum(count for count, _ in inner), 1 + max((depth for _, depth in inner), default=0)
     return memo[id(value)]
-
-
-def shown_tag(tag: str | None) -> str:
-    """A tag as people write it."""
-    return (tag or "").replace(_TAG, "!!")
 
 
 HINTS = {

@@ -35,6 +35,7 @@ class Resolver:
         self.problems: list[Problem] = []
         self.warnings: list[Problem] = []
         self._known: dict[tuple[str, str], tuple[int, ...]] = {}
+        self._hints: dict[tuple[str, str], str] = {}
         self._index: dict[tuple[str, str], list[int]] = {}
         for position, chunk in enumerate(chunks):
             low = chunk.low
@@ -100,9 +101,10 @@ class Resolver:
             if target.type == "sls"
             else f"{shown_target(target)}, which does not exist"
         )
-        self.problems.append(
-            target.spot.problem("requisite-missing", f"{kind} of {chunk.identity} names {what}", self._hint(target.type, value))
-        )
+        key = (target.type, value)
+        if key not in self._hints:
+            self._hints[key] = self._hint(*key)
+        self.problems.append(target.spot.problem("requisite-missing", f"{kind} of {chunk.identity} names {what}", self._hints[key]))
 
     def _hint(self, type_: str, value: str) -> str:
         if type_ == "sls":

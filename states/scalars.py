@@ -19,13 +19,16 @@ _CONSTRUCTOR = yaml.constructor.SafeConstructor()
 
 
 def resolve(text: str) -> Any:
-    """The value of a plain scalar."""
+    """The value of a plain scalar. What only looks like a number (`0x_`, more digits than Python reads) is text."""
     if not text:
         return None
     for tag, pattern in _RESOLVERS.get(text[0], ()):
         if pattern.match(text):
             kind = tag.removeprefix(_PREFIX)
-            return convert(kind, text) if kind in ("int", "float", "bool", "null") else text
+            try:
+                return convert(kind, text) if kind in ("int", "float", "bool", "null") else text
+            except ValueError:
+                return text
     return text
 
 
@@ -37,6 +40,8 @@ def convert(kind: str, text: str) -> Any:
         return integer(text)
     node = yaml.ScalarNode(f"{_PREFIX}{kind}", text)
     if kind == "float":
+        if not text:
+            raise ValueError("it is empty")
         return _CONSTRUCTOR.construct_yaml_float(node)
     if kind == "bool":
         if text.lower() not in _CONSTRUCTOR.bool_values:

@@ -31,6 +31,8 @@ HOST = Host(
         ("grain", "a:b:*", True),
         ("grain", "nope:*", False),
         ("grain_pcre", "os:(Debian|Ubuntu)", True),
+        ("grain_pcre", r"os:^deb\S+$", True),
+        ("grain_pcre", r"os:^\D+$", True),
         ("pillar", "tier:f*", True),
         ("pillar", "n:5", True),
         ("pillar_pcre", "tier:^fr", True),
@@ -81,3 +83,15 @@ def test_broken_expression_says_what_is_wrong(kind, expression, words):
     """A top file that nobody can read applies to nobody by mistake otherwise."""
     with pytest.raises(BadExpression, match=words.replace("*", r"\*").replace(")", r"\)")):
         matches(kind, expression, HOST)
+
+
+@pytest.mark.parametrize(("given", "meant"), [("10.0.0.7", True), (["nonsense", "10.0.0.7"], True), (None, False), (7, False), ("", False)])
+def test_addresses_of_any_shape_are_matched(given, meant):
+    """Grains come from a file of the user's, too."""
+    assert matches("ipcidr", "10.0.0.0/8", Host("web1", {"ipv4": given})) is meant
+
+
+def test_node_group_of_another_shape_is_told():
+    """It stands in the settings, where anything may stand."""
+    with pytest.raises(BadExpression, match="neither text nor a list"):
+        matches("nodegroup", "odd", Host("web1", options={"nodegroups": {"odd": 5}}))

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from holdfast.states.compile import Compiler
 from holdfast.states.data import Request
 from holdfast.states.errors import CompileError
+from holdfast.states.order import LOOPS
 
 KINDS = (
     "require",
@@ -235,6 +236,23 @@ def test_loop_of_twenty_thousand_is_found():
         compile_text(text)
     (problem,) = caught.value.problems
     assert problem.message.count(" requires ") == 20_000
+
+
+def test_states_that_all_require_each_other_are_told_in_few_words():
+    """One mistake, a file that requires itself, makes loops without number."""
+    with pytest.raises(CompileError) as caught:
+        compile_text("".join(f"s{number}:\n  lamp.lit:\n    - require: [{{lamp: 's*'}}]\n" for number in range(300)))
+
+    assert 0 < len(caught.value.problems) <= LOOPS
+
+
+@pytest.mark.parametrize("order", ["9" * 400, ".inf", "1.0e+300", "-.inf", "-" + "9" * 400])
+def test_order_beyond_all_others_leaves_room_for_names(order):
+    """It is first or last, and the names stand as they are listed."""
+    calls = compile_text(f"a:\n  lamp.lit:\n    - order: {order}\n    - names: [y, x]\nb: lamp.lit\n").calls
+
+    names = [call.low["name"] for call in calls]
+    assert names == (["y", "x", "b"] if order.startswith("-") else ["b", "y", "x"])
 
 
 def test_reasons_say_why_a_state_stands_where_it_does():

@@ -56,6 +56,9 @@ def problem(text: str):
         ("!!int '5'", 5),
         ("!!bool 'yes'", True),
         ("! 5", "5"),
+        ("0x_", "0x_"),
+        ("0b_", "0b_"),
+        ("1" * 5000, "1" * 5000),
     ],
 )
 def test_scalar_means_what_salt_reads(text, value):
@@ -128,6 +131,19 @@ def test_aliases_that_explode_are_refused_quickly():
     assert time.monotonic() - started < 2
 
 
+def test_aliases_nest_no_deeper_than_what_is_written_out():
+    """Whatever reads the data later may call itself for each level."""
+    lines = ["a0: &a0 [1]", *(f"a{n}: &a{n} [*a{n - 1}]" for n in range(1, 1200))]
+
+    found = problem("\n".join(lines))
+    assert (found.code, found.place.line) == ("yaml-depth", 100)
+
+
+def test_tagged_text_that_is_no_such_value_names_its_line():
+    """Nor is an empty one."""
+    assert {problem(f"a: {text}").code for text in ("!!float ''", "!!int 0x", "!!bool ''", "!!binary x")} == {"yaml-tag"}
+
+
 def test_marks_lead_to_every_key_and_item():
     """Lines and columns, counted from 0, as deep as one likes."""
     data = parse("a:\n  - b: 1\n    c: [x, {y: 2}]\n")
@@ -142,12 +158,19 @@ def test_marks_lead_to_every_key_and_item():
     assert at("a", 0, "c", 1, "y") == (2, 12)
 
 
-def test_json_refuses_repeated_keys_and_names_the_line():
-    """The json renderer is as strict as YAML."""
+def test_json_refuses_what_yaml_refuses():
+    """Repeated keys, what is nested without end, what is no JSON."""
     document = Document("x.sls", "")
 
     assert parse_json(document, '{"a": [1, {"b": null}]}') == {"a": [1, {"b": None}]}
-    for text, code in (('{"a": 1, "a": 2}', "duplicate-key"), ('{"a":\n1,}', "json-syntax")):
+    mistakes = {
+        '{"a": 1, "a": 2}': "duplicate-key",
+        '{"a":\n1,}': "json-syntax",
+        f'{{"a": {"1" * 5000}}}': "json-syntax",
+        "[" * 400 + "]" * 400: "yaml-depth",
+        "[" * 100_000: "yaml-depth",
+    }
+    for text, code in mistakes.items():
         with pytest.raises(CompileError) as caught:
             parse_json(document, text)
         assert caught.value.problems[0].code == code

@@ -67,6 +67,26 @@ def test_all_mistakes_are_reported_and_no_line_is_shown(pillar):
     assert "hunter2" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "password: *hunter2",
+        "password: !hunter2 x",
+        "password: !!int hunter2",
+        "hunter2",
+        "{{ 'hunter2' | load_json }}",
+        "{{ 'hunter2' | to_num }}",
+        "{{ 'a: *hunter2' | load_yaml }}",
+    ],
+)
+def test_no_message_quotes_a_secret(pillar, text):
+    """Neither its line nor a word of it."""
+    with pytest.raises(CompileError) as caught:
+        pillar({"a.sls": text})
+
+    assert "hunter2" not in str(caught.value)
+
+
 def test_missing_directory_is_an_empty_pillar(tmp_path):
     """A pillar is not required."""
     assert PillarCompiler(tmp_path / "nowhere").compile(Request(tmp_path)).data == {}
