@@ -67,6 +67,7 @@ class Checker:
         self.problems: list[Problem] = []
         self.warnings: list[Problem] = []
         self._shapes: dict[str, Shape | None] = {}
+        self._broken: set[str] = set()
 
     def check(self, chunk: Chunk) -> Checked | None:
         """The call with its resource; None when there is no such kind, or an argument is wrong."""
@@ -93,9 +94,8 @@ class Checker:
                 if why is None:
                     arguments[key] = value
                 else:
-                    self.warnings.append(
-                        _spot(chunk, (key,)).problem("argument-ignored", f"{kind} accepts {key!r} without effect: {why}", "remove it")
-                    )
+                    problem = _spot(chunk, (key,)).problem("argument-ignored", f"{kind} accepts {key!r} without effect: {why}", "remove it")
+                    self.warnings.append(replace(problem, text=""))  # it may be a password
         resource = self._validate(shape.cls, arguments, chunk, shape)
         checked_meta = self._validate(Meta, meta, chunk, shape) if meta else _NO_META
         return Checked(chunk, resource, checked_meta) if resource is not None and checked_meta is not None else None
@@ -106,12 +106,13 @@ class Checker:
             cls = registry.find(kind)
         except Exception as error:  # noqa: BLE001 - a kind's module is foreign code
             self.problems.append(chunk.spot.problem("kind-broken", f"cannot load the kind {kind}: {error}"))
+            self._broken.add(kind)
             return None
         return None if cls is None else shape_of(cls)
 
     def _unknown(self, kind: str, chunk: Chunk) -> None:
         """Say that a kind does not exist, unless it is known to be broken."""
-        if any(problem.code == "kind-broken" and f" {kind}:" in problem.message for problem in self.problems):
+        if kind in self._broken:
             return
         family, _, function = kind.partition(".")
         functions = registry.functions(family) if family.isidentifier() else []
@@ -199,27 +200,35 @@ def _unknown_argument(name: str, chunk: Chunk, shape: Shape) -> Problem:
     known = shape.fields | shape.meta | (CONTROL - {"state", "fun"} - {word for word in CONTROL if word.startswith("__")})
     near = registry.nearest(name, sorted(known))
     hint = f"did you mean {near!r}?" if near else f"it takes: {', '.join(sorted(shape.fields - {'name'})) or 'only a name'}"
-    return _spot(chunk, (name,)).problem("unknown-argument", f"{shape.cls.kind} has no argument {name!r}", hint)
+    problem = _spot(chunk, (name,)).problem("unknown-argument", f"{shape.cls.kind} has no argument {name!r}", hint)
+    return replace(problem, text="") if near in shape.secrets else problem
 
 
 def contradictions(calls: Iterable[Checked]) -> tuple[list[Problem], list[Problem]]:
     """States that declare one thing differently: problems; and warnings where one of the two applies only sometimes."""
-    owners: dict[Uid, Checked] = {}
+    owners: dict[Uid, list[Checked]] = {}
     problems: list[Problem] = []
     warnings: list[Problem] = []
     for call in calls:
         if not call.resource.exclusive:
             continue
         for uid in _uids(call, problems):
-            owner = owners.setdefault(uid, call)
-            why = None if owner is call else owner.resource.contradicts(call.resource)
-            if why is None:
+            others = owners.setdefault(uid, [])
+            # not contradicting is not transitive: each of two may go with a third that says nothing of what they differ in
+            clashes = [(_sometimes(other, call), other, why) for other in others if (why := other.resource.contradicts(call.resource))]
+            others.append(call)
+            if not clashes:
                 continue
-            sometimes = not CONDITIONAL.isdisjoint(owner.chunk.low) or not CONDITIONAL.isdisjoint(call.chunk.low)
+            sometimes, owner, why = min(clashes, key=lambda clash: clash[0])
             message = f"{call.chunk.identity} and {owner.chunk.identity} ({owner.chunk.spot.place}) declare the same {uid[0]} {uid[1]} differently: {why}"
             (warnings if sometimes else problems).append(call.chunk.spot.problem("contradiction", message, "keep one of the two"))
             break
     return problems, warnings
+
+
+def _sometimes(*calls: Checked) -> bool:
+    """Whether one of them applies only under a condition."""
+    return any(not CONDITIONAL.isdisjoint(call.chunk.low) for call in calls)
 
 
 def _uids(call: Checked, problems: list[Problem]) -> tuple[Uid, ...]:

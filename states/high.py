@@ -33,9 +33,20 @@ class Target(NamedTuple):
     spot: Spot
 
 
+class Name(NamedTuple):
+    """One entry of `names`."""
+
+    name: str
+    items: list[Item]
+    """Arguments of its own."""
+    raw: Any
+    """As it was written."""
+    mark: Mark | None
+
+
 @dataclass(slots=True)
 class Item:
-    """One argument of a state: key and value; or its function; or (keys of TARGETING) a tuple of `Target`."""
+    """One argument of a state: key and value; or its function; or (keys of TARGETING) a tuple of `Target`, or a list of `Name`."""
 
     key: str
     value: Any
@@ -51,7 +62,8 @@ class Item:
         """As Salt's high data have it."""
         if self.key == FUNCTION:
             return self.value
-        return {self.key: [plain(target.raw) for target in self.value] if self.key in TARGETING else plain(self.value)}
+        several = self.key in TARGETING or self.key == "names"
+        return {self.key: [plain(entry.raw) for entry in self.value] if several else plain(self.value)}
 
 
 @dataclass(slots=True)

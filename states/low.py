@@ -8,7 +8,7 @@ from typing import Any
 
 from holdfast.states.data import REQUISITES, Low
 from holdfast.states.errors import Problem
-from holdfast.states.high import FUNCTION, TARGETING, Declaration, Item, State, Target
+from holdfast.states.high import FUNCTION, TARGETING, Declaration, Item, Name, State, Target
 from holdfast.states.load import Loaded
 from holdfast.states.marks import Spot, plain
 
@@ -101,12 +101,12 @@ def _chunks(declaration: Declaration, state: State, base: dict[str, Any]) -> Ite
     return [_named(whole, entry, index, several=len(names) > 1) for index, entry in enumerate(names, 1)]
 
 
-def _named(base: Chunk, entry: tuple[str, list[Item], Any], index: int, *, several: bool) -> Chunk:
+def _named(base: Chunk, entry: Name, index: int, *, several: bool) -> Chunk:
     """The chunk of one of the names of `base`, with the arguments of its own."""
-    name, own, _ = entry
-    low = {**plain(base.low), "name": name}
-    items, requisites = dict(base.items), dict(base.requisites)
-    _lay(own, low, items, requisites)
+    low = {**plain(base.low), "name": entry.name}
+    items = {**base.items, "name": Item("name", entry.name, base.items["names"].document, entry.mark)}
+    requisites = dict(base.requisites)
+    _lay(entry.items, low, items, requisites)
     return Chunk(low, base.state, items, requisites, several, index)
 
 
@@ -143,13 +143,7 @@ def _written(declaration: Declaration, loaded: Loaded) -> dict[str, Any]:
     if chain:
         body["__sls_included_from__"] = chain
     for state in declaration.states.values():
-        body[state.type] = [_written_item(item) for item in state.items]
+        body[state.type] = [item.written() for item in state.items]
         if state.number is not None:
             body[state.type].append({"order": state.number})
     return body
-
-
-def _written_item(item: Item) -> Any:
-    if item.key == "names":
-        return {"names": [plain(entry) for _, _, entry in item.value]}
-    return item.written()

@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.states.high import FUNCTION, IN_FORMS, TARGETING, Declaration, Item, Reference, State, Target, Unit, shown
+from holdfast.states.high import FUNCTION, IN_FORMS, TARGETING, Declaration, Item, Name, Reference, State, Target, Unit, shown
 from holdfast.states.marks import Document, Map, Mark, Seq, Spot, plain
 
 
 def normalise(document: Document, data: Any, sls: str, env: str) -> Unit:
     """The declarations of one file. What is wrong with it is in the unit's `problems`."""
     unit = Unit(sls, document)
-    if not data and not isinstance(data, (int, Seq)):
+    if data is None or data == "":
         return unit
     if not isinstance(data, Map):
-        what = "a list" if isinstance(data, Seq) else f"the text {str(data)[:40]!r}"
         unit.problems.append(
             document.problem(
-                None, "sls-shape", f"a state file must be a mapping of IDs, but this is {what}", "write 'ID:' and below it 'type.function:'"
+                None,
+                "sls-shape",
+                f"a state file must be a mapping of IDs, but this is {shown(data)}",
+                "write 'ID:' and below it 'type.function:'",
             )
         )
         return unit
@@ -199,12 +201,12 @@ class _Normaliser:
             "merge the two, or remove one",
         )
 
-    def _names(self, value: Any, mark: Mark | None) -> list[tuple[str, list[Item], Any]]:
-        """The entries of `names`: name, arguments of its own, and the entry as written; repeated ones are dropped."""
+    def _names(self, value: Any, mark: Mark | None) -> list[Name]:
+        """The entries of `names`; repeated ones are dropped."""
         if not isinstance(value, Seq):
             self._problem(mark, "names-shape", f"names must be a list, but this is {shown(value)}", "write each name as an item: '- name'")
             return []
-        found: dict[str, tuple[str, list[Item], Any]] = {}
+        found: dict[str, Name] = {}
         for index, entry in enumerate(value):
             here = value.marks[index] if value.marks else mark
             name, own = next(iter(entry.items())) if isinstance(entry, Map) and len(entry) == 1 else (entry, Seq())
@@ -216,11 +218,23 @@ class _Normaliser:
                     "quote it, or write 'name:' with a list of its own arguments",
                 )
                 continue
-            made = (name, self._items(own, here), entry)
-            if name in found and plain(found[name][2]) != plain(entry):
+            made = Name(name, self._own(own, here), entry, here)
+            if name in found and plain(found[name].raw) != plain(entry):
                 self._problem(here, "names-repeated", f"the name {name!r} stands twice, with different arguments", "remove one of them")
             found.setdefault(name, made)
         return list(found.values())
+
+    def _own(self, arguments: Seq, mark: Mark | None) -> list[Item]:
+        """The arguments of one of the `names`: all but what only a whole state can have."""
+        items = self._items(arguments, mark)
+        for item in items:
+            if item.key == FUNCTION:
+                message = f"an argument must be '- name: value', but this is {shown(item.value)}"
+                self._problem(item.mark, "argument-shape", message, "put a colon after its name")
+            elif item.key in IN_FORMS or item.key in ("use", "names"):
+                message = f"{item.key!r} cannot be given for one of the names"
+                self._problem(item.mark, "names-shape", message, "give it to the whole state, or that name an ID of its own")
+        return items
 
     def _targets(self, key: str, value: Any, mark: Mark | None) -> Iterator[Target]:
         """The states that a requisite names."""

@@ -44,7 +44,7 @@ def low(sls: tuple[str, ...], source: Source, form: str) -> None:
 
 @view("text", "json")
 def high(sls: tuple[str, ...], source: Source, form: str) -> None:
-    """Show the high data: all files merged, before extend and order."""
+    """Show the high data: all files merged, with what they extend and number."""
     _print(_compile(sls, source).compilation.high, form)
 
 

@@ -156,6 +156,25 @@ def test_state_that_applies_only_sometimes_may_contradict_another(compile_tree):
     ] == ["contradiction"]
 
 
+def test_contradiction_is_found_behind_a_state_that_goes_with_both(problems):
+    """The first declares nothing that the others differ in, or applies only sometimes."""
+    running = "a:\n  service.running: [{name: n}]\nb:\n  service.enabled: [{name: n}]\nc:\n  service.disabled: [{name: n}]\n"
+    assert [(found.code, found.place.line) for found in problems(running)] == [("contradiction", 6)]
+
+    crate = "{}:\n  crate.packed: [{{name: /srv/a}}, {{user: {}}}{}]\n".format
+    crates = crate("a", "one", ", {unless: x}") + crate("b", "two", "") + crate("c", "one", "")
+    assert [(found.code, found.place.line) for found in problems(crates)] == [("contradiction", 6)]
+
+
+def test_line_of_a_mistyped_or_ignored_secret_is_not_shown(problems, compile_tree):
+    """Its place is."""
+    (problem,) = problems(GOOD + "    - pasword: hunter2\n")
+    (warning,) = compile_tree("a:\n  lamp.lit:\n    - runas_password: hunter2\n").warnings
+
+    assert (problem.place.line, warning.place.line) == (4, 3)
+    assert "hunter2" not in f"{problem}{warning}"
+
+
 def test_kind_whose_validator_falls_over_is_a_problem(problems):
     """The code of a kind may raise anything: that is told at the state's line, and the compiler goes on."""
     (problem,) = problems("a:\n  crate.packed:\n    - name: /srv/a\n    - user: root\n    - weight: [1]\n")

@@ -12,6 +12,7 @@ INCLUDED = {"one.sls": "a:\n  lamp.lit:\n    - color: red\n", "two.sls": ""}
     [
         ("- a", "sls-shape", 0, "mapping of IDs"),
         ("just text", "sls-shape", 0, "just text"),
+        ("0.0", "sls-shape", 0, "the number 0.0"),
         ("5: lamp.lit", "id-type", 1, "the number 5"),
         ("yes: lamp.lit", "id-type", 1, "the boolean true"),
         ("a: lamp", "id-shape", 1, "'lamp'"),
@@ -37,6 +38,9 @@ INCLUDED = {"one.sls": "a:\n  lamp.lit:\n    - color: red\n", "two.sls": ""}
         ("a:\n  lamp:\n    - lit color", "function-shape", 3, "colon"),
         ("a:\n  lamp.lit:\n    - names: x", "names-shape", 3, "list"),
         ("a:\n  lamp.lit:\n    - names:\n      - 5", "names-shape", 4, "the number 5"),
+        ("a:\n  lamp.lit:\n    - names:\n      - x: [dark]\n      - y", "argument-shape", 4, "colon"),
+        ("a:\n  lamp.lit:\n    - names:\n      - x:\n        - require_in: [b]\n      - y", "names-shape", 5, "whole state"),
+        ("a:\n  crate.packed:\n    - user: u\n    - names:\n      - /x\n      - y", "argument-value", 6, "absolute"),
         ("a:\n  lamp.lit:\n    - names:\n      - x:\n        - size: 1\n      - x", "names-repeated", 6, "'x'"),
         ("a:\n  lamp.lit:\n    - require: b", "requisite-shape", 3, "list"),
         ("a:\n  lamp.lit:\n    - require:\n        lamp: b", "requisite-shape", 3, "list"),
