@@ -25,6 +25,7 @@ from yaml.events import (
 from holdfast.states.errors import CompileError, Problem
 from holdfast.states.marks import At, Document, Map, Mark, Seq, plain
 from holdfast.states.scalars import STARTERS, convert, resolve
+from holdfast.states.syntax import syntax, unreadable
 
 DEPTH = 100
 """Levels that data may be nested; what is deeper was not written by a person."""
@@ -49,9 +50,9 @@ def parse_yaml(document: Document, text: str) -> Any:
     try:
         return _Builder(document, loader).build()
     except yaml.reader.ReaderError as error:
-        raise CompileError([_unreadable(document, text, error)]) from error
+        raise CompileError([unreadable(document, text, error)]) from error
     except yaml.MarkedYAMLError as error:
-        raise CompileError([_syntax(document, text, error)]) from error
+        raise CompileError([syntax(document, text, error)]) from error
     finally:
         loader.dispose()
 
@@ -273,46 +274,3 @@ def extent(value: Any, memo: dict[int, tuple[int, int]]) -> tuple[int, int]:
         inner = [extent(item, memo) for item in (value.values() if isinstance(value, Map) else value)]
         memo[id(value)] = 1 + sum(count for count, _ in inner), 1 + max((depth for _, depth in inner), default=0)
     return memo[id(value)]
-
-
-HINTS = {
-    "mapping values are not allowed": "a colon followed by a space makes a key: quote the text, or look whether the line before is complete",
-    "could not find expected ':'": "a key needs a colon and a space after it: 'key: value'",
-    "did not find expected key": "look at the indentation, and for a quote that is not closed",
-    "did not find expected '-' indicator": "items of one list must begin in the same column",
-    "found unexpected end of stream": "a quote or bracket is not closed",
-    "found character that cannot start any token": "quote the value",
-    "did not find expected ',' or": "a bracket is not closed, or a comma is missing",
-    "found undefined tag handle": 'quote the value if the "!" belongs to it',
-    "found unknown escape character": "inside double quotes a backslash must be doubled; single quotes keep it as it is",
-}
-"""What libyaml says -> what to do about it."""
-
-
-def _syntax(document: Document, text: str, error: yaml.MarkedYAMLError) -> Problem:
-    """The problem for an error of the YAML parser."""
-    mark: Mark | None = error.problem_mark or error.context_mark
-    said = error.problem or error.context or "this is not YAML"
-    lines = text.rstrip().split("\n")
-    if mark is not None and mark.line >= len(lines):  # the end: what is not closed is of more use
-        opened = error.context_mark
-        mark = opened if opened is not None and opened.line < len(lines) else At(len(lines) - 1)
-    line = lines[mark.line] if mark is not None else ""
-    if mark is not None and "\t" in line[: mark.column + 1]:
-        return document.problem(mark, "yaml-tab", "a tab cannot be used for indentation", "use spaces")
-    hint = next((hint for part, hint in HINTS.items() if part in said), "")
-    if error.context and error.context_mark is not None:
-        said += f" ({error.context} that began in line {document.place(error.context_mark).line})"
-    return document.problem(mark, "yaml-syntax", f"this is not YAML: {said}", hint)
-
-
-def _unreadable(document: Document, text: str, error: yaml.reader.ReaderError) -> Problem:
-    """The problem for a character that YAML forbids."""
-    before = text.encode("utf-8", "replace")[: error.position].decode("utf-8", "ignore")
-    mark = At(before.count("\n"), len(before) - before.rfind("\n") - 1)
-    return document.problem(
-        mark,
-        "yaml-character",
-        f"a control character cannot stand in YAML: {error.reason}",
-        "remove it, or write it as an escape in double quotes",
-    )

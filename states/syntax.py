@@ -1,0 +1,50 @@
+"""What libyaml says of a text that is not YAML, in words that help."""
+
+from __future__ import annotations
+
+import yaml
+
+from holdfast.states.errors import Problem
+from holdfast.states.marks import At, Document, Mark
+
+HINTS = {
+    "mapping values are not allowed": "a colon followed by a space makes a key: quote the text, or look whether the line before is complete",
+    "could not find expected ':'": "a key needs a colon and a space after it: 'key: value'",
+    "did not find expected key": "look at the indentation, and for a quote that is not closed",
+    "did not find expected '-' indicator": "items of one list must begin in the same column",
+    "found unexpected end of stream": "a quote or bracket is not closed",
+    "found character that cannot start any token": "quote the value",
+    "did not find expected ',' or": "a bracket is not closed, or a comma is missing",
+    "found undefined tag handle": 'quote the value if the "!" belongs to it',
+    "found unknown escape character": "inside double quotes a backslash must be doubled; single quotes keep it as it is",
+}
+"""What libyaml says -> what to do about it."""
+
+
+def syntax(document: Document, text: str, error: yaml.MarkedYAMLError) -> Problem:
+    """The problem for an error of the YAML parser."""
+    mark: Mark | None = error.problem_mark or error.context_mark
+    said = error.problem or error.context or "this is not YAML"
+    lines = text.rstrip().split("\n")
+    if mark is not None and mark.line >= len(lines):  # the end: what is not closed is of more use
+        opened = error.context_mark
+        mark = opened if opened is not None and opened.line < len(lines) else At(len(lines) - 1)
+    line = lines[mark.line] if mark is not None else ""
+    if mark is not None and "\t" in line[: mark.column + 1]:
+        return document.problem(mark, "yaml-tab", "a tab cannot be used for indentation", "use spaces")
+    hint = next((hint for part, hint in HINTS.items() if part in said), "")
+    if error.context and error.context_mark is not None:
+        said += f" ({error.context} that began in line {document.place(error.context_mark).line})"
+    return document.problem(mark, "yaml-syntax", f"this is not YAML: {said}", hint)
+
+
+def unreadable(document: Document, text: str, error: yaml.reader.ReaderError) -> Problem:
+    """The problem for a character that YAML forbids."""
+    before = text.encode("utf-8", "replace")[: error.position].decode("utf-8", "ignore")
+    mark = At(before.count("\n"), len(before) - before.rfind("\n") - 1)
+    return document.problem(
+        mark,
+        "yaml-character",
+        f"a control character cannot stand in YAML: {error.reason}",
+        "remove it, or write it as an escape in double quotes",
+    )
