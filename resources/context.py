@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""Where commands are looked for, whatever the agent's own environment says."""
 Watch = AsyncIterator[None]
 """What `Resource.watch` returns: the first item says "armed", each later one "may have changed".
 

@@ -17,10 +17,9 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 from holdfast.resources.accounts import Account, account, local_gid, service_gid
-from holdfast.resources.context import Completed
+from holdfast.resources.context import PATH, Completed
 from holdfast.resources.errors import Permanent, Temporary
 
-PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 GRACE = 0.5
 """Seconds between SIGTERM and SIGKILL."""
 REAP = 1.0

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
+from holdfast.resources.context import PATH
 from holdfast.resources.errors import Permanent
 from holdfast.resources.interfaces.base import Confine, Host, Provider, matches
 from holdfast.resources.interfaces.binding import Bound
@@ -20,8 +21,6 @@ from holdfast.resources.registry import nearest
 
 PACKAGE = "holdfast.resources.providers"
 GROUP = "holdfast.providers"
-PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""Where commands are looked for; the same that they are run with."""
 
 
 def bind(name: str, host: Host, override: str | None = None, *, strict: bool = True) -> Bound:

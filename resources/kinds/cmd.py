@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BeforeValidator
 
 from holdfast.resources.accounts import account
-from holdfast.resources.context import Completed, Context, Watch
+from holdfast.resources.context import PATH, Completed, Context, Watch
 from holdfast.resources.contract import Resource, idle
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Text, Texts, field, parse_list, parse_text
@@ -145,7 +145,7 @@ class Command(Resource, Refreshable):
         ctx.report.touched = True
         env = dict(self.env or {})
         if self.prepend_path:
-            env["PATH"] = f"{self.prepend_path}:{env.get('PATH') or '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'}"
+            env["PATH"] = f"{self.prepend_path}:{env.get('PATH') or PATH}"
         if self.root:
             argv = ("chroot", self.root, *argv)
         return await ctx.run(

@@ -227,10 +227,10 @@ class Installed(Installing, kind="pkg.installed"):
     async def put_right(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]], test: bool) -> ChangeSet:
         """Install those that are wrong, each at a version that is wanted."""
         holds = (await self.wrong_holds(pkg)).items()
-        specs = [await self._spec(ctx, pkg, name, test) for name, change in wrong.items() if (name, change) not in holds]
+        specs = [await self._spec(ctx, pkg, name) for name, change in wrong.items() if (name, change) not in holds]
         return await self.install(pkg, specs, test)
 
-    async def _spec(self, ctx: Context, pkg: PkgInterface, name: str, test: bool) -> PkgSpec:
+    async def _spec(self, ctx: Context, pkg: PkgInterface, name: str) -> PkgSpec:
         version = self.wanted[name]
         if self.sources:
             return PkgSpec(name=name, source=await fetch(ctx, name, self.sources[name]))
