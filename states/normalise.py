@@ -184,6 +184,9 @@ class _Normaliser:
             value = tuple(self._targets(key, value, mark))
         elif key == "names":
             value = self._names(value, mark)
+        elif key == "name" and not isinstance(value, str):
+            self._problem(mark, "name-type", f"a name must be text, but this is {shown(value)}", "quote what YAML reads as a number")
+            return None
         elif key.startswith("__"):
             return None
         elif key in ("state", "fun"):

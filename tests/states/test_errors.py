@@ -36,6 +36,8 @@ INCLUDED = {"one.sls": "a:\n  lamp.lit:\n    - color: red\n", "two.sls": ""}
         ("a:\n  lamp:\n    - lit\n    - dark", "function-several", 3, "'lit' and 'dark'"),
         ("a:\n  lamp.lit:\n    - dark", "function-several", 3, ""),
         ("a:\n  lamp:\n    - lit color", "function-shape", 3, "colon"),
+        ("a:\n  lamp.lit:\n    - name: 1000", "name-type", 3, "the number 1000"),
+        ("a:\n  lamp.lit:\n    - name:", "name-type", 3, "nothing"),
         ("a:\n  lamp.lit:\n    - names: x", "names-shape", 3, "list"),
         ("a:\n  lamp.lit:\n    - names:\n      - 5", "names-shape", 4, "the number 5"),
         ("a:\n  lamp.lit:\n    - names:\n      - x: [dark]\n      - y", "argument-shape", 4, "colon"),
