@@ -58,7 +58,7 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why an attempt failed, for whoever decides when to try again."""
+    """Why an attempt failed, for whoever decides when to try again. With a good result: a refresh took the place of a failed run."""
 
     temporary: bool
     delay: float | None
@@ -110,7 +110,7 @@ async def _once(job: Job, clock: Clock, emit: Callable[[Notice], None]) -> tuple
             skipped = await _guarded(job, clock)
             if skipped is not None:
                 return skipped, None
-            right, refreshed = await _act(job)
+            right, refreshed, failure = await _act(job)
             if job.apply and meta.check_cmd:
                 await _check_commands(job)
     except asyncio.CancelledError:
@@ -129,24 +129,25 @@ async def _once(job: Job, clock: Clock, emit: Callable[[Notice], None]) -> tuple
             emit(Notice("debug", "traceback", job.call.identity, f"{job.call.kind} raised", error))
         text = f"internal error in {job.call.kind}: {type(error).__name__}: {error}"
         return _outcome(job, clock, result=False, comment=text), Failure(temporary=False, delay=None)
-    return _outcome(job, clock, result=True if right or job.apply else None, refreshed=refreshed), None
+    return _outcome(job, clock, result=True if right or job.apply else None, refreshed=refreshed), failure
 
 
-async def _act(job: Job) -> tuple[bool, bool]:
-    """(was right, the changes are those of the refresh). A refresh may mend what the run itself could not put right."""
+async def _act(job: Job) -> tuple[bool, bool, Failure | None]:
+    """(was right, the changes are those of the refresh, why the run failed). A refresh may mend what the run itself could not."""
     resource = job.call.resource
     refreshable = resource if isinstance(resource, Refreshable) and (job.refresh or job.only_refresh) else None
-    right = True
+    right, failure = True, None
     if not job.only_refresh:
         try:
             right = await resource.check_apply(job.ctx, job.apply)
         except Permanent:
             if refreshable is None or job.ctx.report.changes:
                 raise
+            failure = Failure(temporary=True, delay=None)
     if refreshable is None or job.ctx.report.changes:
-        return right, False
+        return right, False, None
     job.ctx.report = Report(touched=job.ctx.report.touched)
-    return await refreshable.refresh(job.ctx, job.apply), True
+    return await refreshable.refresh(job.ctx, job.apply), True, failure
 
 
 async def _guarded(job: Job, clock: Clock) -> Outcome | None:

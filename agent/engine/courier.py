@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from holdfast.agent.engine.graph import CARRIES, Vertex
 from holdfast.agent.engine.journal import Edge, Journal
@@ -18,6 +18,14 @@ class Courier:
     def __init__(self, journal: Journal, *, daemon: bool) -> None:
         self._journal = journal
         self._daemon = daemon
+        self._listeners: set[Vertex] = set()
+        """Those that may have heard something."""
+        self.listened: set[Vertex] = set()
+        """Those that had their turn in this pass, and have nothing to gain from another."""
+
+    def serve(self, vertices: Iterable[Vertex]) -> None:
+        """A new graph: any of its listeners may have something to hear."""
+        self._listeners = {vertex for vertex in vertices if "listen" in vertex.requisites}
 
     def seen(self, vertex: Vertex, *, listen: bool = False) -> Seen:
         """What this run, if it comes to a good end, will have delivered: of `listen` edges, or of all others.
@@ -35,8 +43,12 @@ class Courier:
         """Some upstream has a change or failure that this one has not acted on."""
         return any(self._journal.pending(edge) for edge, _ in incoming(vertex))
 
-    def heard(self, vertex: Vertex) -> bool:
-        """Something it listens to has changed."""
+    def heard(self) -> list[Vertex]:
+        """Those whose turn it is: they listen to something that has changed. In order of execution."""
+        self._listeners = {vertex for vertex in self._listeners if self._hears(vertex)}
+        return sorted(self._listeners - self.listened, key=lambda vertex: vertex.position)
+
+    def _hears(self, vertex: Vertex) -> bool:
         return any(self._journal.pending(edge) or target.would_change for edge, target in incoming(vertex) if edge[2] == "listen")
 
     def intend(self, vertex: Vertex) -> None:
@@ -48,6 +60,7 @@ class Courier:
         """Its run was cancelled when changing had begun: nobody knows how far it came, so it counts as changed."""
         if vertex.notify:
             self._journal.changed(vertex.identity, vertex.carriers())
+            self._listeners.update(_listeners(vertex))
 
     def tell(self, vertex: Vertex, outcome: Outcome, *, real: bool, newly_failed: bool) -> list[Vertex]:
         """Count its change or failure; those who are to be told."""
@@ -57,6 +70,7 @@ class Courier:
             self._journal.changed(vertex.identity, vertex.carriers())
         else:
             self._journal.unchanged(vertex.identity)
+        self._listeners.update(_listeners(vertex))
         if newly_failed:
             self._journal.failed(vertex.identity, vertex.carriers(failure=True))
         return list(self._told(vertex, outcome))
@@ -66,6 +80,10 @@ class Courier:
             pending = self._journal.pending((vertex.identity, who.identity, kind)) or vertex.would_change
             if pending and (outcome.result is False if kind == "onfail" else outcome.result is not False and kind != "listen"):
                 yield who
+
+
+def _listeners(vertex: Vertex) -> Iterator[Vertex]:
+    return (who for who, kind in vertex.notify if kind == "listen")
 
 
 def incoming(vertex: Vertex) -> Iterator[tuple[Edge, Vertex]]:

@@ -15,11 +15,11 @@ from typing import Any, Protocol
 
 from holdfast.agent.engine import limits
 from holdfast.agent.engine.courier import Courier
-from holdfast.agent.engine.graph import Graph, Vertex, connect
+from holdfast.agent.engine.graph import Graph, Vertex, connect, edges
 from holdfast.agent.engine.journal import Journal
 from holdfast.agent.engine.options import EngineOptions
 from holdfast.agent.engine.passes import Passes
-from holdfast.agent.engine.report import Cause, Event, Notice, Outcome, PassRecord
+from holdfast.agent.engine.report import Cause, Event, Notice, PassRecord
 from holdfast.agent.engine.runs import Links, Runs
 from holdfast.agent.engine.scheduler import Scheduler
 from holdfast.agent.engine.status import describe
@@ -51,15 +51,14 @@ class Engine:
         self._passes = Passes(emit)
         links = Links(emit, self._wait_resumed, self._mark, self._wake, self._finished, self._give_up)
         self._runs = Runs(options, journal, self._courier, self._passes, links, daemon=watch)
-        self._scheduler = Scheduler(options.workers, self._runs.start, self._quiet, partial(self._mark, cause="drift"))
+        self._scheduler = Scheduler(options.workers, self._runs.start, self._quiet, self._mark)
         self._resumed = asyncio.Event()
         self._resumed.set()
         self._swapping = asyncio.Lock()
-        self._listeners: list[Vertex] = []
-        self._listened: set[Vertex] = set()
-        """Listeners that had their turn in this pass."""
-        self._leaving: set[asyncio.Task[None]] = set()
-        """What ends the runs of resources that have left the graph."""
+        self._leaving: dict[Vertex, asyncio.Task[None]] = {}
+        """Resources that have left the graph and still run, each with what ends that."""
+        self._waiting: set[asyncio.Task[None]] = set()
+        """Those whose place they had: they wait for it."""
         self._recheck: asyncio.TimerHandle | None = None
         self._gave_up = False
         self._stopped = False
@@ -70,26 +69,29 @@ class Engine:
         """Replace the graph by that of a new compilation; whatever is the same in both keeps its watch and its past.
 
         Resources that leave may finish what runs, for `stop_timeout`; then it is cancelled. Only who takes their place waits for
-        that. `options` take effect with the new graph.
+        that. `options` take effect with the new graph. Raises `sqlite3.Error` if the journal cannot be written: nothing has changed then.
         """
         async with self._swapping:
+            if self._stopped:
+                return
             vertices = [self._keep(call) or Vertex(call, self._host.context(call.identity)) for call in compilation.calls]
             kept = {vertex for vertex in vertices if self._graph.by_identity.get(vertex.identity) is vertex}
-            ending = await self._retire([old for old in reversed(self._graph.vertices) if old not in kept])
+            self._journal.adopt(edges(compilation.calls), {vertex.identity for vertex in vertices})
+            await self._retire([old for old in reversed(self._graph.vertices) if old not in kept])
             self._tell_who_left(call.identity for call in compilation.calls)
             shapes = {vertex: vertex.shape() for vertex in kept}
             for vertex, call in zip(vertices, compilation.calls, strict=True):
                 vertex.call = call
             self._graph = connect(vertices)
             self._runs.failing &= kept
-            self._listeners = [vertex for vertex in vertices if "listen" in vertex.requisites]
-            self._journal.adopt(self._graph.edges(), self._graph.by_identity)
+            self._courier.serve(vertices)
             self._scheduler.rebuild(vertices)
             everything = options is not None and self._take_over(options)
             for vertex in vertices:
                 if vertex not in kept:
                     vertex.first = self.options.ordering == "definition"
-                    self._arm(vertex, [task for old, task in ending if _same_thing(old, vertex)])
+                    vertex.after = tuple(task for old, task in self._leaving.items() if _same_thing(old, vertex))
+                    self._arm(vertex)
                 if everything or vertex not in kept or vertex.failed or vertex.shape() != shapes[vertex]:
                     self._mark(vertex, cause)
             self._schedule_recheck()
@@ -138,9 +140,10 @@ class Engine:
         if self._recheck:
             self._recheck.cancel()
         self._resumed.set()
-        await self._retire(list(reversed(self._graph.vertices)), timeout)
-        if self._leaving:
-            await asyncio.wait(self._leaving)
+        async with self._swapping:
+            await self._retire(reversed(self._graph.vertices), timeout)
+        if ending := {*self._leaving.values(), *self._waiting}:
+            await asyncio.wait(ending)
         self._passes.end(converged=False)
 
     @property
@@ -152,16 +155,16 @@ class Engine:
     def converged(self) -> bool:
         """Nothing dirty, running or failed, for `converged_timeout`."""
         quiet = asyncio.get_running_loop().time() - self._passes.ended
-        return not self._passes.running and self._passes.last.converged and quiet >= self.options.converged_timeout
+        return not self._passes.running and not self._runs.failing and quiet >= self.options.converged_timeout
 
     def status(self) -> list[dict[str, Any]]:
         """One JSON-ready object for each resource, in order of execution."""
         return [describe(vertex, self._courier, self.options, self._recheck) for vertex in self._graph]
 
-    async def _wait_resumed(self) -> None:
-        """Go on when nobody has paused us; never when we are stopping."""
+    async def _wait_resumed(self, vertex: Vertex) -> None:
+        """Go on when nobody has paused us; never when we are stopping, or the vertex has left."""
         await self._resumed.wait()
-        if self._stopped:
+        if self._stopped or vertex.removed:
             raise asyncio.CancelledError
 
     def _take_over(self, options: EngineOptions) -> bool:
@@ -178,22 +181,24 @@ class Engine:
         same = old is not None and old.resource.cmp(call.resource) is None and old.call.meta == call.meta
         return old if same else None
 
-    async def _retire(self, vertices: Iterable[Vertex], timeout: float | None = None) -> list[tuple[Vertex, asyncio.Task[None]]]:
-        """End the watches of these vertices, and see to the end of their runs; those that still run, each with what ends it."""
+    async def _retire(self, vertices: Iterable[Vertex], timeout: float | None = None) -> None:
+        """End the watches of these vertices, and see to the end of what runs of them."""
         leaving = list(vertices)
         for vertex in leaving:
             vertex.removed = True
             if vertex.timer:
                 vertex.timer.cancel()
         await _cancel([vertex.watcher for vertex in leaving if vertex.watcher])
-        ending = []
         for vertex in leaving:
-            if vertex.task:
-                task = asyncio.create_task(_end(vertex.task, self.options.stop_timeout if timeout is None else timeout))
-                self._leaving.add(task)
-                task.add_done_callback(self._leaving.discard)
-                ending.append((vertex, task))
-        return ending
+            if running := [task for task in (vertex.task, vertex.look) if task]:
+                ending = _end(running, self.options.stop_timeout if timeout is None else timeout)
+                self._leaving[vertex] = asyncio.create_task(ending)
+                self._leaving[vertex].add_done_callback(partial(self._left, vertex))
+
+    def _left(self, vertex: Vertex, ended: asyncio.Task[None]) -> None:
+        """Nothing of it runs any more."""
+        if self._leaving.get(vertex) is ended:
+            del self._leaving[vertex]
 
     def _tell_who_left(self, declared: Iterable[str]) -> None:
         known = set(declared)
@@ -201,27 +206,29 @@ class Engine:
             if old.identity not in known:
                 self._emit(Notice("info", "left", old.identity, "is declared no more; left as it is"))
 
-    def _arm(self, vertex: Vertex, before: list[asyncio.Task[None]]) -> None:
+    def _arm(self, vertex: Vertex) -> None:
         """Start its watch, once those whose place it takes have come to their end."""
-        if before:
-            task = asyncio.create_task(self._arm_after(vertex, before))
-            self._leaving.add(task)
-            task.add_done_callback(self._leaving.discard)
+        if vertex.after:
+            task = asyncio.create_task(self._arm_after(vertex))
+            self._waiting.add(task)
+            task.add_done_callback(self._waiting.discard)
         elif not self._daemon or not needs_watch(vertex):
             self._armed(vertex)
         else:
             work = supervise(vertex, self._armed, self._event, self._watch_failed)
             vertex.watcher = asyncio.create_task(work, name=f"watch {vertex.identity}")
 
-    async def _arm_after(self, vertex: Vertex, before: list[asyncio.Task[None]]) -> None:
-        await asyncio.wait(before)
+    async def _arm_after(self, vertex: Vertex) -> None:
+        await asyncio.wait(vertex.after)
+        vertex.after = ()
         if not vertex.removed:
-            self._arm(vertex, [])
+            self._arm(vertex)
             self._scheduler.pump()
 
     def _armed(self, vertex: Vertex) -> None:
-        again = vertex.outcome is not None and vertex.settled
+        again = vertex.outcome is not None and (vertex.settled or vertex.listening)
         vertex.armed = True
+        self._courier.listened.discard(vertex)
         if again:  # the watch of before has failed; nobody knows what it has missed
             self._mark(vertex, "recovery")
         self._scheduler.offer(vertex)
@@ -236,8 +243,7 @@ class Engine:
         vertex.listening = False
         self._emit(Notice("warning", "watch-failed", vertex.identity, f"cannot watch: {why}; again in {delay:.3g} s", error))
         if vertex.dirty:
-            outcome = Outcome(vertex.identity, vertex.position, result=False, comment=f"cannot watch: {why}", ran=False)
-            self._runs.conclude(vertex, outcome)
+            self._runs.unwatched(vertex, why)
             self._scheduler.settle(vertex)
             self._scheduler.pump()
 
@@ -273,24 +279,34 @@ class Engine:
             vertex.timer.cancel()
             vertex.timer = None
         vertex.not_before = 0.0
+        self._courier.listened.discard(vertex)
         vertex.due = vertex.due or (cause == "poll" and vertex.call.meta.rerun is not None)
         self._mark(vertex, cause)
         self._scheduler.offer(vertex)
         self._scheduler.pump()
 
-    def _mark(self, vertex: Vertex, cause: Cause) -> None:
-        """Make it dirty, and those that have it as their prereq: they go first."""
+    def _mark(self, vertex: Vertex, cause: Cause, by: Vertex | None = None) -> None:
+        """Make it dirty, and those that have it as their prereq, for they go first; but not `by`, on whose account it is.
+
+        They need not look again while it runs, or when they have found already that it would change.
+        """
         if self._stopped or self._gave_up or vertex.removed:
             return
         if not self._passes.running:
-            self._listened.clear()
+            self._courier.listened.clear()
             self._passes.begin(cause)
-        for before in () if vertex.dirty else vertex.prerequired:
-            if not before.dirty:
-                self._mark(before, cause)
-        if vertex.dirty and vertex.listening:
-            vertex.again = True  # its next run is a refresh alone; this is for the one after
-        self._scheduler.mark(vertex, cause)
+        stack = [vertex]
+        while stack:
+            vertex = stack.pop()
+            if not vertex.running:
+                vertex.marks += 1
+                found_right = vertex.probe is not None and vertex.probe.outcome.result is not None
+                if vertex.settled or (found_right and self._daemon):
+                    vertex.probe = None
+                    stack.extend(before for before in vertex.prerequired if before is not by and not before.removed)
+            if vertex.dirty and vertex.listening:
+                vertex.again = cause  # its next run is a refresh alone; this is for the one after
+            self._scheduler.mark(vertex, cause)
 
     def _schedule_recheck(self) -> None:
         if self._recheck:
@@ -319,11 +335,11 @@ class Engine:
         """Nothing is dirty or running: listeners have their turn, one after the other, then the pass is over."""
         if not self._passes.running:
             return
-        due = [vertex for vertex in self._listeners if vertex not in self._listened and self._courier.heard(vertex)]
+        due = self._courier.heard()
         if not due or self._stopped:
             self._passes.end(converged=not self._runs.failing)
             return
-        self._listened.update(due)
+        self._courier.listened.update(due)
         for vertex in due:
             vertex.listening = vertex.first = True
             self._scheduler.mark(vertex, "refresh")
@@ -335,9 +351,9 @@ def _same_thing(old: Vertex, new: Vertex) -> bool:
     return old.identity == new.identity or not set(old.resource.uids()).isdisjoint(new.resource.uids())
 
 
-async def _end(task: asyncio.Task[None], timeout: float) -> None:
-    """Let a run finish for `timeout` seconds, then cancel it."""
-    _, late = await asyncio.wait([task], timeout=timeout)
+async def _end(tasks: Iterable[asyncio.Task[Any]], timeout: float) -> None:
+    """Let them finish for `timeout` seconds, then cancel them."""
+    _, late = await asyncio.wait(tasks, timeout=timeout)
     await _cancel(late)
 
 

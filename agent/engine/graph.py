@@ -10,7 +10,9 @@ import asyncio
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from holdfast.agent.engine.attempt import Failure
 from holdfast.agent.engine.journal import Edge
 from holdfast.agent.engine.report import Cause, Outcome
 from holdfast.resources.context import Context
@@ -25,6 +27,16 @@ CARRIES = {
     "listen": "listen",
 }
 """Requisites that carry a change (for onfail: a failure) downstream -> the name their deliveries are counted under."""
+
+
+class Look(NamedTuple):
+    """What the target of a prereq would do."""
+
+    outcome: Outcome
+    failure: Failure | None
+    """The look itself failed: whether to try again."""
+    marks: int
+    """The target's when this was seen."""
 
 
 @dataclass(slots=True, eq=False)
@@ -43,6 +55,8 @@ class Vertex:
     """(who, counted name) of every edge that carries its changes or failures."""
     prerequired: tuple[Vertex, ...] = ()
     """Those that have this as their prereq: they run before it, and only if it would change."""
+    foremost: int = 0
+    """Position of the first that looks at it, through prereqs near or far; its own where none does."""
 
     dirty: bool = False
     cause: Cause = "start"
@@ -52,8 +66,8 @@ class Vertex:
     first: bool = True
     """It has not been settled since it came into the graph, so definition order still binds it."""
     running: bool = False
-    again: bool = False
-    """An event came while it ran: dirty again when the run ends."""
+    again: Cause | None = None
+    """Why it was marked while it ran: it is dirty again when the run ends."""
     removed: bool = False
     """It is leaving the graph and must not start any more."""
     real: bool = True
@@ -62,13 +76,21 @@ class Vertex:
     """Its next run is that of a listener: the refresh alone, whatever its requisites."""
     due: bool = False
     """An action that must run, whatever the journal remembers."""
+    forced: bool = False
+    """It was due when its present run started."""
     would_change: bool = False
     """Its last run was noop and found something to change."""
     not_before: float = 0.0
     """Loop time before which it must not start (rate limit, flapping)."""
     outcome: Outcome | None = None
-    probe: Outcome | None = None
-    """What a prereq found it would do, until it has run."""
+    probe: Look | None = None
+    """What it would do, found for those that have it as their prereq; kept while it is dirty."""
+    look: asyncio.Task[Look] | None = None
+    """Finds that out; never while `task` runs."""
+    marks: int = 0
+    """How often something may have happened to it: a look that saw this grow is stale."""
+    clear: int = -1
+    """The scheduler's epoch in which nothing unsettled was found above it."""
     last_change: Outcome | None = None
     failures: int = 0
     """Failed runs in a row."""
@@ -82,6 +104,8 @@ class Vertex:
     """Loop time at which the bucket was last filled up."""
     waiters: list[Vertex] = field(default_factory=list)
     """Dirty vertices that wait for this one to settle."""
+    after: tuple[asyncio.Task[None], ...] = ()
+    """What ends those whose place it takes: until then nothing may be done to it."""
     task: asyncio.Task[None] | None = None
     watcher: asyncio.Task[None] | None = None
     timer: asyncio.TimerHandle | None = None
@@ -142,30 +166,37 @@ class Graph:
         """Number of vertices."""
         return len(self.vertices)
 
-    def edges(self) -> Iterator[Edge]:
-        """Every edge that carries changes or failures."""
-        for vertex in self.vertices:
-            for who, kind in vertex.notify:
-                yield vertex.identity, who.identity, kind
+
+def edges(calls: Sequence[Call]) -> Iterator[Edge]:
+    """Every edge that carries changes or failures, of calls that stand in order of execution."""
+    for call in calls:
+        for kind, targets in call.requisites.items():
+            if kind in CARRIES:
+                for target in targets:
+                    yield calls[target].identity, call.identity, CARRIES[kind]
 
 
 def connect(vertices: Sequence[Vertex]) -> Graph:
-    """Make the graph of vertices that stand in order of execution, from the requisites of their calls."""
+    """Make the graph of vertices that stand in order of execution, from the requisites of their calls.
+
+    One with a prereq looks at its target before the target's own turn: so it also waits for what comes before that.
+    """
     below: list[list[Vertex]] = [[] for _ in vertices]
+    above: list[dict[Vertex, None]] = [{} for _ in vertices]
     notify: list[dict[tuple[Vertex, str], None]] = [{} for _ in vertices]
     prerequired: list[list[Vertex]] = [[] for _ in vertices]
-    above: list[dict[Vertex, None]] = [{} for _ in vertices]
     for vertex in vertices:
         vertex.requisites = {kind: tuple(vertices[i] for i in targets) for kind, targets in vertex.call.requisites.items() if targets}
-        for kind, targets in vertex.requisites.items():
-            for target in targets:
-                if kind in CARRIES:
-                    notify[target.position][vertex, CARRIES[kind]] = None
-                if kind == "prereq":
-                    prerequired[target.position].append(vertex)
-                    above[target.position][vertex] = None
-                elif kind != "listen":
-                    above[vertex.position][target] = None
+        for kind, target in ((kind, target) for kind, targets in vertex.requisites.items() for target in targets):
+            if kind in CARRIES:
+                notify[target.position][vertex, CARRIES[kind]] = None
+            if kind == "prereq":
+                prerequired[target.position].append(vertex)
+                above[target.position][vertex] = None
+            elif kind != "listen":
+                above[vertex.position][target] = None
+    for vertex, target in [(owner, target) for owner in reversed(vertices) for target in owner.requisites.get("prereq", ())]:
+        above[vertex.position].update((up, None) for up in above[target.position] if up.position < vertex.position)
     for vertex in vertices:
         for target in above[vertex.position]:
             below[target.position].append(vertex)
@@ -174,4 +205,5 @@ def connect(vertices: Sequence[Vertex]) -> Graph:
         vertex.downstream = tuple(below[vertex.position])
         vertex.notify = tuple(notify[vertex.position])
         vertex.prerequired = tuple(prerequired[vertex.position])
+        vertex.foremost = min((owner.foremost for owner in vertex.prerequired), default=vertex.position)
     return Graph(vertices)

@@ -1,4 +1,4 @@
-"""Whether a vertex runs now: the requisite table fed with what the graph and the journal know, prereqs probed on the way."""
+"""Whether a vertex runs now: the requisite table fed with what the graph and the journal know, with a look ahead for prereqs."""
 
 from __future__ import annotations
 
@@ -6,45 +6,61 @@ import hashlib
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 
 from holdfast.agent.engine import attempt
-from holdfast.agent.engine.attempt import Job
+from holdfast.agent.engine.attempt import Failure, Job
 from holdfast.agent.engine.courier import incoming
 from holdfast.agent.engine.graph import CARRIES, Vertex
 from holdfast.agent.engine.journal import Journal
+from holdfast.agent.engine.looks import Looks, Probes
 from holdfast.agent.engine.report import Notice, Outcome
 from holdfast.agent.engine.requisites import Decision, Upstream, decide
 
 
 class Judge:
-    """Decides for one engine. `daemon` remembers actions that are done; one-shot runs repeat them, as in Salt."""
+    """Decides for one engine. `daemon` remembers actions that are done; one-shot runs repeat them, as in Salt.
 
-    def __init__(self, journal: Journal, emit: Callable[[Notice], None], resumed: Callable[[], Awaitable[None]], *, daemon: bool) -> None:
+    `found` is told of the target of a prereq that turned out to be wrong though nobody had marked it, and whose prereq that is.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        emit: Callable[[Notice], None],
+        resumed: Callable[[Vertex], Awaitable[None]],
+        found: Callable[[Vertex, Vertex], None],
+        *,
+        daemon: bool,
+    ) -> None:
         self._journal = journal
         self._emit = emit
         self._resumed = resumed
+        self._looks = Looks(self._probe, found)
         self._daemon = daemon
 
-    async def decide(self, vertex: Vertex, *, probing: bool = False) -> Decision:
+    async def decide(self, vertex: Vertex) -> Decision:
         """The requisite table for this vertex; its prereqs' targets are probed on the way."""
-        if not vertex.requisites and not vertex.prerequired:
+        for before in vertex.prerequired:
+            if before.failed:
+                return Decision(run=False, reason="prereq" if vertex.probe else "requisite_failed", because=(before.identity,))
+        if not vertex.requisites:
             return Decision(run=True)
-        if not probing:
-            for before in vertex.prerequired:
-                if before.failed:
-                    return Decision(run=False, reason="prereq" if vertex.probe else "requisite_failed", because=(before.identity,))
-        for target in vertex.requisites.get("prereq", ()):
-            if target.probe is None or target.settled:
-                target.probe = await self._probe(target)
+        return self._table(vertex, await self._looks.ahead(vertex))
+
+    def _table(self, vertex: Vertex, probes: Probes, *, probing: bool = False) -> Decision:
+        """Probing, upstreams that can only run later count as good: what came of them before may be for want of this very run."""
         upstreams: dict[str, list[Upstream]] = {}
         for kind, targets in vertex.requisites.items():
             if kind != "listen":
                 words = kind if vertex.refreshable else kind.replace("watch", "require")  # nothing to refresh: it means require
-                upstreams.setdefault(words, []).extend(self._upstream(vertex, kind, target) for target in targets)
+                for target in targets:
+                    later = probing and (target.position > vertex.foremost or not target.settled)
+                    outcome = probes[target].outcome if kind == "prereq" else None if later else target.outcome
+                    upstreams.setdefault(words, []).append(self._upstream(vertex, kind, target, outcome))
         return decide(upstreams)
 
-    def _upstream(self, vertex: Vertex, kind: str, target: Vertex) -> Upstream:
-        outcome = target.probe if kind == "prereq" else target.outcome
+    def _upstream(self, vertex: Vertex, kind: str, target: Vertex, outcome: Outcome | None) -> Upstream:
         counted = CARRIES.get(kind)
         edge = (target.identity, vertex.identity, counted or "")
         pending = counted is not None and self._journal.pending(edge)
@@ -52,24 +68,24 @@ class Judge:
         failed = unsure or (pending and target.failed)
         return Upstream(target.identity, outcome, changed=pending or target.would_change, failed=failed)
 
-    async def _probe(self, target: Vertex) -> Outcome:
+    async def _probe(self, target: Vertex, probes: Probes) -> tuple[Outcome, Failure | None]:
         """What the target of a prereq would do if it ran now."""
-        decision = await self.decide(target, probing=True)
+        decision = self._table(target, probes, probing=True)
         if not decision.run:
-            return self.not_run(target, decision)
+            return self.not_run(target, decision), None
         done = self.done(target, decision)
         if done is not None:
-            return done
-        outcome, _ = await attempt.run(Job(target.call, target.ctx, apply=False), self._emit, self._resumed)
+            return done, None
+        outcome, failure = await attempt.run(Job(target.call, target.ctx, apply=False), self._emit, partial(self._resumed, target))
         if decision.refresh and not outcome.changes and outcome.result:
             outcome = replace(outcome, result=None, changes={"watch": "would refresh"})
-        return outcome
+        return outcome, failure
 
     def not_run(self, vertex: Vertex, decision: Decision) -> Outcome:
         """The outcome of a vertex whose requisites keep it from running."""
         because = ", ".join(decision.because)
         if decision.reason == "prereq" and vertex.probe and any(before.identity in decision.because for before in vertex.prerequired):
-            return self._withheld(vertex, vertex.probe, decision)
+            return self._withheld(vertex, vertex.probe.outcome, decision)
         comment = {
             "requisite_failed": f"skipped because of {because}",
             "onfail": f"not run: {because} did not fail",
@@ -95,21 +111,21 @@ class Judge:
         Where that look failed itself, its own words stay: they are the cause of the other's failure.
         """
         if probe.result is not False:
-            probe = replace(probe, comment=f"not run: its prerequisite {', '.join(decision.because)} failed", reason="", because=())
+            comment = f"not run: its prerequisite {', '.join(decision.because)} failed"
+            probe = replace(probe, comment=comment, reason="", because=decision.because)
         return replace(
             probe,
             changes={},
             diff="",
             ran=False,
             reason=probe.reason or "prereq",
-            because=probe.because or decision.because,
             cause=vertex.cause,
             started=time.time(),
         )
 
     def done(self, vertex: Vertex, decision: Decision) -> Outcome | None:
         """The outcome of an action that has run already and has no reason to run again; None: run."""
-        if not self._daemon or not self.is_action(vertex) or vertex.due or decision.delivered:
+        if not self._daemon or not self.is_action(vertex) or vertex.due or vertex.forced or decision.delivered:
             return None
         if any(self._journal.pending(edge) for edge, _ in incoming(vertex) if edge[2] != "listen"):
             return None

@@ -49,9 +49,8 @@ class Passes:
         if self._current is None:
             return
         self.ended = asyncio.get_running_loop().time()
-        good = converged and not any(outcome.result is False for outcome in self._outcomes)
         outcomes = tuple(self._outcomes)
-        self.last = replace(self._current, duration=self.ended - self._began, outcomes=outcomes, converged=good)
+        self.last = replace(self._current, duration=self.ended - self._began, outcomes=outcomes, converged=converged)
         self._current = None
         self.over.set()
         self._emit(PassEnded(self.last))

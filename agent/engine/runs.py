@@ -24,10 +24,10 @@ class Links:
     """What runs ask of the engine."""
 
     emit: Callable[[Event], None]
-    resumed: Callable[[], Awaitable[None]]
-    """Waits until nobody has paused the engine."""
-    mark: Callable[[Vertex, Cause], None]
-    """Make a vertex dirty."""
+    resumed: Callable[[Vertex], Awaitable[None]]
+    """Waits until a vertex may go on: nobody has paused the engine."""
+    mark: Callable[[Vertex, Cause, Vertex], None]
+    """Make a vertex dirty, on account of what came of another."""
     wake: Callable[[Vertex, float, Cause], None]
     """Make it dirty after so many seconds."""
     finished: Callable[[Vertex], None]
@@ -49,11 +49,13 @@ class Runs:
         self._emit, self._resumed, self._mark, self._wake = links.emit, links.resumed, links.mark, links.wake
         self._finished, self._give_up = links.finished, links.give_up
         self._daemon = daemon
-        self._judge = Judge(journal, links.emit, links.resumed, daemon=daemon)
+        self._judge = Judge(journal, links.emit, links.resumed, self._found, daemon=daemon)
 
     def start(self, vertex: Vertex) -> None:
         """Run it, in a task of its own."""
         vertex.real = self._applies(vertex)
+        if not vertex.listening:
+            vertex.forced, vertex.due = vertex.due, False
         vertex.task = asyncio.create_task(self._run(vertex), name=vertex.identity)
         vertex.task.add_done_callback(partial(self._ended, vertex))
 
@@ -66,12 +68,12 @@ class Runs:
         decision = await self._judge.decide(vertex)
         done = self._judge.done(vertex, decision) if decision.run else self._judge.not_run(vertex, decision)
         if done is not None:
-            self.conclude(vertex, done, seen)
+            self.conclude(vertex, done, seen, vertex.probe.failure if vertex.probe else None)
             return
         job = self._job(vertex, refresh=decision.refresh)
         if job.apply:
             self._courier.intend(vertex)
-        outcome, failure = await attempt.run(job, self._emit, self._resumed)
+        outcome, failure = await self._attempt(vertex, job)
         self.conclude(vertex, outcome, seen, failure)
 
     async def _listen(self, vertex: Vertex) -> None:
@@ -82,8 +84,14 @@ class Runs:
             comment = f"cannot refresh: {vertex.call.kind} has no refresh action; use require"
             outcome, failure = Outcome(vertex.identity, vertex.position, result=False, comment=comment, ran=False, cause="refresh"), None
         else:
-            outcome, failure = await attempt.run(self._job(vertex, only_refresh=True), self._emit, self._resumed)
+            outcome, failure = await self._attempt(vertex, self._job(vertex, only_refresh=True))
         self.conclude(vertex, replace(outcome, listener=True), seen, failure)
+
+    async def _attempt(self, vertex: Vertex, job: Job) -> tuple[Outcome, Failure | None]:
+        """Run it once nobody looks at it any more: there is one call of a resource at a time."""
+        if vertex.look:
+            await asyncio.wait([vertex.look])
+        return await attempt.run(job, self._emit, partial(self._resumed, vertex))
 
     def _job(self, vertex: Vertex, *, refresh: bool = False, only_refresh: bool = False) -> Job:
         return Job(vertex.call, vertex.ctx, vertex.real, refresh, vertex.cause, only_refresh, one_shot=not self._daemon)
@@ -91,7 +99,7 @@ class Runs:
     def _ended(self, vertex: Vertex, task: asyncio.Task[None]) -> None:
         """The task of a run is over, however that came: even cancelled before its first step."""
         vertex.task = None
-        vertex.listening = False
+        vertex.listening = vertex.forced = False
         try:
             if task.cancelled():
                 self._interrupted(vertex)
@@ -102,10 +110,22 @@ class Runs:
 
     def _interrupted(self, vertex: Vertex) -> None:
         """Its run was cancelled: it has not come to an end, so look again, and what it may have changed is told."""
-        vertex.again = not vertex.removed
+        vertex.again = None if vertex.removed else vertex.again or vertex.cause
+        vertex.due = vertex.due or vertex.forced
         report = vertex.ctx.report
         if vertex.real and (report.touched or report.changes or self._judge.is_action(vertex)):
             self._courier.interrupted(vertex)
+
+    def unwatched(self, vertex: Vertex, why: str) -> None:
+        """It was to be looked at, but its watch is down: until there is another it counts as failed."""
+        try:
+            self.conclude(vertex, Outcome(vertex.identity, vertex.position, result=False, comment=f"cannot watch: {why}", ran=False))
+        except Exception as error:  # noqa: BLE001 - the same as when a run meets it
+            self._broken(vertex, error)
+
+    def _found(self, target: Vertex, vertex: Vertex) -> None:
+        """One that has this as its prereq has found it wrong."""
+        self._mark(target, "drift", vertex)
 
     def _broken(self, vertex: Vertex, error: BaseException) -> None:
         """Our own part of a run failed, the journal's disk is full perhaps: that is a failure of the run, and tried again."""
@@ -122,31 +142,33 @@ class Runs:
 
     def conclude(self, vertex: Vertex, outcome: Outcome, seen: Seen | None = None, failure: Failure | None = None) -> None:
         """Something came of a vertex: remember, deliver, wake whoever it concerns."""
-        before, real = vertex.failed, vertex.real
+        recovered, real = vertex.outcome is None or vertex.failed, vertex.real
+        newly_failed = outcome.result is False and not vertex.failed
         vertex.probe = None
-        vertex.due = vertex.due and outcome.result is False
         vertex.would_change = outcome.ran and outcome.changed and not real and not outcome.listener
         if real and outcome.result is not False:
             self._courier.delivered(seen or [])
-        newly_failed = outcome.result is False and not before
         told = [] if outcome.listener else self._courier.tell(vertex, outcome, real=real, newly_failed=newly_failed)
         self._record(vertex, outcome)
         for who in told:
-            self._mark(who, "refresh")
+            self._mark(who, "refresh", vertex)
         if outcome.ran and outcome.result and real and self._judge.is_action(vertex):
             self._journal.done(vertex.identity, digest(vertex), time.time())
-        if before and not vertex.failed:
+        if recovered and not vertex.failed:
             for below in vertex.downstream:
-                if below.outcome is not None and vertex.identity in below.outcome.because:
-                    self._mark(below, "recovery")
+                if any(vertex.identity in found.because for found in (below.outcome, below.probe and below.probe.outcome) if found):
+                    self._mark(below, "recovery", vertex)
         self._later(vertex, outcome, failure)
 
     def _record(self, vertex: Vertex, outcome: Outcome) -> None:
         if outcome.listener and outcome.result is not False:
             self._passes.add(outcome)  # a refresh that worked says nothing of whether the resource is right
+            if vertex.real:
+                self._courier.listened.discard(vertex)  # what it hears from now on is new
             return
         vertex.outcome = outcome
         if outcome.result is False:
+            vertex.due = vertex.due or vertex.forced
             vertex.failures += 1
             if not vertex.removed:
                 self.failing.add(vertex)
@@ -171,7 +193,7 @@ class Runs:
                 f"From now on repairs are spaced, up to {self.options.flap_window:g} s apart"
             )
             self._emit(Notice("error", "flapping", vertex.identity, text))
-        if outcome.result is False and failure is not None:
+        if failure is not None:
             endless = meta.retry is not None and meta.retry.attempts < 0
             if endless or failure.temporary or self._courier.pending(vertex):
                 self._wake(vertex, attempt.backoff(meta, vertex.failures, failure), "retry")

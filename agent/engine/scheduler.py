@@ -5,7 +5,8 @@ unsettled. And until a vertex has settled once, definition order binds it: it st
 settled (`parallel: true` on an earlier one lifts that for those after it).
 
 Work follows what is unsettled, not what exists: heaps of positions with lazy deletion, a search upward through requisites
-that stops at the earliest unsettled position, and waiting lists on the vertex that blocks.
+that stops at the earliest unsettled position and at what was found clear since something last became unsettled, and waiting
+lists on the vertex that blocks.
 """
 
 from __future__ import annotations
@@ -24,10 +25,12 @@ Heap = list[tuple[int, int, Vertex]]
 class Scheduler:
     """Starts dirty vertices in order; `start` is called for each, `idle` whenever nothing is left unsettled.
 
-    `again` is called for a vertex that was marked while it ran, when that run has ended.
+    `again` is called for a vertex that was marked while it ran, when that run has ended, with the cause of the mark.
     """
 
-    def __init__(self, workers: int, start: Callable[[Vertex], None], idle: Callable[[], None], again: Callable[[Vertex], None]) -> None:
+    def __init__(
+        self, workers: int, start: Callable[[Vertex], None], idle: Callable[[], None], again: Callable[[Vertex, Cause], None]
+    ) -> None:
         self.workers = workers
         self.paused = False
         self.unsettled: set[Vertex] = set()
@@ -36,6 +39,8 @@ class Scheduler:
         self._idle = idle
         self._again = again
         self._pushed = 0
+        self._epoch = 0
+        """Grows whenever something becomes unsettled: what was found clear in this epoch is clear still."""
         self._bound: Heap = []
         """Dirty vertices that definition order still binds."""
         self._free: Heap = []
@@ -50,9 +55,10 @@ class Scheduler:
         if vertex.removed or vertex.dirty:
             return
         if vertex.running:
-            vertex.again = True
+            vertex.again = vertex.again or cause
             return
         vertex.dirty, vertex.cause = True, cause
+        self._epoch += 1
         self.unsettled.add(vertex)
         self._push(self._lowest, vertex)
         self._push(self._barrier, vertex)
@@ -89,13 +95,14 @@ class Scheduler:
         for waiter in waiters:
             self.offer(waiter)
         if vertex.again:
-            vertex.again = False
-            self._again(vertex)
+            cause, vertex.again = vertex.again, None
+            self._again(vertex, cause)
 
     def rebuild(self, vertices: Iterable[Vertex]) -> None:
         """Positions have changed with the graph: build the heaps anew from what is unsettled."""
         for heap in (self._bound, self._free, self._lowest, self._barrier):
             heap.clear()
+        self._epoch += 1
         self.unsettled = {vertex for vertex in vertices if not vertex.settled}
         for vertex in self.unsettled:
             vertex.waiters.clear()
@@ -159,5 +166,8 @@ class Scheduler:
             if not above.settled:
                 return above
             seen.add(above)
-            stack.extend(above.upstream)
+            if above.clear != self._epoch:
+                stack.extend(above.upstream)
+        for above in (vertex, *seen):
+            above.clear = self._epoch
         return None

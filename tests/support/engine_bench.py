@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+import functools
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, ParamSpec
 
 from holdfast import Context, Delta, Permanent, Refreshable, Resource, Watch
 from holdfast.agent.engine.engine import Engine
@@ -14,9 +16,12 @@ from holdfast.agent.engine.journal import Journal
 from holdfast.agent.engine.options import EngineOptions
 from holdfast.agent.engine.report import Event, Notice, Outcome, PassEnded, PassRecord, Ran
 from holdfast.resources.context import Report
+from holdfast.resources.contract import Uid
 from holdfast.resources.meta import Meta
 from holdfast.states.data import REQUISITES, Call, Compilation
 from holdfast.states.errors import Place
+
+P = ParamSpec("P")
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
@@ -44,7 +49,7 @@ class Machine:
     broken: dict[str, Exception] = field(default_factory=dict)
     """Name -> what applying it raises; `look name`, `refresh name`: what that raises."""
     gates: dict[str, asyncio.Event] = field(default_factory=dict)
-    """Name -> what a run of it waits for."""
+    """Name -> what a look at it waits for; `apply name`, `refresh name`: what that waits for, once it has begun."""
     unwatchable: set[str] = field(default_factory=set)
     watchers: dict[str, asyncio.Queue[None]] = field(default_factory=dict)
     log: list[str] = field(default_factory=list)
@@ -52,6 +57,35 @@ class Machine:
     most: int = 0
     """The most runs there ever were at once."""
     now: int = 0
+    busy: list[str] = field(default_factory=list)
+    """Names that something is being done to, now."""
+    overlaps: list[str] = field(default_factory=list)
+    """Names to which two things were ever done at once."""
+
+    @contextmanager
+    def at(self, name: str) -> Iterator[None]:
+        """Something is being done to it."""
+        if name in self.busy:
+            self.overlaps.append(name)
+        self.busy.append(name)
+        try:
+            yield
+        finally:
+            self.busy.remove(name)
+
+    async def gate(self, name: str) -> None:
+        """Wait as long as somebody wants that."""
+        if name in self.gates:
+            await self.gates[name].wait()
+
+    def hold(self, name: str) -> None:
+        """From now on it waits."""
+        self.gates.setdefault(name, asyncio.Event())
+
+    def free(self, *names: str) -> None:
+        """Whatever waits (of these names, or of all) goes on."""
+        for name in names or tuple(self.gates):
+            self.gates.pop(name).set()
 
     def drift(self, name: str, value: str = "drifted") -> None:
         """Somebody changes a setting by hand."""
@@ -69,6 +103,15 @@ class Setting(Refreshable, Resource, kind="zsetting.present"):
     machine: ClassVar[Machine]
     value: str = "right"
 
+    def uids(self) -> tuple[Uid, ...]:
+        """Any kind that manages this setting."""
+        return (("setting", self.name),)
+
+    async def check_apply(self, ctx: Context, apply: bool) -> bool:
+        """As any kind with a probe."""
+        with self.machine.at(self.name):
+            return await super().check_apply(ctx, apply)
+
     async def probe(self, ctx: Context) -> dict[str, Any] | None:
         """Look at the machine."""
         machine = self.machine
@@ -78,8 +121,7 @@ class Setting(Refreshable, Resource, kind="zsetting.present"):
             machine.log.append(f"check {self.name}")
             if f"look {self.name}" in machine.broken:
                 raise machine.broken[f"look {self.name}"]
-            if self.name in machine.gates:
-                await machine.gates[self.name].wait()
+            await machine.gate(self.name)
         finally:
             machine.now -= 1
         return {"value": machine.settings[self.name]} if self.name in machine.settings else None
@@ -90,12 +132,15 @@ class Setting(Refreshable, Resource, kind="zsetting.present"):
         if self.name in self.machine.broken:
             raise self.machine.broken[self.name]
         self.machine.settings[self.name] = self.value
+        await self.machine.gate(f"apply {self.name}")
 
     async def refresh(self, ctx: Context, apply: bool) -> bool:
         """Remember that it was refreshed."""
         self.machine.log.append(f"refresh {self.name}" if apply else f"would refresh {self.name}")
         if f"refresh {self.name}" in self.machine.broken:
             raise self.machine.broken[f"refresh {self.name}"]
+        with self.machine.at(self.name):
+            await self.machine.gate(f"refresh {self.name}")
         ctx.report.changes = {"refreshed": True}
         return False
 
@@ -118,16 +163,22 @@ class Action(Resource, kind="zaction.run"):
     machine: ClassVar[Machine]
     what: str = "it"
 
+    def uids(self) -> tuple[Uid, ...]:
+        """It may do something to the setting of that name."""
+        return (("setting", self.name),)
+
     def action(self) -> bool:
         """It cannot tell whether it is needed."""
         return True
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
         """Do it."""
-        if apply:
-            self.machine.log.append(f"run {self.name}")
-            if self.name in self.machine.broken:
-                raise self.machine.broken[self.name]
+        with self.machine.at(self.name):
+            if apply:
+                self.machine.log.append(f"run {self.name}")
+                await self.machine.gate(f"apply {self.name}")
+                if self.name in self.machine.broken:
+                    raise self.machine.broken[self.name]
         ctx.report.changes = {"ran": True}
         return False
 
@@ -227,3 +278,13 @@ def simulate(scenario: Callable[[], Awaitable[None]], seconds: float = 1e6) -> N
 
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         runner.run(bounded())
+
+
+def in_virtual_time(test: Callable[P, Awaitable[None]]) -> Callable[P, None]:
+    """Run an async test by `simulate`."""
+
+    @functools.wraps(test)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        simulate(lambda: test(*args, **kwargs))
+
+    return run

@@ -1,0 +1,85 @@
+"""Looks ahead: what the targets of a prereq would do if they ran now, found before the prereq itself may run.
+
+A look belongs to its target, whoever asked for it: two that ask at the same time share one, a target that runs is looked at when its
+run has ended, and what was found is kept until the target runs, or something happens to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from holdfast.agent.engine.attempt import Failure
+from holdfast.agent.engine.graph import Look, Vertex
+from holdfast.agent.engine.report import Outcome
+
+Probes = dict[Vertex, Look]
+"""Targets of prereqs, each with what was found."""
+
+
+class Looks:
+    """Looks for one engine.
+
+    `probe` looks at a target, given what was found of its own prereqs' targets. `found` is told of a target that turned out to be
+    wrong though nobody had marked it, and on whose account that was found.
+    """
+
+    def __init__(
+        self, probe: Callable[[Vertex, Probes], Awaitable[tuple[Outcome, Failure | None]]], found: Callable[[Vertex, Vertex], None]
+    ) -> None:
+        self._probe = probe
+        self._found = found
+
+    async def ahead(self, vertex: Vertex) -> Probes:
+        """What the targets of its prereqs, and theirs in turn, would do if they ran now."""
+        targets = _targets(vertex)
+        while True:
+            probes: Probes = {}
+            for target in targets:
+                probes[target] = _kept(target) or await self._look(target, probes)
+            if not any(_stale(target, look) for target, look in probes.items()):
+                break
+        for target, look in probes.items():
+            if look.outcome.result is not True and not target.dirty:
+                self._found(target, vertex)
+            if target.dirty:
+                target.probe = look._replace(marks=target.marks)
+        return probes
+
+    async def _look(self, target: Vertex, probes: Probes) -> Look:
+        while target.task and not target.look:
+            await asyncio.wait([target.task])
+        if target.look is None:
+            target.look = asyncio.create_task(self._see(target, probes), name=f"look at {target.identity}")
+            target.look.add_done_callback(lambda _: setattr(target, "look", None))
+        look = target.look
+        await asyncio.wait([look])
+        return look.result()
+
+    async def _see(self, target: Vertex, probes: Probes) -> Look:
+        if target.after:
+            await asyncio.wait(target.after)
+        marks = target.marks
+        return Look(*await self._probe(target, probes), marks)
+
+
+def _targets(vertex: Vertex) -> list[Vertex]:
+    """All that its prereqs lead to, those first that others depend on: targets come later in the order than their prereqs."""
+    reached: set[Vertex] = set()
+    stack = list(vertex.requisites.get("prereq", ()))
+    while stack:
+        target = stack.pop()
+        if target not in reached:
+            reached.add(target)
+            stack.extend(() if _kept(target) else target.requisites.get("prereq", ()))
+    return sorted(reached, key=lambda target: -target.position)
+
+
+def _kept(target: Vertex) -> Look | None:
+    """What was found of it before and holds still."""
+    return target.probe if target.dirty else None
+
+
+def _stale(target: Vertex, look: Look) -> bool:
+    """Something happened to it during the look; that it would change is true all the same."""
+    return look is not target.probe and look.outcome.result is not None and look.marks != target.marks
