@@ -29,7 +29,7 @@ class Finder:
         for declaration in declarations.values():
             for state in declaration.states.values():
                 name = state.find("name")
-                if name is not None:
+                if name is not None and isinstance(name.value, str):
                     self._names.setdefault((state.type, name.value), []).append(state)
 
     def find(self, type_: str, value: str) -> list[State]:

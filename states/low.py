@@ -121,6 +121,9 @@ def _lay(own: Iterable[Item], low: Low, items: dict[str, Item], requisites: dict
         elif key == FUNCTION:
             low["fun"] = value
             continue
+        elif key == "name":
+            if isinstance(value, str):
+                low["name"] = value
         elif key != "names":
             low[key] = plain(value) if value.__class__ not in _ATOMS else value
         items[key] = item

@@ -185,8 +185,8 @@ class _Normaliser:
         elif key == "names":
             value = self._names(value, mark)
         elif key == "name" and not isinstance(value, str):
-            self._problem(mark, "name-type", f"a name must be text, but this is {shown(value)}", "quote what YAML reads as a number")
-            return None
+            text = f"a name must be text, but this is {shown(value)}: the ID stands in for it"
+            self.unit.warnings.append(self.document.problem(mark, "name-type", text, "quote what YAML reads as a number"))
         elif key.startswith("__"):
             return None
         elif key in ("state", "fun"):

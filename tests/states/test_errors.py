@@ -36,8 +36,6 @@ INCLUDED = {"one.sls": "a:\n  lamp.lit:\n    - color: red\n", "two.sls": ""}
         ("a:\n  lamp:\n    - lit\n    - dark", "function-several", 3, "'lit' and 'dark'"),
         ("a:\n  lamp.lit:\n    - dark", "function-several", 3, ""),
         ("a:\n  lamp:\n    - lit color", "function-shape", 3, "colon"),
-        ("a:\n  lamp.lit:\n    - name: 1000", "name-type", 3, "the number 1000"),
-        ("a:\n  lamp.lit:\n    - name:", "name-type", 3, "nothing"),
         ("a:\n  lamp.lit:\n    - names: x", "names-shape", 3, "list"),
         ("a:\n  lamp.lit:\n    - names:\n      - 5", "names-shape", 4, "the number 5"),
         ("a:\n  lamp.lit:\n    - names:\n      - x: [dark]\n      - y", "argument-shape", 4, "colon"),
@@ -170,10 +168,12 @@ def test_requested_name_that_does_not_exist_is_an_error(problems):
 def test_what_is_only_strange_is_a_warning(compile_tree):
     """It compiles, and lint has something to say."""
     files = {
-        "site.sls": "a:\n  lamp.lit:\n    - order: soon\n    - fun: x\n    - require:\n      - lamp: ~\n      - sls: empty\n      - sls: 'x*'\n",
+        "site.sls": "a:\n  lamp.lit:\n    - order: soon\n    - fun: x\n    - require:\n      - lamp: ~\n      - sls: empty\n      - sls: 'x*'\n"
+        "    - name: 1000\n",
         "empty.sls": "",
     }
-    warnings = compile_tree(files).warnings
+    result = compile_tree(files)
+    warnings = result.warnings
 
     assert sorted((warning.place.line, warning.code) for warning in warnings) == [
         (3, "order-word"),
@@ -181,7 +181,9 @@ def test_what_is_only_strange_is_a_warning(compile_tree):
         (6, "requisite-empty"),
         (7, "requisite-empty"),
         (8, "requisite-empty"),
+        (9, "name-type"),
     ]
+    assert result.calls[0].low["name"] == "a"
 
 
 def test_file_that_includes_only_what_is_loaded_stands_for_it(compile_tree):
