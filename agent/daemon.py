@@ -175,7 +175,7 @@ class Daemon:
 
     def _config_changed(self, paths: list[str]) -> None:
         shown = ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
-        log.info("changed: %s", shown)
+        log.info("the configuration has changed: %s", shown)
         self._wanted.set()
 
     async def _reconcile(self) -> None:

@@ -20,7 +20,7 @@ DETAIL_LINES = 400
 """Lines of details (diff, output of a command) that one line of the log carries at most."""
 _SEEN = ("start", "states changed")
 """Causes of a run that is the first of its declaration: what is right is then worth a line."""
-_COMMENT_VERBS = ("created", "removed", "installed", "started", "stopped", "enabled")
+_COMMENT_VERBS = ("created", "removed", "installed", "started", "stopped", "enabled", "linked")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Narrator:
             return f"ok {outcome.identity}" + ("" if _is_plain(outcome) else f": {outcome.comment}")
         if outcome.result is None and outcome.comment:
             return _noop(outcome) + why
-        text = f"{what} {outcome.identity} in {duration(outcome.duration)}{why}"
+        text = f"{what} {outcome.identity}{_rest(what, outcome)} in {duration(outcome.duration)}{why}"
         told = outcome.changes and outcome.result is not False
         return text if told or not outcome.comment else f"{text}: {outcome.comment}"
 
@@ -132,6 +132,12 @@ def _is_plain(outcome: Outcome) -> bool:
     return outcome.comment in ("", as_declared(_id(outcome)))
 
 
+def _rest(what: str, outcome: Outcome) -> str:
+    """What the comment says after "verb identity": where a link leads to, say."""
+    said, path, rest = outcome.comment.partition(f" {_id(outcome)}")
+    return rest if path and said == what and rest[:1] == " " else ""
+
+
 def _noop(outcome: Outcome) -> str:
     """What would have been done: the comment, its path made the identity where it can be, so that it stands there once."""
     before, path, after = outcome.comment.partition(f" {_id(outcome)}")
@@ -148,15 +154,28 @@ def skipped(outcome: Outcome) -> str:
 
 
 def details(outcome: Outcome) -> Iterator[str]:
-    """The diff, then every other change but the name of a new file, one a line; at most `DETAIL_LINES`."""
+    """The diff, then every other change that tells a person something new, one a line; at most `DETAIL_LINES`."""
     lines = outcome.diff.rstrip("\n").split("\n") if outcome.diff else []
     for name, change in outcome.changes.items():
-        said = outcome.diff if name == "diff" else name == "newfile" and str(change) in outcome.comment
-        if not said:
+        if not _is_said(name, change, outcome):
             lines.extend(_change(name, change))
     yield from lines[:DETAIL_LINES]
     if len(lines) > DETAIL_LINES:
         yield f"[{len(lines) - DETAIL_LINES} more lines]"
+
+
+def _is_said(name: str, change: Any, outcome: Outcome) -> bool:
+    """Whether a change says nothing that stands there already, or only what programs want to know."""
+    match name:
+        case "diff":
+            return bool(outcome.diff)
+        case "new" | "newfile":
+            return str(change) in outcome.comment
+        case "pid":
+            return True
+        case "retcode":
+            return bool(change == 0)
+    return False
 
 
 def _change(name: str, change: Any) -> Iterator[str]:
@@ -189,7 +208,7 @@ def _ended(record: PassRecord) -> Line:
 
 
 def summary(outcomes: Sequence[Outcome], seconds: float) -> str:
-    """How a whole run went: converged or not, how long it took, what there was. A resource counts once, however often it ran."""
+    """How a whole run went: converged or not (or only looked), how long it took, what there was. A resource counts once, however often it ran."""
     last = {outcome.identity: outcome for outcome in outcomes}
     words = [result_of(outcome) for outcome in last.values()]
     waiting = sum(outcome.reason == "requisite_failed" for outcome in last.values())
@@ -202,7 +221,7 @@ def summary(outcomes: Sequence[Outcome], seconds: float) -> str:
         "skipped": words.count("skipped") - waiting,
     }
     told = ", ".join(f"{number} {what}" for what, number in counts.items() if number)
-    state = "not converged" if counts["failed"] or waiting else "converged"
+    state = "not converged" if counts["failed"] or waiting else "looked" if counts["would change"] else "converged"
     return f"{state} in {duration(seconds)}: {told or 'nothing to do'}"
 
 

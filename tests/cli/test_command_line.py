@@ -140,3 +140,10 @@ def test_installation_into_a_root_of_its_own(tmp_path):
     assert "wrote" in holdfast("install", "--root", tmp_path / "r", "--no-start", check=0).stdout
     assert (tmp_path / "r/etc/holdfast/agent.yaml").exists()
     assert "removed" in holdfast("uninstall", "--root", tmp_path / "r", check=0).stdout
+
+
+def test_the_module_is_the_script():
+    """`python -m holdfast` where the script is not on the path."""
+    done = subprocess.run([sys.executable, "-m", "holdfast", "--version"], capture_output=True, text=True, check=True)
+
+    assert done.stdout.startswith("holdfast")

@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.agent.engine.report import Notice, Outcome, PassEnded, PassRecord, Ran
-from holdfast.agent.narrate import DETAIL_LINES, Narrator, details, duration
+from holdfast.agent.narrate import DETAIL_LINES, Narrator, details, duration, summary
 
 
 def outcome(identity="file.managed[motd]", *, result=True, **values):
@@ -111,15 +111,23 @@ def test_fields_carry_the_same_for_programs():
 
 def test_details_are_the_diff_and_every_other_change():
     """Nothing that was changed goes without a word, and a diff is not shown twice."""
-    changed = outcome(diff="-a\n+b\n", changes={"diff": "-a\n+b\n", **CHANGE, "stdout": "one\ntwo\n", "stderr": "", "pid": 7})
+    changed = outcome(diff="-a\n+b\n", changes={"diff": "-a\n+b\n", **CHANGE, "stdout": "one\ntwo\n", "stderr": "", "pid": 7, "retcode": 0})
 
-    assert list(details(changed)) == ["-a", "+b", "mode: 0600 -> 0644", "stdout:", "  one", "  two", "pid: 7"]
+    assert list(details(changed)) == ["-a", "+b", "mode: 0600 -> 0644", "stdout:", "  one", "  two"]
 
 
 def test_the_name_of_a_new_file_is_said_once():
     """Where the sentence has it, the details do not repeat it."""
     assert list(details(outcome(result=None, changes={"newfile": "/a"}, comment="would have created /a"))) == []
     assert list(details(outcome(result=None, changes={"newfile": "/b"}, comment="would have changed it"))) == ["newfile: /b"]
+
+
+def test_what_follows_the_name_in_a_comment_follows_the_identity():
+    """Where a link leads to is worth reading; the name of what was made is not, twice."""
+    made = Narrator("start").tell(Ran(1, outcome("file.symlink[/a]", changes={"new": "/a"}, comment="linked /a to /b", cause="start")))
+
+    assert made.text.startswith("linked file.symlink[/a] to /b in ")
+    assert made.fields["details"] == ""
 
 
 def test_details_are_bounded():
@@ -146,6 +154,11 @@ def test_end_of_a_pass():
         "not converged in 100 ms: 1 checked, 1 failed, 1 skipped because of that (pass 4, drift)",
     )
     assert told[2].level == "debug"
+
+
+def test_a_look_alone_has_not_converged():
+    """In noop, or for a plan, what would change is still wrong."""
+    assert summary([outcome(result=None, changes=CHANGE)], 0.035) == "looked in 35 ms: 1 checked, 1 would change"
 
 
 def test_notice_names_its_resource():
