@@ -56,7 +56,9 @@ class Judge:
                 words = kind if vertex.refreshable else kind.replace("watch", "require")  # nothing to refresh: it means require
                 for target in targets:
                     later = probing and (target.position > vertex.foremost or not target.settled)
-                    outcome = probes[target].outcome if kind == "prereq" else None if later else target.outcome
+                    outcome = None if later else target.outcome
+                    if kind == "prereq":  # one that a swap has just added is looked at later, when this is done again
+                        outcome = probes[target].outcome if target in probes else None
                     upstreams.setdefault(words, []).append(self._upstream(vertex, kind, target, outcome))
         return decide(upstreams)
 

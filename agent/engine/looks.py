@@ -32,12 +32,12 @@ class Looks:
 
     async def ahead(self, vertex: Vertex) -> Probes:
         """What the targets of its prereqs, and theirs in turn, would do if they ran now."""
-        targets = _targets(vertex)
         while True:
+            requisites = vertex.requisites  # a swap replaces them
             probes: Probes = {}
-            for target in targets:
+            for target in _targets(vertex):
                 probes[target] = _kept(target) or await self._look(target, probes)
-            if not any(_stale(target, look) for target, look in probes.items()):
+            if vertex.requisites is requisites and not any(_stale(target, look) for target, look in probes.items()):
                 break
         for target, look in probes.items():
             if look.outcome.result is not True and not target.dirty:

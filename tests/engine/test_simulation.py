@@ -126,6 +126,7 @@ class Life:
     def faults(self, engine: Engine) -> list[str]:
         """What is not as it must be."""
         rows, faults = engine.status(), [f"overlap at {name}" for name in self.machine.overlaps]
+        faults += [notice.text for code in ("engine-trouble", "traceback") for notice in self.bench.notices(code)]
         for row, vertex in zip(rows, engine._graph, strict=True):
             bad = [key for key in ("dirty", "running", "failed", "pending_refresh") if row[key]]
             if bad or vertex.outcome is None or not vertex.armed:
