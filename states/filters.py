@@ -96,10 +96,35 @@ def regex_match(text: str, pattern: str, ignorecase: bool = False, multiline: bo
     return found.groups() if found else None
 
 
+class _Members:
+    """Values that can be looked for, as fast as they can be hashed."""
+
+    def __init__(self, items: Iterable[Any] = ()) -> None:
+        self._hashed: set[Any] = set()
+        self._others: list[Any] = []
+        for item in items:
+            self.add(item)
+
+    def add(self, item: Any) -> None:
+        """One more."""
+        try:
+            self._hashed.add(item)
+        except TypeError:
+            self._others.append(item)
+
+    def __contains__(self, item: Any) -> bool:
+        """Whether it is there, or one that is equal."""
+        try:
+            return item in self._hashed
+        except TypeError:
+            return item in self._others
+
+
 def _unique(items: Iterable[Any]) -> list[Any]:
-    found: list[Any] = []
+    found, known = [], _Members()
     for item in items:
-        if item not in found:
+        if item not in known:
+            known.add(item)
             found.append(item)
     return found
 
@@ -111,13 +136,13 @@ def union(first: Iterable[Any], second: Iterable[Any]) -> list[Any]:
 
 def intersect(first: Iterable[Any], second: Iterable[Any]) -> list[Any]:
     """What is in both, each once."""
-    others = list(second)
+    others = _Members(second)
     return _unique(item for item in first if item in others)
 
 
 def difference(first: Iterable[Any], second: Iterable[Any]) -> list[Any]:
     """What is only in the first, each once."""
-    others = list(second)
+    others = _Members(second)
     return _unique(item for item in first if item not in others)
 
 

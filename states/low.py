@@ -11,7 +11,10 @@ from holdfast.states.errors import Problem
 from holdfast.states.high import FUNCTION, TARGETING, Declaration, Item, Name, State, Target
 from holdfast.states.load import Loaded
 from holdfast.states.marks import Spot, plain
+from holdfast.states.parse import extent
 
+VALUES = 5_000_000
+"""Values within the lists and mappings that all calls may have as arguments together: aliases, `names` and `use` multiply them."""
 CONTROL = frozenset({"state", "fun", "name", "order", "__id__", "__sls__", "__env__", "__sls_included_from__"}) | TARGETING
 """Keys of a chunk that are not arguments of its function, but for `name`."""
 _REQUISITES = frozenset(REQUISITES)
@@ -46,11 +49,24 @@ class Chunk:
         return self.state.spot
 
 
+class Room:
+    """How many values of lists and mappings there is still room for."""
+
+    def __init__(self) -> None:
+        self.left = VALUES
+        self._memo: dict[int, tuple[int, int]] = {}
+
+    def take(self, value: Any) -> None:
+        """Count one argument."""
+        self.left -= extent(value, self._memo)[0]
+
+
 def compile_high(loaded: Loaded) -> tuple[list[Chunk], list[Problem]]:
     """A chunk for each call, in the order of high data; and what is wrong with the functions."""
     chunks: list[Chunk] = []
     problems: list[Problem] = []
     chains: dict[str, list[str]] = {}
+    room = Room()
     for declaration in loaded.declarations.values():
         base: dict[str, Any] = {"__sls__": declaration.sls, "__env__": declaration.env, "__id__": declaration.id}
         chain = chains.setdefault(declaration.sls, loaded.chain(declaration.sls))
@@ -61,7 +77,10 @@ def compile_high(loaded: Loaded) -> tuple[list[Chunk], list[Problem]]:
             if problem is not None:
                 problems.append(problem)
             else:
-                chunks += _chunks(declaration, state, base)
+                chunks += _chunks(declaration, state, base, room)
+            if room.left < 0:
+                message = f"the arguments of all states down to here have more than {VALUES} values"
+                return chunks, [*problems, state.spot.problem("data-size", message, "look for an alias in it, or many names")]
     return chunks, problems
 
 
@@ -86,31 +105,33 @@ def function_problem(declaration: Declaration, state: State) -> Problem | None:
     return None
 
 
-def _chunks(declaration: Declaration, state: State, base: dict[str, Any]) -> Iterable[Chunk]:
+def _chunks(declaration: Declaration, state: State, base: dict[str, Any], room: Room) -> Iterable[Chunk]:
     """The chunks of one state: one, or one for each of its names."""
     low: Low = {"state": state.type, "name": declaration.id, **base}
     items: dict[str, Item] = {}
     requisites: dict[str, tuple[Target, ...]] = {}
     if state.number is not None:
         low["order"] = state.number
-    _lay(state.items, low, items, requisites)
+    left = room.left
+    _lay(state.items, low, items, requisites, room)
     whole = Chunk(low, state, items, requisites, several=False)
     names = items["names"].value if "names" in items else ()
-    if not names:
+    room.left -= (left - room.left) * len(names)
+    if not names or room.left < 0:
         return (whole,)
-    return [_named(whole, entry, index, several=len(names) > 1) for index, entry in enumerate(names, 1)]
+    return [_named(whole, entry, index, room, several=len(names) > 1) for index, entry in enumerate(names, 1)]
 
 
-def _named(base: Chunk, entry: Name, index: int, *, several: bool) -> Chunk:
+def _named(base: Chunk, entry: Name, index: int, room: Room, *, several: bool) -> Chunk:
     """The chunk of one of the names of `base`, with the arguments of its own."""
     low = {**plain(base.low), "name": entry.name}
     items = {**base.items, "name": Item("name", entry.name, base.items["names"].document, entry.mark)}
     requisites = dict(base.requisites)
-    _lay(entry.items, low, items, requisites)
+    _lay(entry.items, low, items, requisites, room)
     return Chunk(low, base.state, items, requisites, several, index)
 
 
-def _lay(own: Iterable[Item], low: Low, items: dict[str, Item], requisites: dict[str, tuple[Target, ...]]) -> None:
+def _lay(own: Iterable[Item], low: Low, items: dict[str, Item], requisites: dict[str, tuple[Target, ...]], room: Room) -> None:
     """Lay items upon a chunk."""
     for item in own:
         key, value = item.key, item.value
@@ -125,7 +146,10 @@ def _lay(own: Iterable[Item], low: Low, items: dict[str, Item], requisites: dict
             if isinstance(value, str):
                 low["name"] = value
         elif key != "names":
-            low[key] = plain(value) if value.__class__ not in _ATOMS else value
+            if value.__class__ not in _ATOMS:
+                room.take(value)
+                value = plain(value) if room.left >= 0 else None
+            low[key] = value
         items[key] = item
 
 

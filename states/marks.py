@@ -93,21 +93,31 @@ class Document:
             return Place(self.file)
         file, line = self.lines[min(mark.line, len(self.lines) - 1)]
         source = self.line_text(file, line)
-        return Place(file, line, 0 if "{" in source else mark.column + 1)
+        return Place(file, line, 0 if "{" in source or mark.column > len(source) else mark.column + 1)
 
     def line_text(self, file: str, line: int) -> str:
         """A line of this document or of a template in it; empty when there is no such line."""
-        text = self.text if file == self.file else self.others.get(file, "")
-        ends = self._ends.get(file)
-        if ends is None:
-            ends = self._ends[file] = array("I", [*(found.start() for found in re.finditer("\n", text)), len(text)])
+        text, ends = self._text(file), self._line_ends(file)
         if not 0 < line <= len(ends):
             return ""
         return text[ends[line - 2] + 1 if line > 1 else 0 : ends[line - 1]].rstrip("\r")
 
+    def _text(self, file: str) -> str:
+        return self.text if file == self.file else self.others.get(file, "")
+
+    def _line_ends(self, file: str) -> array[int]:
+        ends = self._ends.get(file)
+        if ends is None:
+            text = self._text(file)
+            ends = self._ends[file] = array("I", [*(found.start() for found in re.finditer("\n", text)), len(text)])
+        return ends
+
     def problem(self, mark: Mark | None, code: str, message: str, hint: str = "") -> Problem:
         """Something wrong at a mark of the rendered text."""
-        return self.problem_at(self.place(mark), code, message, hint)
+        place = self.place(mark)
+        if place.file == self.file and place.line > (last := len(self._line_ends(self.file))):
+            place = Place(place.file, last)  # what is missing at the end is marked behind it
+        return self.problem_at(place, code, message, hint)
 
     def problem_at(self, place: Place, code: str, message: str, hint: str = "") -> Problem:
         """Something wrong at a place of the source."""

@@ -37,8 +37,8 @@ def matches(kind: str, expression: str, host: Host) -> bool:
 def _regex(pattern: str, flags: int = 0) -> re.Pattern[str]:
     try:
         return re.compile(pattern, flags)
-    except re.error as error:
-        raise BadExpression(f"{pattern!r} is not a regular expression: {error}") from error
+    except (re.error, OverflowError, RecursionError) as error:
+        raise BadExpression(f"{pattern[:200]!r} is not a regular expression: {error}") from error
 
 
 def _in_data(data: Mapping[str, Any], expression: str, test: Callable[[str, str], bool]) -> bool:

@@ -23,6 +23,7 @@ from yaml.events import (
 )
 
 from holdfast.states.errors import CompileError, Problem
+from holdfast.states.lines import yaml_lines
 from holdfast.states.marks import At, Document, Map, Mark, Seq, plain
 from holdfast.states.scalars import STARTERS, convert, resolve
 from holdfast.states.syntax import syntax, unreadable
@@ -45,7 +46,7 @@ def parse_yaml(document: Document, text: str) -> Any:
     try:
         loader = yaml.CSafeLoader(text)
     except UnicodeEncodeError as error:
-        mark = At(text.count("\n", 0, error.start))
+        mark = At(len(yaml_lines(text[: error.start])) - 1)
         raise CompileError([document.problem(mark, "yaml-character", f"the character {text[error.start]!r} is not allowed")]) from error
     try:
         return _Builder(document, loader).build()
@@ -69,7 +70,13 @@ def parse_json(document: Document, text: str) -> Any:
         return found
 
     try:
-        return _sequences(document, json.loads(text, object_pairs_hook=pairs)) if text.strip() else None
+        data = json.loads(text, object_pairs_hook=pairs) if text.strip() else None
+        json.dumps(data, ensure_ascii=False).encode()
+        return _sequences(document, data)
+    except UnicodeEncodeError as error:  # an escape that is half of a character
+        raise CompileError(
+            [document.problem(None, "json-syntax", f"the character {error.object[error.start]!r} is not allowed")]
+        ) from error
     except json.JSONDecodeError as error:
         mark = At(error.lineno - 1, error.colno - 1)
         raise CompileError([document.problem(mark, "json-syntax", f"this is not JSON: {error.msg}")]) from error

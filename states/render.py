@@ -10,13 +10,14 @@ import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import jinja2
 
 from holdfast.states.errors import CompileError, Place, Problem
-from holdfast.states.lines import split_marks
+from holdfast.states.lines import by_yaml_lines, has_odd_breaks, split_marks
 from holdfast.states.marks import Document
 from holdfast.states.parse import parse_json, parse_yaml
 from holdfast.states.source import Text, Tree
@@ -84,7 +85,9 @@ class Renderer:
         pipe, body = split_shebang(text)
         parse = parse_json if pipe[-1] == "json" else parse_yaml
         if "jinja" not in pipe or not any(mark in body for mark in ("{{", "{%", "{#")):
-            document = Document(str(text.path), text.text, secret=self.secret)
+            file = str(text.path)
+            lines = by_yaml_lines(body, ((file, line) for line in count(1))) if parse is parse_yaml and has_odd_breaks(body) else None
+            document = Document(file, text.text, lines, secret=self.secret)
             return Rendered(document, parse(document, body), text.digest, sls)
         document, rendered, world, used = self._jinja(text, sls)
         if parse is parse_json and rendered.startswith("#!"):
@@ -100,6 +103,7 @@ class Renderer:
         world = self.world.copy()
         variables = {**world.variables(), **sls_variables(sls, name)}
         self.loader.used = {}
+        self.environment.meter.begin()
         try:
             marked = self.environment.get_template(name).render(variables)
         except Exception as error:
@@ -107,6 +111,8 @@ class Renderer:
         rendered, origins = split_marks(marked, name)
         files = {used: str(root / used) for used in {origin for origin, _ in origins}}
         lines = [(files[origin], line) for origin, line in origins]
+        if has_odd_breaks(rendered):
+            lines = by_yaml_lines(rendered, lines)
         others = self._texts() if len(files) > 1 else {}
         used = {used: digest for used, digest in self.loader.used.items() if used != name}
         return Document(file, text.text, lines, others, secret=self.secret), rendered, world, used
@@ -171,6 +177,8 @@ def render_text(
     try:
         template = _template(text, root)
         loader = template.environment.loader
+        environment: Any = template.environment
+        environment.meter.begin()
         if root is not None and isinstance(loader, TreeLoader):
             loader.tree = Tree(root, trusted)  # what it imports is read anew
         return template.render(context)

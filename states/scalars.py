@@ -13,13 +13,16 @@ import yaml
 STARTERS = frozenset("0123456789+-.~nNtTfFyYoO<=")
 """Characters that a plain scalar which is not text can begin with."""
 
+DIGITS = 1000
+"""Characters that a number may have. What is longer is text: Python would not print it, or take for ever to read it."""
+
 _PREFIX = "tag:yaml.org,2002:"
 _RESOLVERS: dict[str, list[tuple[str, Any]]] = yaml.SafeLoader.yaml_implicit_resolvers
 _CONSTRUCTOR = yaml.constructor.SafeConstructor()
 
 
 def resolve(text: str) -> Any:
-    """The value of a plain scalar. What only looks like a number (`0x_`, more digits than Python reads) is text."""
+    """The value of a plain scalar. What only looks like a number (`0x_`, more than DIGITS digits) is text."""
     if not text:
         return None
     for tag, pattern in _RESOLVERS.get(text[0], ()):
@@ -42,7 +45,7 @@ def convert(kind: str, text: str) -> Any:
     if kind == "float":
         if not text:
             raise ValueError("it is empty")
-        return _CONSTRUCTOR.construct_yaml_float(node)
+        return _float(node)
     if kind == "bool":
         if text.lower() not in _CONSTRUCTOR.bool_values:
             raise ValueError(f"{text!r} is not a boolean")
@@ -52,8 +55,20 @@ def convert(kind: str, text: str) -> Any:
     raise ValueError(f"values of the type !!{kind} cannot be used in state files")
 
 
+def _float(node: yaml.ScalarNode) -> float:
+    """A float; base 60 (`1:30.5`) included. Raises `ValueError` for one that is too long or too large."""
+    if len(node.value) > DIGITS:
+        raise ValueError(f"it has more than {DIGITS} digits")
+    try:
+        return float(_CONSTRUCTOR.construct_yaml_float(node))
+    except OverflowError as error:
+        raise ValueError("it is too large") from error
+
+
 def integer(text: str) -> int:
-    """An integer: decimal whatever it begins with, but for `0x`, `0b` and base 60 (`1:30`)."""
+    """An integer: decimal whatever it begins with, but for `0x`, `0b` and base 60 (`1:30`). Raises `ValueError`."""
+    if len(text) > DIGITS:
+        raise ValueError(f"it has more than {DIGITS} digits")
     digits = text.replace("_", "")
     sign = -1 if digits.startswith("-") else 1
     digits = digits.lstrip("+-")

@@ -10,6 +10,7 @@ import errno
 import fnmatch
 import hashlib
 import os
+import re
 import stat
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -194,12 +195,14 @@ def decode(path: Path, content: bytes) -> str:
         line = content.count(b"\n", 0, content.index(b"\0")) + 1
         raise refuse(path, "source-binary", "this is a binary file: it contains a NUL byte", "", line)
     try:
-        return content.decode("utf-8-sig")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise refuse(
             path, "source-encoding", f"the text is not UTF-8: byte 0x{content[error.start]:02x}", "save the file as UTF-8", line
         ) from error
+    # as old as it is, it ends a line for Jinja and for YAML, so it had better do so for those who count them
+    return re.sub("\r(?!\n)", "\n", text) if "\r" in text else text
 
 
 def too_large(path: Path, limit: int) -> CompileError:

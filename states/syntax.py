@@ -5,6 +5,7 @@ from __future__ import annotations
 import yaml
 
 from holdfast.states.errors import Problem
+from holdfast.states.lines import yaml_lines
 from holdfast.states.marks import At, Document, Mark
 
 HINTS = {
@@ -25,7 +26,7 @@ def syntax(document: Document, text: str, error: yaml.MarkedYAMLError) -> Proble
     """The problem for an error of the YAML parser."""
     mark: Mark | None = error.problem_mark or error.context_mark
     said = error.problem or error.context or "this is not YAML"
-    lines = text.rstrip().split("\n")
+    lines = yaml_lines(text.rstrip())
     if mark is not None and mark.line >= len(lines):  # the end: what is not closed is of more use
         opened = error.context_mark
         mark = opened if opened is not None and opened.line < len(lines) else At(len(lines) - 1)
@@ -33,7 +34,7 @@ def syntax(document: Document, text: str, error: yaml.MarkedYAMLError) -> Proble
     if mark is not None and "\t" in line[: mark.column + 1]:
         return document.problem(mark, "yaml-tab", "a tab cannot be used for indentation", "use spaces")
     hint = next((hint for part, hint in HINTS.items() if part in said), "")
-    if error.context and error.context_mark is not None:
+    if error.context and error.context_mark is not None and error.context_mark.line < len(lines):
         said += f" ({error.context} that began in line {document.place(error.context_mark).line})"
     return document.problem(mark, "yaml-syntax", f"this is not YAML: {said}", hint)
 
@@ -41,9 +42,9 @@ def syntax(document: Document, text: str, error: yaml.MarkedYAMLError) -> Proble
 def unreadable(document: Document, text: str, error: yaml.reader.ReaderError) -> Problem:
     """The problem for a character that YAML forbids."""
     before = text.encode("utf-8", "replace")[: error.position].decode("utf-8", "ignore")
-    mark = At(before.count("\n"), len(before) - before.rfind("\n") - 1)
+    *above, last = yaml_lines(before)
     return document.problem(
-        mark,
+        At(len(above), len(last)),
         "yaml-character",
         f"a control character cannot stand in YAML: {error.reason}",
         "remove it, or write it as an escape in double quotes",

@@ -5,16 +5,16 @@ from __future__ import annotations
 import posixpath
 import re
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import jinja2
 from jinja2.environment import TemplateModule
 from jinja2.runtime import Context
-from jinja2.sandbox import SandboxedEnvironment
 
 from holdfast.resources.registry import nearest
+from holdfast.states.budget import BoundedEnvironment, Spent
 from holdfast.states.errors import CompileError, Place, Problem
 from holdfast.states.filters import FILTERS, TESTS
 from holdfast.states.lines import DataTags, LineMarks
@@ -74,7 +74,7 @@ class FreshTemplate(jinja2.Template):
         return self.make_module({} if ctx is None else {key: ctx.parent[key] for key in ctx.globals_keys - self.globals.keys()})
 
 
-class StateEnvironment(SandboxedEnvironment):
+class StateEnvironment(BoundedEnvironment):
     """Jinja as state files know it. Relative names (`./x`, `../x`) begin at the directory of the template that imports."""
 
     template_class = FreshTemplate
@@ -90,10 +90,23 @@ class StateEnvironment(SandboxedEnvironment):
 def environment(loader: jinja2.BaseLoader | None, *, marks: bool) -> StateEnvironment:
     """A new environment; with `marks` for text whose lines have to be known afterwards."""
     extensions: list[Any] = ["jinja2.ext.do", "jinja2.ext.loopcontrols", DataTags, *([LineMarks] if marks else [])]
-    made = StateEnvironment(loader=loader, extensions=extensions, undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
+    made = StateEnvironment(
+        loader=loader, extensions=extensions, undefined=jinja2.StrictUndefined, finalize=printed, keep_trailing_newline=True
+    )
     made.filters.update(FILTERS)
     made.tests.update({name: test for name, test in TESTS.items() if name not in made.tests})
     return made
+
+
+def printed(value: Any) -> Any:
+    """What a template puts out, as it is. Raises `TypeError` for what has no text but Python's, which is another in each run."""
+    if isinstance(value, (str, int)):
+        return value
+    if isinstance(value, Iterator):
+        raise TypeError("an iterator has no text: make a list of it, with the filter 'list'")
+    if callable(value) and not isinstance(value, jinja2.Undefined):
+        raise TypeError("a function has no text: call it, with '()' behind its name")
+    return value
 
 
 def explain(error: Exception, file: Path | str, texts: Mapping[str, str], names: Iterable[str], *, secret: bool = False) -> Problem:
@@ -115,7 +128,7 @@ def template_place(error: Exception, file: str, texts: Mapping[str, str]) -> Pla
     return next((Place(frame.filename, frame.lineno or 0) for frame in reversed(frames) if frame.filename in texts), Place(file))
 
 
-def _words(error: Exception, names: list[str]) -> tuple[str, str, str]:
+def _words(error: Exception, names: list[str]) -> tuple[str, str, str]:  # noqa: C901 - a table, one row for each error
     """Code, message and hint for an error of a template."""
     said = str(error)
     match error:
@@ -137,8 +150,12 @@ def _words(error: Exception, names: list[str]) -> tuple[str, str, str]:
             words = "template-raise", f"the template stops: {said}", ""
         case CompileError():
             words = "template-data", "; ".join(problem.message for problem in error.problems), error.problems[0].hint
+        case Spent():
+            words = "template-limit", f"the template is stopped: {said}", "look for loops within loops, and for what calls itself"
         case RecursionError():
-            words = "template-error", "the template includes or calls itself without end", ""
+            words = "template-error", "the template includes or calls itself without end, or is nested too deeply", ""
+        case SyntaxError():  # what Jinja made of it is no Python
+            words = "template-error", f"the template cannot be run: {error.msg}", "nest it less deeply"
         case _:
             words = "template-error", f"the template failed: {type(error).__name__}: {said}", ""
     return words

@@ -36,7 +36,7 @@ class World:
     def freeze(self) -> str:
         """Keep all data as they are now; returns a digest of them."""
         self._frozen = pickle.dumps((dict(self.grains), dict(self.pillar), dict(self.options)))
-        return hashlib.sha256(self._frozen + self.minion_id.encode() + b"\0" + self.env.encode()).hexdigest()
+        return hashlib.sha256(self._frozen + repr((self.minion_id, self.env)).encode()).hexdigest()
 
     def copy(self) -> World:
         """A copy for one template, which may change it without others seeing that."""
@@ -88,6 +88,10 @@ class Calls:
             return helper(world, *args, **kwargs)
 
         return call
+
+    def __repr__(self) -> str:
+        """The same for each rendering."""
+        return f"<calls of {self._prefix.rstrip('.') or 'all modules'}>"
 
     def __iter__(self) -> Iterator[str]:
         """The names of all calls."""

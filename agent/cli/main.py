@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 from types import ModuleType
@@ -98,6 +99,8 @@ def cli(ctx: click.Context, debug: bool) -> None:
 def main(args: list[str] | None = None) -> None:
     """Run one verb and exit. No traceback is shown unless it is asked for."""
     words = sys.argv[1:] if args is None else args
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that lacks a letter is no reason to fail
     try:
         code = cli(args=words, prog_name="holdfast", standalone_mode=False)
         sys.stdout.flush()

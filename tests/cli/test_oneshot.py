@@ -254,3 +254,11 @@ def test_a_listener_is_a_row_of_its_own(tmp_path):
         ("src", "succeed_with_changes", 1),
         ("listener_svc", "mod_watch", 2),
     ]
+
+
+def test_letter_that_a_terminal_lacks_is_written_as_an_escape(tree, monkeypatch):
+    """Not a failure of the state: the locale of a machine may be any."""
+    tree.sls("web", "é: test.nop\n")
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+
+    assert "test.nop[\\xe9]" in tree("plan", "-v", check=0).stdout

@@ -77,6 +77,8 @@ def test_expression_means_this_host(kind, expression, meant):
         ("compound", "web* )", "')' stands where"),
         ("compound", "X@y", "X@"),
         ("compound", "not " * 5000 + "a", "nested too deeply"),
+        ("pcre", "(" * 9000 + ")" * 9000, "not a regular expression"),
+        ("pcre", "x{99999999999999}", "not a regular expression"),
     ],
 )
 def test_broken_expression_says_what_is_wrong(kind, expression, words):

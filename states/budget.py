@@ -1,0 +1,159 @@
+"""What a template may spend before it is stopped: turns of loops, calls of macros, seconds, and the size of values.
+
+Whoever writes state files is trusted, but may err: two loops in each other, a macro that calls itself twice, a text that is
+doubled in a loop, a power of a power would keep an agent busy for days, or end it for want of memory. What a single filter or
+regular expression does in one go is not bounded.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from jinja2 import nodes
+from jinja2.runtime import Context
+from jinja2.sandbox import SandboxedEnvironment
+from jinja2.utils import pass_context
+from jinja2.visitor import NodeTransformer
+
+STEPS = 3_000_000
+"""Expressions that the loops, macros and blocks of one rendering may evaluate together."""
+SECONDS = 30.0
+"""How long one rendering may take."""
+SIZE = 32 << 20
+"""Characters of a text, items of a list, bytes of a number."""
+_LONG = 128
+"""Characters that cost as much as an expression, where texts are joined."""
+_SIZED = (str, bytes, list, tuple)
+_SPEND, _JOIN = " spend", " join"
+"""Names of filters; with a blank, so that no template can name them."""
+
+
+class Spent(Exception):
+    """A template has spent what it may; the text says of what."""
+
+
+def check(size: int) -> None:
+    """Raises `Spent` for what is too large."""
+    if size > SIZE:
+        raise Spent(f"it makes a value of more than {SIZE >> 20} MB")
+
+
+def _sum(left: Any, right: Any) -> int:
+    return len(left) + len(right) if isinstance(left, _SIZED) and isinstance(right, _SIZED) else 0
+
+
+def _product(left: Any, right: Any) -> int:
+    if isinstance(left, int) and isinstance(right, int):
+        return (left.bit_length() + right.bit_length()) // 8
+    if isinstance(left, _SIZED) and isinstance(right, int):
+        return len(left) * right
+    return len(right) * left if isinstance(right, _SIZED) and isinstance(left, int) else 0
+
+
+def _power(left: Any, right: Any) -> int:
+    return left.bit_length() * right // 8 if isinstance(left, int) and isinstance(right, int) else 0
+
+
+def _formatted(left: Any, right: Any) -> int:
+    if not isinstance(left, str):
+        return 0
+    stars = [value for value in (right if isinstance(right, tuple) else (right,)) if isinstance(value, int)] if "*" in left else ()
+    return max((*map(int, re.findall(r"[0-9]{1,18}", left)), *stars), default=0)
+
+
+_SIZES = {"+": _sum, "*": _product, "**": _power, "%": _formatted}
+"""Operator -> the size of its result, or more, before there is one; 0 where that cannot be large."""
+
+
+@pass_context
+def _spend(context: Context, steps: int) -> None:
+    environment: Any = context.environment
+    environment.meter.spend(steps)
+
+
+@pass_context
+def _join(context: Context, parts: Iterable[Any]) -> str:
+    text = concat(map(str, parts))
+    if len(text) > _LONG:
+        _spend(context, len(text) // _LONG)
+    return text
+
+
+def concat(parts: Iterable[str]) -> str:
+    """The parts as one text. Raises `Spent` when that is too large."""
+    texts = list(parts)
+    check(sum(map(len, texts)))
+    return "".join(texts)
+
+
+class BoundedEnvironment(SandboxedEnvironment):
+    """A sandbox whose templates come to an end."""
+
+    concat = staticmethod(concat)
+    intercepted_binops = frozenset(_SIZES)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.meter = Meter()
+        self.filters.update({_SPEND: _spend, _JOIN: _join})
+
+    def _generate(self, source: nodes.Template, name: str | None, filename: str | None, defer_init: bool = False) -> str:
+        """Jinja's hook between parsing and Python: have every body that may run again say what it costs."""
+        return super()._generate(_Metering().visit(source), name, filename, defer_init)
+
+    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:  # noqa: ARG002 - Jinja's signature
+        """Compute what may become large."""
+        check(_SIZES[operator](left, right))
+        return self.binop_table[operator](left, right)
+
+    def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805, PYI063 - Jinja's signature: any name may be a keyword
+        """Call what a template calls."""
+        owner = getattr(__obj, "__self__", None)
+        if isinstance(owner, (str, bytes, int)):
+            check(max((number for number in args if isinstance(number, int)), default=0))  # the width of `ljust` and its like
+        result = super().call(__context, __obj, *args, **kwargs)
+        for value in (owner, result):
+            if isinstance(value, (str, bytes, list, dict)):
+                check(len(value))
+        return result
+
+
+class Meter(threading.local):
+    """What is left to spend for the rendering that this thread does."""
+
+    def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """A new rendering."""
+        self.steps, self.end = STEPS, time.monotonic() + SECONDS
+
+    def spend(self, steps: int) -> None:
+        """Take some of it. Raises `Spent`."""
+        self.steps -= steps
+        if self.steps < 0:
+            raise Spent("it repeats something too often")
+        if time.monotonic() > self.end:
+            raise Spent(f"it takes longer than {SECONDS:g} s")
+
+
+class _Metering(NodeTransformer):
+    """Puts the price of each body that may run again in front of it, and joins of texts where they are measured."""
+
+    def body(self, node: Any) -> nodes.Node:
+        """A loop, a macro, a block, or the whole."""
+        price = nodes.Const(1 + sum(len(part.nodes) if isinstance(part, nodes.Output) else 1 for part in node.body))
+        self.generic_visit(node)
+        node.body.insert(0, nodes.ExprStmt(nodes.Filter(price, _SPEND, [], [], None, None, lineno=node.lineno), lineno=node.lineno))
+        return node  # type: ignore[no-any-return]  # as it was
+
+    visit_For = visit_Macro = visit_CallBlock = visit_Block = visit_Template = body  # noqa: N815 - Jinja's names
+
+    def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802 - Jinja's name
+        """`a ~ b`."""
+        self.generic_visit(node)
+        return nodes.Filter(nodes.List(node.nodes, lineno=node.lineno), _JOIN, [], [], None, None, lineno=node.lineno)
