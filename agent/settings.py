@@ -11,11 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic_core import ErrorDetails
 
 from holdfast.agent.engine.options import EngineOptions
 from holdfast.resources.registry import nearest
+from holdfast.states.codes import demand_warning
 from holdfast.states.errors import CompileError, Problem
 from holdfast.states.marks import Document, Map, descend, plain
 from holdfast.states.parse import parse_yaml
@@ -60,6 +61,20 @@ class WatchSettings(_Strict):
     """Period of a look at all files that finds what no event told."""
 
 
+class LintSettings(_Strict):
+    """What `holdfast check` tells."""
+
+    ignore: tuple[str, ...] = ()
+    """Codes of warnings that are not wanted anywhere; a comment `# holdfast: ignore CODE` does so for one place."""
+
+    @field_validator("ignore")
+    @classmethod
+    def _known(cls, codes: tuple[str, ...]) -> tuple[str, ...]:
+        for code in codes:
+            demand_warning(code)
+        return codes
+
+
 class Settings(_Strict):
     """All settings of one agent."""
 
@@ -93,6 +108,8 @@ class Settings(_Strict):
     """What the agent tells, and how."""
     watch: WatchSettings = Field(default_factory=WatchSettings)
     """How changes of the configuration are noticed."""
+    lint: LintSettings = Field(default_factory=LintSettings)
+    """What `holdfast check` tells."""
     engine: EngineOptions = Field(default_factory=EngineOptions)
     """When and how resources run."""
 

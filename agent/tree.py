@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.agent import facts
 from holdfast.agent.settings import Settings, trusted_uids
@@ -20,6 +20,9 @@ from holdfast.states.data import Compilation, Request
 from holdfast.states.errors import CompileError, Place, Problem
 from holdfast.states.pillar import PillarCompiler
 from holdfast.states.source import Tree
+
+if TYPE_CHECKING:
+    from holdfast.states.lint.inspect import Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,15 @@ class Trees:
         pillar = self._pillars.setdefault(settings.pillar, PillarCompiler(settings.pillar)).compile(request)
         compilation = self._compiler.compile(replace(request, pillar=pillar.data, sls=sls))
         return Compiled(compilation, request.grains, pillar.data, (*pillar.warnings, *compilation.warnings))
+
+    def check(self, settings: Settings, *, sls: tuple[str, ...] = (), grains: Mapping[str, Any] | None = None) -> Report:
+        """Everything that is to be said of the states. Raises `CompileError` when kinds or pillar do not get that far."""
+        from holdfast.states.lint.inspect import inspect  # noqa: PLC0415 - only `holdfast check` needs it
+
+        self.load_kinds(settings.resources)
+        request = self._request(settings, grains)
+        pillar = PillarCompiler(settings.pillar).compile(request)
+        return inspect(replace(request, pillar=pillar.data, sls=sls), settings.lint.ignore, pillar.warnings)
 
     def pillar(self, settings: Settings, *, grains: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """The pillar alone. Raises `CompileError`."""

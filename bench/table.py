@@ -23,6 +23,8 @@ ROWS = (
     ("apply", "10 000 files against 5 000", "times", "ratio_10000_to_5000", 2.2),
     ("compile", "compile 5 000 states against PyYAML's C loading", "times", "ratio", 2.0),
     ("compile", "compile them again unchanged", "s", "unchanged_s", None),
+    ("check", "holdfast check, 5 000 states in one file", "s", "plain_s", 3.0),
+    ("check", "the same made by 500 templates", "s", "templates_s", 3.0),
     ("idle", "idle agent, 1 000 resources: CPU", "%", "idle_cpu_percent", 0.1),
     ("idle", "idle agent, 1 000 resources: RSS", "MiB", "idle_rss_mib", 70.0),
 )

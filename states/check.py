@@ -88,13 +88,15 @@ class Checker:
                 meta[key] = value
                 if key in IDLE:
                     text = f"{key!r} is accepted without effect: {IDLE[key]}"
-                    self.warnings.append(_spot(chunk, (key,)).problem("argument-ignored", text, "remove it"))
+                    self.warnings.append(spot_of(chunk, (key,)).problem("argument-ignored", text, "remove it"))
             elif key not in CONTROL:
                 why = shape.ignored.get(key)
                 if why is None:
                     arguments[key] = value
                 else:
-                    problem = _spot(chunk, (key,)).problem("argument-ignored", f"{kind} accepts {key!r} without effect: {why}", "remove it")
+                    problem = spot_of(chunk, (key,)).problem(
+                        "argument-ignored", f"{kind} accepts {key!r} without effect: {why}", "remove it"
+                    )
                     self.warnings.append(replace(problem, text=""))  # it may be a password
         resource = self._validate(shape.cls, arguments, chunk, shape)
         checked_meta = self._validate(Meta, meta, chunk, shape) if meta else _NO_META
@@ -154,7 +156,7 @@ def names(model: type[BaseModel]) -> Iterator[str]:
         yield info.alias or name
 
 
-def _spot(chunk: Chunk, path: tuple[object, ...]) -> Spot:
+def spot_of(chunk: Chunk, path: tuple[object, ...]) -> Spot:
     """Where an argument, or a value deep in it, stands."""
     item = chunk.items.get(str(path[0])) if path else None
     if item is None:
@@ -183,7 +185,7 @@ def _problem(path: tuple[object, ...], details: list[dict[str, Any]], chunk: Chu
         return chunk.spot.problem("argument-value", f"{chunk.identity}: {said}")
     inner = ".".join(str(step) for step in first["loc"]) if len(details) == 1 else name
     code = "argument-value" if first["type"] in ("value_error", "assertion_error", "literal_error") else "argument-type"
-    problem = _spot(chunk, first["loc"]).problem(code, f"{chunk.identity}: the argument {inner!r} is wrong: {said}")
+    problem = spot_of(chunk, first["loc"]).problem(code, f"{chunk.identity}: the argument {inner!r} is wrong: {said}")
     return replace(problem, text="") if name in shape.secrets else problem
 
 
@@ -200,7 +202,7 @@ def _unknown_argument(name: str, chunk: Chunk, shape: Shape) -> Problem:
     known = shape.fields | shape.meta | (CONTROL - {"state", "fun"} - {word for word in CONTROL if word.startswith("__")})
     near = registry.nearest(name, sorted(known))
     hint = f"did you mean {near!r}?" if near else f"it takes: {', '.join(sorted(shape.fields - {'name'})) or 'only a name'}"
-    problem = _spot(chunk, (name,)).problem("unknown-argument", f"{shape.cls.kind} has no argument {name!r}", hint)
+    problem = spot_of(chunk, (name,)).problem("unknown-argument", f"{shape.cls.kind} has no argument {name!r}", hint)
     return replace(problem, text="") if near in shape.secrets else problem
 
 
@@ -215,18 +217,19 @@ def contradictions(calls: Iterable[Checked]) -> tuple[list[Problem], list[Proble
         for uid in _uids(call, problems):
             others = owners.setdefault(uid, [])
             # not contradicting is not transitive: each of two may go with a third that says nothing of what they differ in
-            clashes = [(_sometimes(other, call), other, why) for other in others if (why := other.resource.contradicts(call.resource))]
+            clashes = [(conditional(other, call), other, why) for other in others if (why := other.resource.contradicts(call.resource))]
             others.append(call)
             if not clashes:
                 continue
             sometimes, owner, why = min(clashes, key=lambda clash: clash[0])
             message = f"{call.chunk.identity} and {owner.chunk.identity} ({owner.chunk.spot.place}) declare the same {uid[0]} {uid[1]} differently: {why}"
-            (warnings if sometimes else problems).append(call.chunk.spot.problem("contradiction", message, "keep one of the two"))
+            code, found = ("contradiction-possible", warnings) if sometimes else ("contradiction", problems)
+            found.append(call.chunk.spot.problem(code, message, "keep one of the two"))
             break
     return problems, warnings
 
 
-def _sometimes(*calls: Checked) -> bool:
+def conditional(*calls: Checked) -> bool:
     """Whether one of them applies only under a condition."""
     return any(not CONDITIONAL.isdisjoint(call.chunk.low) for call in calls)
 

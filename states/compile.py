@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.resources.traits import Refreshable
@@ -29,6 +30,19 @@ from holdfast.states.top import chosen
 from holdfast.states.world import World
 
 
+@dataclass(slots=True)
+class Trace:
+    """What the stages of one compilation have made, as far as it came: for those who look at a tree closer than they run it."""
+
+    tree: Tree | None = None
+    loaded: Loaded | None = None
+    checked: list[Checked] = field(default_factory=list)
+    """The calls, sorted by number; none unless all of them are right."""
+    edges: list[list[Edge]] = field(default_factory=list)
+    """What each of them requires."""
+    warnings: list[Problem] = field(default_factory=list)
+
+
 class Compiler:
     """Compiles trees of states, again and again as they change.
 
@@ -38,10 +52,10 @@ class Compiler:
     def __init__(self) -> None:
         self._loaders: dict[Path, Loader] = {}
 
-    def compile(self, request: Request) -> Compilation:
-        """Compile what a request asks for. Raises `CompileError` with every mistake of the first stage that has any."""
+    def compile(self, request: Request, trace: Trace | None = None) -> Compilation:
+        """Compile what a request asks for, and fill the trace. Raises `CompileError` with every mistake of the first stage that has any."""
         with collector_at_rest():
-            return _Run(self._loader(request.states), request).compile()
+            return _Run(self._loader(request.states), request, Trace() if trace is None else trace).compile()
 
     @property
     def renders(self) -> int:
@@ -57,10 +71,10 @@ class Compiler:
 class _Run:
     """One compilation."""
 
-    def __init__(self, loader: Loader, request: Request) -> None:
-        self.loader, self.request = loader, request
-        self.tree = Tree(request.states, request.trusted_uids)
-        self.warnings: list[Problem] = []
+    def __init__(self, loader: Loader, request: Request, trace: Trace) -> None:
+        self.loader, self.request, self.trace = loader, request, trace
+        self.tree = trace.tree = Tree(request.states, request.trusted_uids)
+        self.warnings = trace.warnings
         disabled = request.options.get("disabled_requisites") or ()
         self.disabled = frozenset([disabled] if isinstance(disabled, str) else disabled)
 
@@ -70,6 +84,7 @@ class _Run:
         renderer.begin(self.tree, World(request.grains, request.pillar, request.options, request.minion_id, request.env, request.states))
         references = self._references()
         loaded = self.loader.load(self.tree, references, request.env, numbered=bool(request.options.get("state_auto_order", True)))
+        self.trace.loaded = loaded
         self._stage(loaded.problems, loaded.warnings)
         self._stage(apply_extends(loaded))
         self._stage(apply_backward(loaded, self.disabled))
@@ -122,7 +137,8 @@ class _Run:
             [*resolver.problems, *plan.problems, *checker.problems, *doubles, *ambiguous(chunks)],
             [*warnings, *resolver.warnings, *checker.warnings, *sometimes],
         )
-        return tuple(_assemble(plan, [call for call in checked if call is not None], edges))
+        self.trace.checked, self.trace.edges = [call for call in checked if call is not None], edges
+        return tuple(_assemble(plan, self.trace.checked, edges))
 
 
 def _assemble(plan: Plan, checked: Sequence[Checked], edges: Sequence[Sequence[Edge]]) -> Iterator[Call]:

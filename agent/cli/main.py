@@ -30,6 +30,7 @@ VERBS = {
     "run": Verb("service", "Run the agent in the foreground."),
     "apply": Verb("oneshot", "Apply states once and exit."),
     "plan": Verb("oneshot", "Show what apply would change, with diffs; change nothing."),
+    "check": Verb("check", "Find what is wrong with states, or only strange, without touching the machine."),
     "show": Verb("show", "Show what states compile to: low, high, graph, order, top, pillar, grains."),
     "status": Verb("live", "Show resources and health of the running agent."),
     "log": Verb("live", "Show the running agent's log."),

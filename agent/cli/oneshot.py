@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from holdfast.agent import once
-from holdfast.agent.cli.options import SECONDS, Source, output, print_json, reports_problems, source
+from holdfast.agent.cli.options import SECONDS, Function, Source, on_states, print_json
 from holdfast.agent.engine.report import Event, Notice, Outcome, Ran
 from holdfast.agent.logs import Console, Logs, coloured
 from holdfast.agent.narrate import Narrator, summary
@@ -20,18 +20,16 @@ from holdfast.agent.tree import Compiled, Trees
 RIGHT, FAILED, CHANGED, TIMEOUT = 0, 1, 2, 4
 """Exit codes; 3 is "does not compile"."""
 
-_source = source("config", "states", "pillar", "state_dir", "grains", "id")
 _timeout = click.option("--timeout", type=SECONDS, metavar="SECONDS", help="Give up after so long (exit code 4).")
 _verbose = click.option("-v", "--verbose", is_flag=True, help="Show also what is right already, and what has no reason to run.")
 
 
-@click.command()
-@click.argument("sls", nargs=-1)
-@_source
-@output("text", "json")
-@_timeout
-@_verbose
-@reports_problems
+def one_shot(function: Function) -> click.Command:
+    """A verb that converges once."""
+    return click.command()(on_states("text", "json")(_timeout(_verbose(function))))
+
+
+@one_shot
 def apply(sls: tuple[str, ...], source: Source, form: str, timeout: float | None, verbose: bool) -> None:
     """Apply the states named SLS once; without a name those of the top file, or all.
 
@@ -41,13 +39,7 @@ def apply(sls: tuple[str, ...], source: Source, form: str, timeout: float | None
     _converge(sls, source, form, timeout=timeout, verbose=verbose, noop=False)
 
 
-@click.command()
-@click.argument("sls", nargs=-1)
-@_source
-@output("text", "json")
-@_timeout
-@_verbose
-@reports_problems
+@one_shot
 def plan(sls: tuple[str, ...], source: Source, form: str, timeout: float | None, verbose: bool) -> None:
     """Show what `apply` would change, with diffs; change nothing.
 

@@ -141,6 +141,16 @@ def reports_problems(function: Function) -> Function:
     return wrapper
 
 
+def on_states(*forms: str) -> Callable[[Function], Function]:
+    """A verb on states: takes names of SLS, the options that say whose, and the form of its output; mistakes end it with code 3."""
+
+    def decorate(function: Function) -> Function:
+        options = source("config", "states", "pillar", "state_dir", "grains", "id")
+        return click.argument("sls", nargs=-1)(options(output(*forms)(reports_problems(function))))
+
+    return decorate
+
+
 def print_json(value: Any) -> None:
     """One JSON document on stdout; what JSON has no form for (a date) becomes text."""
     click.echo(json.dumps(value, indent=1, default=str))

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from holdfast.agent import facts
-from holdfast.agent.cli.options import Function, Source, output, print_json, reports_problems, source
+from holdfast.agent.cli.options import Function, Source, on_states, output, print_json, reports_problems, source
 from holdfast.agent.tree import Compiled, Trees
 from holdfast.states.data import Call
 
@@ -29,8 +29,7 @@ def view(*forms: str) -> Callable[[Function], click.Command]:
     """A view of the compiled states: takes names of SLS, the options of the source, and its forms."""
 
     def decorate(function: Function) -> click.Command:
-        wrapped = reports_problems(function)
-        return show.command()(click.argument("sls", nargs=-1)(_source(output(*forms)(wrapped))))
+        return show.command()(on_states(*forms)(function))
 
     return decorate
 

@@ -153,7 +153,7 @@ def test_state_that_applies_only_sometimes_may_contradict_another(compile_tree):
     assert [
         warning.code
         for warning in compile_tree(two.replace("{crate: /srv/a}", "{id: /srv/a}").replace("onfail: [{id: /srv/a}]", "unless: x")).warnings
-    ] == ["contradiction"]
+    ] == ["contradiction-possible"]
 
 
 def test_contradiction_is_found_behind_a_state_that_goes_with_both(problems):

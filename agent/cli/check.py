@@ -1,0 +1,79 @@
+"""`check`: what is wrong with a tree of states, or only strange, for people and for programs that annotate code."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from holdfast.agent.cli import findings
+from holdfast.agent.cli.options import NOT_COMPILED, Source, on_states, print_json
+from holdfast.agent.logs import coloured
+from holdfast.agent.settings import LintSettings
+from holdfast.agent.tree import Trees
+from holdfast.states.codes import demand_warning
+from holdfast.states.errors import CompileError
+from holdfast.states.lint.inspect import Report
+
+STRANGE = 1
+"""Exit code of --strict when there are warnings."""
+
+
+def _codes(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    """What --ignore was given. Raises `BadParameter` for what is no code of a warning."""
+    for value in values:
+        try:
+            demand_warning(value)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from None
+    return values
+
+
+@click.command()
+@on_states("text", "json", "github", "sarif")
+@click.option("--ignore", multiple=True, metavar="CODE", callback=_codes, help="Leave out warnings of this code; may be repeated.")
+@click.option("--strict", is_flag=True, help="Warnings fail, too (exit code 1).")
+def check(sls: tuple[str, ...], source: Source, form: str, ignore: tuple[str, ...], strict: bool) -> None:
+    """Find all that is wrong with the states named SLS, and what is only strange; without a name those of the top file, or all.
+
+    Nothing is changed, no state is looked at on the machine. A comment `# holdfast: ignore CODE` silences a warning where it
+    stands.
+
+    Exit codes: 0 no errors, 1 no errors, but warnings and --strict, 3 errors.
+    """
+    report, base = _look(sls, source, ignore)
+    if form == "json":
+        print_json(findings.as_json(report))
+    elif form == "sarif":
+        print_json(findings.sarif(report, base))
+    elif form == "github":
+        _print(findings.github(report, base))
+    else:
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+        _print(findings.text(report, Path.cwd(), colour=coloured(1), width=width))
+    if report.errors:
+        raise click.exceptions.Exit(NOT_COMPILED)
+    if report.warnings and strict:
+        raise click.exceptions.Exit(STRANGE)
+
+
+def _look(sls: tuple[str, ...], source: Source, ignore: tuple[str, ...]) -> tuple[Report, Path]:
+    """The report, and the directory that its paths are shown from: where we are, or else that of the states."""
+    base = Path.cwd()
+    try:
+        settings = source.settings()
+        if not settings.states.is_relative_to(base):
+            base = settings.states
+        lint = LintSettings(ignore=(*settings.lint.ignore, *ignore))
+        settings = settings.model_copy(update={"lint": lint})
+        return Trees().check(settings, sls=sls, grains=source.facts(settings)), base
+    except CompileError as error:
+        return Report(error.problems), base
+
+
+def _print(lines: Iterator[str]) -> None:
+    for line in lines:
+        click.echo(line)

@@ -1,0 +1,180 @@
+"""The forms of a lint report: text for people, JSON, annotations of GitHub's workflows, SARIF 2.1.0."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from holdfast import __version__
+from holdfast.agent.words import number_of
+from holdfast.states.codes import CODES, Level
+from holdfast.states.errors import Place, Problem
+from holdfast.states.lint.inspect import Report
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+COLOURS = {"error": "1;31", "warning": "1;33", "aside": "2"}
+MARGIN = 4
+"""Columns before a line that is quoted."""
+
+
+def levelled(report: Report) -> Iterator[tuple[Level, Problem]]:
+    """All that was found, errors first."""
+    for error in report.errors:
+        yield "error", error
+    for warning in report.warnings:
+        yield "warning", warning
+
+
+def as_json(report: Report) -> dict[str, Any]:
+    """The stable JSON form."""
+    return {
+        "errors": [problem.as_dict() for problem in report.errors],
+        "warnings": [problem.as_dict() for problem in report.warnings],
+        "states": report.states,
+    }
+
+
+def _message(problem: Problem, base: Path) -> str:
+    """What is said of a problem, with other places seen from a directory, too."""
+    return problem.message.replace(f"{base}/", "")
+
+
+def relative(file: str, base: Path) -> str:
+    """A path as seen from a directory, if it is below that."""
+    path = Path(file)
+    return str(path.relative_to(base)) if path.is_relative_to(base) else file
+
+
+# -- for people ------------------------------------------------------------------------------------------------
+
+
+def text(report: Report, base: Path, *, colour: bool = False, width: int = 0) -> Iterator[str]:
+    """Each finding as the compiler tells its errors, then one line that counts them. `width` is that of a terminal; 0 wraps nothing."""
+    for level, problem in levelled(report):
+        place = Place(relative(problem.place.file, base), problem.place.line, problem.place.column)
+        said = _wrapped(f"{place}: {level}: {_message(problem, base)} [{problem.code}]", "", width)
+        if colour:
+            said = said.replace(f": {level}: ", f": {_paint(level, level)}: ", 1)
+            said = said.removesuffix(f"[{problem.code}]") + _paint("aside", f"[{problem.code}]")
+        yield said
+        yield from (_paint("aside", line) if colour else line for line in _quoted(problem, width))
+        if problem.hint:
+            yield _wrapped(problem.hint, "  ", width)
+        yield ""
+    yield _sum(report)
+
+
+def _sum(report: Report) -> str:
+    looked = f" in {number_of(report.states, 'state')}" if report.states else ""
+    counts = [number_of(len(found), noun) for found, noun in ((report.errors, "error"), (report.warnings, "warning")) if found]
+    return (", ".join(counts) or "nothing to complain about") + looked
+
+
+def _wrapped(words: str, indent: str, width: int) -> str:
+    """A sentence on as many lines as it takes, those after the first indented by two more."""
+    if not width:
+        return indent + words
+    return textwrap.fill(
+        words, max(width, 40), initial_indent=indent, subsequent_indent=f"{indent}  ", break_long_words=False, break_on_hyphens=False
+    )
+
+
+def _quoted(problem: Problem, width: int) -> Iterator[str]:
+    """The line that a finding is in, with a mark below its column; of a line that does not fit the part around that is shown."""
+    line, column = problem.text.rstrip().replace("\t", " "), problem.place.column
+    if not line.strip():
+        return
+    room = max(width, 40) - MARGIN if width else len(line)
+    start = 0 if len(line) <= room or column <= room * 3 // 4 else min(column - room // 2, len(line) - room)
+    shown = line[start : start + room]
+    shown = f"…{shown[1:]}" if start else shown
+    yield " " * MARGIN + (f"{shown[:-1]}…" if start + room < len(line) else shown)
+    if 0 < column <= len(line):
+        yield " " * (MARGIN + column - start - 1) + "^"
+
+
+def _paint(what: str, words: str) -> str:
+    return f"\x1b[{COLOURS[what]}m{words}\x1b[0m"
+
+
+# -- for GitHub ------------------------------------------------------------------------------------------------
+
+
+def github(report: Report, base: Path) -> Iterator[str]:
+    """Workflow commands, one for each finding, that annotate the lines of a change."""
+    for level, problem in levelled(report):
+        place = problem.place
+        properties = {"file": relative(place.file, base), "line": place.line or 1, "col": place.column or None, "title": problem.code}
+        given = ",".join(f"{name}={_escaped(str(value), ':,')}" for name, value in properties.items() if value is not None)
+        yield f"::{level} {given}::{_escaped(_whole(problem, base))}"
+
+
+def _escaped(words: str, more: str = "") -> str:
+    """Text as a workflow command has it: percent signs, ends of lines and the characters that have a meaning, as numbers."""
+    for char in "%\r\n" + more:
+        words = words.replace(char, f"%{ord(char):02X}")
+    return words
+
+
+def _whole(problem: Problem, base: Path) -> str:
+    """Message and hint."""
+    return "\n".join(filter(None, (_message(problem, base), problem.hint)))
+
+
+# -- SARIF -----------------------------------------------------------------------------------------------------
+
+
+def sarif(report: Report, base: Path) -> dict[str, Any]:
+    """A SARIF log of one run; paths are given from `base`."""
+    found = list(levelled(report))
+    codes = sorted({problem.code for _, problem in found})
+    driver = {"name": "holdfast", "semanticVersion": __version__, "rules": [_rule(code) for code in codes]}
+    run = {
+        "tool": {"driver": driver},
+        "columnKind": "unicodeCodePoints",
+        "originalUriBaseIds": {"ROOT": {"uri": f"{base.as_uri()}/"}},
+        "results": [_result(level, problem, codes.index(problem.code), base) for level, problem in found],
+    }
+    return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _rule(code: str) -> dict[str, Any]:
+    known = CODES[code]
+    about = f"{known.meaning[0].upper()}{known.meaning[1:]}."
+    silence = f" Silence one with a comment '# holdfast: ignore {code}'." if known.level == "warning" else ""
+    return {
+        "id": code,
+        "shortDescription": {"text": about},
+        "help": {"text": about + silence},
+        "defaultConfiguration": {"level": known.level},
+    }
+
+
+def _result(level: Level, problem: Problem, index: int, base: Path) -> dict[str, Any]:
+    return {
+        "ruleId": problem.code,
+        "ruleIndex": index,
+        "level": level,
+        "message": {"text": _whole(problem, base)},
+        "locations": [{"physicalLocation": {"artifactLocation": _artifact(problem.place.file, base), "region": _region(problem)}}],
+    }
+
+
+def _artifact(file: str, base: Path) -> Mapping[str, str]:
+    path = Path(file)
+    if path.is_relative_to(base):
+        return {"uri": quote(path.relative_to(base).as_posix()) or ".", "uriBaseId": "ROOT"}
+    return {"uri": path.absolute().as_uri()}
+
+
+def _region(problem: Problem) -> dict[str, Any]:
+    """Where it stands; what concerns a file as a whole is shown at its first line."""
+    region: dict[str, Any] = {"startLine": problem.place.line or 1}
+    if problem.place.column:
+        region["startColumn"] = problem.place.column
+    if problem.text.strip():
+        region["snippet"] = {"text": problem.text}
+    return region

@@ -1,0 +1,96 @@
+"""The rule on files: those that nothing leads to."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+from holdfast.states.errors import CompileError, Place, Problem
+from holdfast.states.lint.rule import Subject, rule
+from holdfast.states.lint.template import EXPRESSION
+from holdfast.states.source import TOP, Tree, display
+
+INCLUDE = re.compile(r"^[ \t]*include:[ \t]*(.*)$", re.MULTILINE)
+ITEM = re.compile(r"[ \t]*-[ \t]*(.+)")
+BETWEEN = re.compile(r"[ \t]*(#.*|\{[%#].*)?")
+"""A line that does not end a list: blank, a comment, a tag."""
+TEMPLATE = re.compile(r"[\w./-]+\.sls")
+
+
+@rule
+def unreached(subject: Subject) -> Iterator[Problem]:
+    """State files that no top file names, for whatever host, and no other file includes or imports.
+
+    Read from the text, since files for other hosts need not render on this one; what a template puts into a name may be anything.
+    """
+    top = subject.root / f"{TOP}.sls"
+    if subject.request.sls or not top.exists():
+        return
+    tree = subject.all_files()
+    text = _read(tree, top)
+    if text is None or text.startswith("#!") or re.search(r"\{%-?\s*(include|import|from)", text) or "include:" in text:
+        return
+    files = {name: path for name, path in tree.names().items() if path != top}
+    todo = {name for item in _items(text.split("\n")) for name in _meant(item, files)}
+    seen: set[str] = set()
+    while todo:
+        name = todo.pop()
+        seen.add(name)
+        todo |= set(_leads_to(tree, name, files)) - seen
+    for name in files.keys() - seen:
+        path = files[name]
+        if not any(part.startswith("_") for part in path.relative_to(subject.root).parts):
+            yield Problem(
+                Place(display(path)),
+                "file-unreached",
+                f"nothing leads to {name!r}: neither the top file nor an include names it",
+                "name it in top.sls, or remove it; begin its name with _ if it is meant to be so",
+            )
+
+
+def _leads_to(tree: Tree, name: str, files: dict[str, Path]) -> Iterator[str]:
+    """The files that one file includes, or imports as a template."""
+    text = _read(tree, files[name])
+    if text is None:
+        return
+    for found in INCLUDE.finditer(text):
+        rest = found[1].partition(" #")[0].strip()
+        items = rest.strip("[]").split(",") if rest else _items(text[found.end() + 1 :].split("\n"), whole=False)
+        for item in items:
+            yield from _meant(_absolute(item, files[name].relative_to(tree.root)), files)
+    for base in {PurePosixPath(path).name for path in TEMPLATE.findall(text)}:
+        yield from (other for other, path in files.items() if path.name == base)
+
+
+def _items(lines: list[str], *, whole: bool = True) -> Iterator[str]:
+    """The items of the list that lines begin with, or (`whole`) of all lists in them."""
+    for line in lines:
+        if found := ITEM.fullmatch(line.rstrip("\r")):
+            yield found[1]
+        elif not whole and not BETWEEN.fullmatch(line):
+            return
+
+
+def _meant(item: str, files: dict[str, Path]) -> list[str]:
+    """The files that an item of a list means: a name or glob, perhaps below an environment; an expression may be anything."""
+    text = EXPRESSION.sub("*", item.partition(" #")[0])
+    pattern = text.rpartition(": ")[2].strip(" \t'\"")
+    return fnmatch.filter(files, pattern) if pattern else []
+
+
+def _absolute(item: str, path: Path) -> str:
+    """An item of an include by its full name."""
+    text = EXPRESSION.sub("*", item).strip(" \t'\"")
+    rest = text.lstrip(".")
+    dots = len(text) - len(rest)
+    return ".".join([*path.with_suffix("").parts[:-dots], *filter(None, [rest])]) if dots else text
+
+
+def _read(tree: Tree, path: Path) -> str | None:
+    """The text of a file; None when it may not or cannot be read."""
+    try:
+        return tree.read(path).text
+    except CompileError:
+        return None

@@ -1,0 +1,108 @@
+"""Everything that is to be said of a tree: all errors, those of later stages too where they stand on their own, then all warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from holdfast.states.check import Checker
+from holdfast.states.compile import Compiler, Trace, collector_at_rest
+from holdfast.states.data import Request
+from holdfast.states.errors import CompileError, Place, Problem
+from holdfast.states.lint import files, requisites, secrets, states, templates  # noqa: F401 - their import enters the rules
+from holdfast.states.lint.rule import RULES, Subject
+from holdfast.states.lint.silence import Ignored, ignored, silenced, unknown_codes
+from holdfast.states.low import compile_high
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What is wrong with a tree, and what is only strange; each sorted by place."""
+
+    errors: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+    states: int = 0
+    """How many states were looked at; 0 when the tree does not compile."""
+
+
+def inspect(request: Request, ignore: Collection[str] = (), noted: Iterable[Problem] = ()) -> Report:
+    """Compile a tree and look at it with every rule. What is wrong with it is in the report; nothing is raised for it.
+
+    `ignore` has codes of warnings that are not wanted anywhere; `noted` are warnings that somebody else has found.
+    """
+    with collector_at_rest():
+        return _inspect(request, ignore, noted)
+
+
+def _inspect(request: Request, ignore: Collection[str], noted: Iterable[Problem]) -> Report:
+    trace = Trace()
+    errors: list[Problem] = []
+    try:
+        Compiler().compile(request, trace)
+    except CompileError as error:
+        errors = [*error.problems, *_independent(trace, error.problems)]
+    texts = tuple(trace.tree.read_files.values()) if trace.tree else ()
+    subject = Subject(request, texts, trace.checked, trace.edges)
+    found = [*noted, *trace.warnings, *(trace.tree.warnings if trace.tree else ())]
+    for rule in RULES:
+        found += rule(subject)
+    for text in texts:
+        found += unknown_codes(str(text.path), text.text)
+    secret = {(problem.place.file, problem.place.line) for problem in found if problem.code == "secret-plain"}
+    errors, found = _covered(errors, secret), _covered(found, secret)
+    return Report(in_order(errors), tuple(_wanted(in_order(found), errors, _comments(found, subject), ignore)), len(subject.calls))
+
+
+def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """Each problem once, sorted by place."""
+    return tuple(sorted(set(problems), key=lambda problem: (problem.place, problem.code, problem.message)))
+
+
+def _independent(trace: Trace, known: Iterable[Problem]) -> list[Problem]:
+    """Wrong arguments in files in which nothing is wrong so far: they are no consequence of what is.
+
+    An argument may be missing only because of a file that could not be read; so that is not told.
+    """
+    if trace.loaded is None:
+        return []
+    bad = {problem.place.file for problem in known}
+    chunks, problems = compile_high(trace.loaded)
+    checker = Checker()
+    for chunk in chunks:
+        if chunk.spot.document.file not in bad:
+            checker.check(chunk)
+    problems += checker.problems
+    return [
+        problem for problem in problems if problem.place.file not in bad and problem.code not in ("argument-missing", "function-missing")
+    ]
+
+
+def _covered(problems: Iterable[Problem], secret: Collection[tuple[str, int]]) -> list[Problem]:
+    """The same problems, but the lines in which a secret stands are not shown."""
+    return [replace(problem, text="") if (problem.place.file, problem.place.line) in secret else problem for problem in problems]
+
+
+def _comments(found: Iterable[Problem], subject: Subject) -> dict[str, list[Ignored]]:
+    """File -> what its comments silence, for all that something is said of."""
+    texts = {str(text.path): text.text for text in subject.texts}
+    tree = subject.all_files()
+    for file in {problem.place.file for problem in found} - texts.keys():
+        with suppress(CompileError):
+            texts[file] = tree.read(Path(file)).text
+    return {file: ignored(text) for file, text in texts.items()}
+
+
+def _wanted(
+    found: Iterable[Problem], errors: Iterable[Problem], comments: Mapping[str, list[Ignored]], ignore: Collection[str]
+) -> Iterator[Problem]:
+    """The warnings that are to be shown: not beside an error, not silenced, not the same again for each turn of a loop."""
+    wrong = {(problem.place.file, problem.place.line) for problem in errors}
+    alike: dict[tuple[Place, str], list[Problem]] = {}
+    for problem in found:
+        beside = (problem.place.file, problem.place.line) in wrong
+        if not beside and problem.code not in ignore and not silenced(problem, comments):
+            alike.setdefault((problem.place, problem.code), []).append(problem)
+    for first, *more in alike.values():
+        yield replace(first, message=f"{first.message} (and {len(more)} more like it in this line)") if more else first

@@ -1,0 +1,153 @@
+"""Rules on requisites: those that can never be met, and those that mean less than they say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from holdfast.resources.traits import Refreshable
+from holdfast.states.check import Checked, spot_of
+from holdfast.states.errors import Problem
+from holdfast.states.lint.rule import Subject, rule
+from holdfast.states.requisites import Edge
+
+QUIET = frozenset({"test.nop", "test.succeed_without_changes", "test.fail_without_changes", "test.show_notification", "test.check_pillar"})
+QUIET |= {"file.exists", "file.missing", "cmd.wait"}
+"""Kinds that never report a change, unless they are refreshed."""
+STURDY = frozenset({"test.nop", "test.succeed_without_changes", "test.succeed_with_changes", "test.show_notification", "cmd.wait"})
+"""Kinds that never fail, unless something else makes them."""
+AS_TOLD = "test.configurable_test_state"
+"""A kind whose arguments say what it reports."""
+REFRESHING = frozenset({"watch", "watch_any", "listen"})
+BLOCKING = frozenset({"require", "require_any", "watch", "watch_any", "prereq", "check_cmd", "onlyif", "unless"})
+"""What may make any state fail."""
+
+
+def is_quiet(call: Checked) -> bool:
+    """Whether it is certain that a state never reports a change."""
+    resource: Any = call.resource
+    kind = resource.kind in QUIET or (resource.kind == AS_TOLD and resource.pretended is False)
+    return kind and not (isinstance(resource, Refreshable) and not REFRESHING.isdisjoint(call.chunk.requisites))
+
+
+def is_sturdy(call: Checked) -> bool:
+    """Whether it is certain that a state never fails."""
+    resource: Any = call.resource
+    kind = resource.kind in STURDY or (resource.kind == AS_TOLD and resource.result is True)
+    return kind and BLOCKING.isdisjoint(call.chunk.low) and BLOCKING.isdisjoint(call.chunk.requisites)
+
+
+class Lists:
+    """The requisites of one state by kind."""
+
+    def __init__(self, subject: Subject, edges: Sequence[Edge]) -> None:
+        self._calls, self._edges = subject.calls, edges
+
+    def of(self, *kinds: str) -> list[Edge]:
+        """The items of these kinds."""
+        return [edge for edge in self._edges if edge.kind in kinds]
+
+    def targets(self, *kinds: str) -> list[Checked]:
+        """The states that these kinds mean, each once."""
+        return [self._calls[position] for position in dict.fromkeys(position for edge in self.of(*kinds) for position in edge.group)]
+
+
+@rule
+def never_met(subject: Subject) -> Iterator[Problem]:
+    """States that cannot run, whatever happens."""
+    for call, edges in subject.with_edges():
+        lists = Lists(subject, edges)
+        for kinds, why in (*_silent(lists), *_impossible(lists), *_at_odds(lists)):
+            spot = lists.of(*kinds)[0].target.spot
+            yield spot.problem("requisite-never", f"{call.chunk.identity} never runs: {why}", "name another state, or another requisite")
+            break
+
+
+Finding = tuple[tuple[str, ...], str]
+"""The kinds of requisites that something is wrong with, and what."""
+
+
+def _silent(lists: Lists) -> Iterator[Finding]:
+    """It waits for changes that never come."""
+    for kinds in (("onchanges", "onchanges_any"), ("prereq",)):
+        targets = lists.targets(*kinds)
+        if targets and all(map(is_quiet, targets)):
+            yield kinds, f"{_names(targets)} never {'report' if len(targets) > 1 else 'reports'} a change"
+
+
+def _impossible(lists: Lists) -> Iterator[Finding]:
+    """It waits for failures that never come."""
+    if lists.of("onchanges", "onchanges_any"):
+        return
+    for kinds, enough in ((("onfail", "onfail_any"), all), (("onfail_all",), any)):
+        targets = lists.targets(*kinds)
+        if targets and enough(map(is_sturdy, targets)):
+            safe = [target for target in targets if is_sturdy(target)]
+            yield kinds, f"{_names(safe)} cannot fail"
+
+
+def _at_odds(lists: Lists) -> Iterator[Finding]:
+    """One requisite wants what the other forbids."""
+    good = {target.chunk.identity for target in lists.targets("require", "watch")}
+    for kinds, enough in ((("onfail", "onfail_any"), all), (("onfail_all",), any)):
+        targets = lists.targets(*kinds)
+        both = [target for target in targets if target.chunk.identity in good]
+        if targets and enough(target.chunk.identity in good for target in targets):
+            yield kinds, f"it requires {_names(both)}, and waits for the failure of that, too"
+    failing, changing = lists.targets("onfail", "onfail_any"), lists.targets("onchanges", "onchanges_any")
+    if len(failing) == 1 and failing == changing:
+        yield ("onfail", "onfail_any"), f"{_names(failing)} would have to fail and to change, but what fails counts as unchanged"
+
+
+def _names(calls: Sequence[Checked]) -> str:
+    shown = [call.chunk.identity for call in calls[:2]]
+    return " and ".join(shown) if len(calls) <= 2 else f"{', '.join(shown)} and {len(calls) - 2} more"
+
+
+@rule
+def never_changes(subject: Subject) -> Iterator[Problem]:
+    """What is watched, and never changes."""
+    for call, edges in subject.with_edges():
+        if not isinstance(call.resource, Refreshable):
+            continue
+        for edge in edges:
+            targets = [subject.calls[position] for position in edge.group]
+            if edge.kind in REFRESHING and all(map(is_quiet, targets)):
+                means = "listen has no effect" if edge.kind == "listen" else "watch means require"
+                hint = "remove it" if edge.kind == "listen" else "write 'require'"
+                yield edge.target.spot.problem("watch-never", f"{_names(targets)} never reports a change: {means}", hint)
+
+
+@rule
+def no_refresh(subject: Subject) -> Iterator[Problem]:
+    """Kinds that are told of changes, and cannot act on them."""
+    for call, edges in subject.with_edges():
+        if isinstance(call.resource, Refreshable):
+            continue
+        for edge in edges:
+            if edge.kind in REFRESHING:
+                means, hint = ("listen has no effect", "remove it") if edge.kind == "listen" else ("watch means require", "write 'require'")
+                yield edge.target.spot.problem("refresh-missing", f"{call.resource.kind} has no refresh: {means}", hint)
+                break
+
+
+@rule
+def noop_targets(subject: Subject) -> Iterator[Problem]:
+    """States that are only looked at, and that others build upon."""
+    for call, edges in subject.with_edges():
+        if call.meta.noop:
+            continue
+        for edge in edges:
+            idle = [subject.calls[position] for position in edge.group if subject.calls[position].meta.noop]
+            if idle and edge.kind in ("require", "watch"):
+                text = f"{call.chunk.identity} requires {_names(idle)}, which is never applied (noop)"
+                yield edge.target.spot.problem("requisite-noop", text, "take its noop away, or the requisite")
+
+
+@rule
+def turned_off(subject: Subject) -> Iterator[Problem]:
+    """Requisites that the settings turn off."""
+    for call in subject.calls if subject.disabled else ():
+        for key in sorted(subject.disabled & call.chunk.items.keys()):
+            spot = spot_of(call.chunk, (key,))
+            yield spot.problem("requisite-disabled", f"{key} has no effect: the settings turn it off (disabled_requisites)", "remove it")

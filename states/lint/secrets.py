@@ -1,0 +1,95 @@
+"""Rules on secrets: in a state file everybody who may read the states reads them, too. Neither value nor line is ever shown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from holdfast.states.check import shape_of
+from holdfast.states.errors import Place, Problem
+from holdfast.states.high import Item
+from holdfast.states.lint.rule import Subject, rule
+from holdfast.states.lint.template import EXPRESSION, literals
+from holdfast.states.low import CONTROL
+from holdfast.states.marks import Map, Mark, Seq
+
+HINT = "move it to the pillar, and write {{ pillar['...'] }}"
+NAME = re.compile(
+    r"(^|[_.-])(password|passwd|passphrase|secret|token|credentials?|(api|private|secret|access|auth|encryption)[_-]?key)$", re.IGNORECASE
+)
+"""Names of what is secret."""
+NO_SECRET = re.compile(
+    r"[!*x]{1,2}|/\S*|\w+://\S*|\$\{?\w+\}?|__slot__:.*|true|false|yes|no|none|null|absent|present|\d{1,3}", re.IGNORECASE
+)
+"""What stands in place of one: a locked password, a path, a variable, a word."""
+SHAPES = {
+    "a private key": r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----",
+    "an AWS access key": r"\b(?:AKIA|ASIA)[A-Z2-7]{9}(?!EXAMPLE)[A-Z2-7]{7}\b",
+    "a GitHub token": r"\b(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_[A-Za-z0-9_]{36,})\b",
+    "a GitLab token": r"\bglpat-[A-Za-z0-9_-]{20}\b",
+    "a Slack token": r"\bxox[abprs]-[A-Za-z0-9-]{20,}\b",
+    "a Stripe key": r"\b[rs]k_live_[A-Za-z0-9]{20,}\b",
+    "a Google API key": r"\bAIza[A-Za-z0-9_-]{35}\b",
+    "a password in a URL": r"\b[a-z][a-z0-9+.-]*://[^\s:/@{}$<>'\"]+:(?!password@|pass@|secret@|\*+@|x+@)[^\s:/@{}$<>'\"]+@",
+}
+"""What secrets look like."""
+_SHAPES = re.compile("|".join(f"(?P<s{index}>{shape})" for index, shape in enumerate(SHAPES.values())))
+
+
+@rule
+def known_shapes(subject: Subject) -> Iterator[Problem]:
+    """Text that can hardly be anything else."""
+    for text in subject.texts:
+        for found in _SHAPES.finditer(text.text):
+            what = list(SHAPES)[int((found.lastgroup or "s0")[1:])]
+            line = text.text.count("\n", 0, found.start()) + 1
+            column = found.start() - text.text.rfind("\n", 0, found.start())
+            yield Problem(Place(str(text.path), line, column), "secret-plain", f"this looks like {what}, in plain text", HINT)
+
+
+@rule
+def secret_arguments(subject: Subject) -> Iterator[Problem]:
+    """Values of arguments that are declared to be secret, or whose name says so."""
+    for call in subject.calls:
+        secret = shape_of(type(call.resource)).secrets
+        for key, item in call.chunk.items.items():
+            if key in CONTROL:
+                continue
+            for name, value, mark in _texts(key, item.value, item.mark):
+                if (name in secret or NAME.search(name)) and not NO_SECRET.fullmatch(value) and _stands_there(item, value, mark):
+                    problem = item.document.problem(mark, "secret-plain", f"{name!r} is given in plain text", HINT)
+                    yield replace(problem, text="")
+
+
+@rule
+def secrets_of_templates(subject: Subject) -> Iterator[Problem]:
+    """What a template itself gives a name that says so."""
+    for template in subject.templates:
+        for name, text, line in literals(template):
+            if NAME.search(name) and not NO_SECRET.fullmatch(text):
+                yield template.problem(line, name, "secret-plain", f"{name!r} is given in plain text", HINT, secret=True)
+
+
+def _texts(key: str, value: Any, mark: Mark | None) -> Iterator[tuple[str, str, Mark | None]]:
+    """Every text in a value, with the nearest key above it, and where it stands."""
+    if isinstance(value, str):
+        if value:
+            yield key, value, mark
+    elif isinstance(value, Map):
+        for name, inner in value.items():
+            yield from _texts(str(name), inner, value.marks.get(name, mark))
+    elif isinstance(value, Seq):
+        for index, inner in enumerate(value):
+            yield from _texts(key, inner, value.marks[index] if index < len(value.marks) else mark)
+
+
+def _stands_there(item: Item, value: str, mark: Mark | None) -> bool:
+    """Whether a value stands in the file as it is, and was not put there by a template."""
+    document = item.document
+    if document.lines is None:
+        return True
+    place, first = document.place(mark), value.split("\n", 1)[0]
+    lines = (document.line_text(place.file, place.line + n) for n in (0, 1))  # the text of a block begins below its key
+    return any(first in EXPRESSION.sub("", line) for line in lines)

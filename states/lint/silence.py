@@ -1,0 +1,86 @@
+"""Comments that silence a finding where it stands: `# holdfast: ignore CODE`, of Jinja's kind (`{# ... #}`) just as well.
+
+It holds for its own line, or when it stands alone for the next one, and for all that is indented below that. At the head of a file it
+holds also for what is said of the file as a whole.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from holdfast.states.codes import CODES
+from holdfast.states.errors import Place, Problem
+
+COMMENT = re.compile(r"#\s*holdfast:\s*ignore\b([^#\n]*)")
+ALONE = re.compile(r"\s*(#.*|\{#.*)?")
+"""A line with nothing but a comment, or nothing at all."""
+TAG = re.compile(r"\s*\{%.*")
+
+
+class Ignored(NamedTuple):
+    """One comment."""
+
+    codes: frozenset[str]
+    first: int
+    """The lines that it holds for, from 1; 0 is the file as a whole."""
+    last: int
+
+
+def ignored(text: str) -> list[Ignored]:
+    """What the comments of a file silence."""
+    if "holdfast:" not in text:
+        return []
+    lines = text.split("\n")
+    return [
+        Ignored(frozenset(_codes(found[1])), *_range(lines, index)) for index, line in enumerate(lines) if (found := COMMENT.search(line))
+    ]
+
+
+def unknown_codes(file: str, text: str) -> Iterator[Problem]:
+    """Comments that name a code that there is not, or none at all."""
+    for number, line in enumerate(text.split("\n"), 1) if "holdfast:" in text else ():
+        found = COMMENT.search(line)
+        if found is None:
+            continue
+        for code in _codes(found[1]) or [""]:
+            if code not in CODES:
+                said = f"there is no code {code!r} to be ignored" if code else "this comment does not say which code to ignore"
+                place = Place(file, number, found.start() + 1)
+                yield Problem(place, "ignore-unknown", said, "write '# holdfast: ignore CODE', a code of docs/lint.md", line[:500])
+
+
+def silenced(problem: Problem, comments: Mapping[str, Iterable[Ignored]]) -> bool:
+    """Whether a comment of its file silences a problem."""
+    return any(
+        problem.code in comment.codes and comment.first <= problem.place.line <= comment.last
+        for comment in comments.get(problem.place.file, ())
+    )
+
+
+def _codes(text: str) -> list[str]:
+    return [word for word in re.split(r"[\s,]+", text.removesuffix("}")) if word]
+
+
+def _range(lines: list[str], index: int) -> tuple[int, int]:
+    """The lines that a comment in line `index` (from 0) holds for, from 1."""
+    head = all(ALONE.fullmatch(line) for line in lines[: index + 1])
+    first = index
+    if ALONE.fullmatch(lines[index]):
+        first = next((at for at in range(index + 1, len(lines)) if not ALONE.fullmatch(lines[at])), index)
+    depth, item = _depth(lines[first])
+    last = first
+    for at in range(first + 1, len(lines)):
+        if ALONE.fullmatch(lines[at]) or TAG.fullmatch(lines[at]):
+            continue
+        if _depth(lines[at]) <= (depth, item):
+            break
+        last = at
+    return 0 if head else index + 1, last + 1
+
+
+def _depth(line: str) -> tuple[int, bool]:
+    """How deep a line is indented; a list may stand as deep as the key that it belongs to."""
+    bare = line.lstrip()
+    return len(line) - len(bare), bare.startswith("- ")

@@ -1,0 +1,74 @@
+"""Rules on single states and what they manage: two for one thing, arguments that do nothing, commands without a guard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from holdfast.resources.contract import Uid
+from holdfast.states.check import CONDITIONAL, Checked, conditional, shape_of, spot_of
+from holdfast.states.errors import Problem
+from holdfast.states.lint.rule import Subject, rule
+from holdfast.states.low import CONTROL
+
+NEEDS: Mapping[str, Mapping[str, str]] = {
+    "file.managed": {
+        "context": "template",
+        "defaults": "template",
+        "dir_mode": "makedirs",
+        "source_hash_name": "source_hash",
+        "encoding_errors": "encoding",
+    },
+    "cmd.script": {"context": "template", "defaults": "template"},
+}
+"""Kind -> argument -> another one without which it has no effect."""
+
+
+@rule
+def managed_twice(subject: Subject) -> Iterator[Problem]:
+    """Two states of one kind for one thing, both always: they agree today, and one of them will be forgotten tomorrow."""
+    owners: dict[tuple[str, Uid], Checked] = {}
+    for call in subject.calls:
+        if not call.resource.exclusive or conditional(call):
+            continue
+        for uid in call.resource.uids():
+            owner = owners.setdefault((call.resource.kind, uid), call)
+            if owner is not call:
+                text = f"{call.chunk.identity} and {owner.chunk.identity} ({owner.chunk.spot.place}) both manage the {uid[0]} {uid[1]}"
+                yield call.chunk.spot.problem("managed-twice", text, "keep one of the two, and let others require it")
+                break
+
+
+@rule
+def idle_arguments(subject: Subject) -> Iterator[Problem]:
+    """Arguments that do nothing without another one."""
+    for call in subject.calls:
+        for key, other in NEEDS.get(call.resource.kind, {}).items():
+            if key in call.chunk.low and not call.chunk.low.get(other):
+                text = f"{key!r} has no effect without {other!r}"
+                yield spot_of(call.chunk, (key,)).problem("argument-needs", text, f"add '- {other}: ...', or remove it")
+
+
+@rule
+def swallowed_arguments(subject: Subject) -> Iterator[Problem]:
+    """Arguments of kinds that take any, and do nothing with them."""
+    for call in subject.calls:
+        cls = type(call.resource)
+        if cls.model_config.get("extra") != "ignore":
+            continue
+        shape = shape_of(cls)
+        for key in call.chunk.low.keys() - shape.fields - shape.meta - shape.ignored.keys() - CONTROL:
+            problem = spot_of(call.chunk, (key,)).problem("argument-ignored", f"{cls.kind} accepts {key!r} without effect", "remove it")
+            yield replace(problem, text="")  # it may be a password
+
+
+@rule
+def unguarded(subject: Subject) -> Iterator[Problem]:
+    """Commands of which nothing says when they are needed."""
+    for call in subject.calls:
+        family = call.chunk.low["state"]
+        if family == "test" or not call.resource.action() or getattr(call.resource, "stateful", False):
+            continue
+        if CONDITIONAL.isdisjoint(call.chunk.low) and call.meta.rerun is None:
+            text = f"nothing says when {call.chunk.identity} is needed: each 'holdfast apply' runs it"
+            yield call.chunk.spot.problem("action-unguarded", text, "add creates, unless or onlyif; or onchanges, to run it after a change")

@@ -1,0 +1,220 @@
+"""A template without running it: its syntax tree, the names that it uses before anything gives them a value, and the calls it makes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from jinja2 import nodes
+
+from holdfast.states.errors import CompileError, Place, Problem
+from holdfast.states.render import sls_variables, split_shebang
+from holdfast.states.source import Text
+from holdfast.states.templates import StateEnvironment, environment
+from holdfast.states.world import World
+
+EXPRESSION = re.compile(r"\{\{.*?\}\}")
+"""What a line of a template puts in place of itself."""
+DEFAULTING = frozenset({"default", "d"})
+"""Filters that take what is not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """One file with Jinja in it."""
+
+    path: Path
+    lines: list[str]
+    tree: nodes.Template
+    parts: dict[type[nodes.Node], list[Any]]
+    """All parts of the tree by their type."""
+
+    @property
+    def is_state_file(self) -> bool:
+        """Whether it is rendered for itself; others see what those that import or include them hand on."""
+        return self.path.suffix == ".sls"
+
+    def all(self, kind: type[nodes.Node]) -> list[Any]:
+        """All parts of a type."""
+        return self.parts.get(kind, [])
+
+    def problem(self, line: int, word: str, code: str, message: str, hint: str = "", *, secret: bool = False) -> Problem:
+        """Something wrong with a word of a line. Jinja knows no columns: it is looked for; 0 when it does not stand there."""
+        text = self.lines[line - 1] if 0 < line <= len(self.lines) else ""
+        found = re.search(rf"(?<![\w|]){re.escape(word)}(?!\w)", text)
+        return Problem(Place(str(self.path), line, found.start() + 1 if found else 0), code, message, hint, "" if secret else text[:500])
+
+
+@cache
+def jinja() -> StateEnvironment:
+    """The environment that templates are read with."""
+    return environment(None, marks=False)
+
+
+@cache
+def known_names() -> frozenset[str]:
+    """What every state file has without anybody giving it."""
+    given = {*World().variables(), *sls_variables("", ""), *jinja().globals}
+    return frozenset(given | {"loop", "self", "super", "caller", "varargs", "kwargs"})
+
+
+def read_template(text: Text) -> Template | None:
+    """The template in a file; None when there is no Jinja in it, or none that can be read (which the compiler tells)."""
+    if "{{" not in text.text and "{%" not in text.text:
+        return None
+    try:
+        pipe, body = split_shebang(text)
+        tree = jinja().parse(body)
+    except (CompileError, jinja2.TemplateSyntaxError, RecursionError):
+        return None
+    return Template(text.path, text.text.split("\n"), tree, _by_type(tree)) if "jinja" in pipe else None
+
+
+def _by_type(tree: nodes.Template) -> dict[type[nodes.Node], list[Any]]:
+    found: dict[type[nodes.Node], list[Any]] = {}
+    todo: list[nodes.Node] = [tree]
+    while todo:
+        node = todo.pop()
+        found.setdefault(type(node), []).append(node)
+        todo += node.iter_child_nodes()
+    return found
+
+
+@dataclass(slots=True)
+class Scope:
+    """The names that have a value in one part of a template."""
+
+    outer: Scope | None = None
+    names: set[str] = field(default_factory=set)
+
+    def has(self, name: str) -> bool:
+        """Whether a name has a value here."""
+        return name in self.names or (self.outer is not None and self.outer.has(name))
+
+    def give(self, target: nodes.Node) -> None:
+        """Take in what is assigned to: a name, or several."""
+        if isinstance(target, nodes.Name):
+            self.names.add(target.name)
+        else:
+            self.names |= {name.name for name in target.find_all(nodes.Name)}
+
+    def inside(self, *names: str) -> Scope:
+        """A part of this one, with more names."""
+        return Scope(self, set(names))
+
+
+class Names:
+    """The uses of names that nothing has given a value. What a test asks for (`x is defined`) is known to be missing at times.
+
+    Names are taken in the order of the text; macros see what stands below them, too, as they are called later.
+    """
+
+    def __init__(self, tree: nodes.Template) -> None:
+        self.top = Scope()
+        self._found: list[nodes.Name] = []
+        self._asked: set[str] = set()
+        self._later: list[tuple[Iterable[nodes.Node], Scope]] = []
+        self._all(tree.body, self.top)
+        while self._later:
+            self._all(*self._later.pop())
+
+    def missing(self, known: frozenset[str]) -> Iterator[nodes.Name]:
+        """The uses of names that are not `known` either."""
+        return (name for name in self._found if name.name not in known and name.name not in self._asked)
+
+    def _all(self, several: Iterable[nodes.Node | None], scope: Scope) -> None:
+        for node in several:
+            if node is not None:
+                self._node(node, scope)
+
+    def _node(self, node: nodes.Node, scope: Scope) -> None:
+        """Go through one node; those that give names a value come first."""
+        match node:
+            case nodes.Name():
+                if node.ctx == "load" and not scope.has(node.name):
+                    self._found.append(node)
+            case nodes.Test(name="defined" | "undefined", node=nodes.Name() as name):
+                self._asked.add(name.name)
+            case nodes.Filter(node=nodes.Name()) if node.name in DEFAULTING:
+                self._all((*node.args, *node.kwargs), scope)
+            case nodes.Import():
+                self._node(node.template, scope)
+                scope.names.add(node.target)
+            case nodes.FromImport():
+                self._node(node.template, scope)
+                scope.names |= {name if isinstance(name, str) else name[1] for name in node.names}
+            case nodes.Assign():
+                self._node(node.node, scope)
+                scope.give(node.target)
+            case _:
+                self._block(node, scope)
+
+    def _block(self, node: nodes.Node, scope: Scope) -> None:
+        """Go through what has a body, with a scope of its own."""
+        match node:
+            case nodes.AssignBlock():
+                self._all((node.filter, *node.body), scope.inside())
+                scope.give(node.target)
+            case nodes.For():
+                self._node(node.iter, scope)
+                inner = scope.inside()
+                inner.give(node.target)
+                self._all((node.test, *node.body), inner)
+                self._all(node.else_, scope.inside())
+            case nodes.With():
+                self._all(node.values, scope)
+                inner = scope.inside()
+                for target in node.targets:
+                    inner.give(target)
+                self._all(node.body, inner)
+            case nodes.Macro() | nodes.CallBlock():
+                if isinstance(node, nodes.Macro):
+                    scope.names.add(node.name)
+                else:
+                    self._node(node.call, scope)
+                self._all(node.defaults, scope)
+                self._later.append((node.body, scope.inside(*(argument.name for argument in node.args))))
+            case nodes.FilterBlock():
+                self._all((node.filter, *node.body), scope.inside())
+            case _:
+                self._all(node.iter_child_nodes(), scope)
+
+
+def calls(template: Template) -> Iterator[tuple[str, int]]:
+    """Every `salt['module.function']` and `salt.module.function` of a template, with its line."""
+    for item in template.all(nodes.Getitem):
+        if _is_salt(item.node) and (name := _text(item.arg)):
+            yield name, item.lineno
+    for attribute in template.all(nodes.Getattr):
+        if isinstance(attribute.node, nodes.Getattr) and _is_salt(attribute.node.node):
+            yield f"{attribute.node.attr}.{attribute.attr}", attribute.lineno
+
+
+def asked_calls(template: Template) -> set[str]:
+    """The calls of which a template asks whether there is such a thing: `'x.y' in salt`."""
+    asking = template.all(nodes.Compare)
+    return {_text(compare.expr) for compare in asking if any(_is_salt(operand.expr) for operand in compare.ops)}
+
+
+def literals(template: Template) -> Iterator[tuple[str, str, int]]:
+    """Every text that a template itself gives a name: (name, text, line), for `set` and for the keys of mappings."""
+    for assign in template.all(nodes.Assign):
+        if isinstance(assign.target, nodes.Name) and (text := _text(assign.node)):
+            yield assign.target.name, text, assign.lineno
+    for pair in template.all(nodes.Pair):
+        if (name := _text(pair.key)) and (text := _text(pair.value)):
+            yield name, text, pair.value.lineno
+
+
+def _is_salt(node: Any) -> bool:
+    return isinstance(node, nodes.Name) and node.name == "salt"
+
+
+def _text(node: nodes.Node) -> str:
+    """The text that an expression is; empty when it is anything else."""
+    return node.value if isinstance(node, nodes.Const) and isinstance(node.value, str) else ""

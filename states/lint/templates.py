@@ -1,0 +1,70 @@
+"""Rules on templates: what they would stumble over in branches that were not taken this time, and what they should not do at all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from jinja2 import nodes
+
+from holdfast.resources.registry import nearest
+from holdfast.states.errors import Problem
+from holdfast.states.helpers import TABLE
+from holdfast.states.lint.rule import Subject, rule
+from holdfast.states.lint.template import Names, Template, asked_calls, calls, jinja, known_names
+
+EFFECTS = re.compile(
+    r"(cmd|event|http|saltutil|state|module)\.(?!(which|which_bin|has_exec|shells)$)"
+    r"|mine\.(send|delete|flush|update)|(grains|environ)\.(set|append|remove|del)"
+    r"|\w+\.(install|remove|purge|upgrade|refresh_db|hold|unhold|start|stop|restart|reload|enable|disable|mask|unmask"
+    r"|add|delete|write|append|prepend|replace|touch|mkdir|makedirs|copy|move|rename|symlink|set_mode|chown|create|destroy|kill)$"
+)
+"""Calls that do more than look."""
+
+
+@rule
+def undefined_names(subject: Subject) -> Iterator[Problem]:
+    """Names that nothing gives a value, in branches that were taken or not."""
+    found = [(template, Names(template.tree)) for template in subject.templates]
+    handed_on = frozenset().union(*(names.top.names for template, names in found if template.is_state_file))
+    for template, names in found:
+        known = known_names() if template.is_state_file else known_names() | handed_on
+        for name in names.missing(known):
+            near = nearest(name.name, known | names.top.names)
+            hint = f"did you mean {near}?" if near else "set it above, give a default, or ask whether it 'is defined'"
+            yield template.problem(name.lineno, name.name, "template-name", f"nothing gives {name.name!r} a value", hint)
+
+
+@rule
+def effects(subject: Subject) -> Iterator[Problem]:
+    """Calls that change something, or may, while a template is only being read."""
+    for template in subject.templates:
+        for name, line in calls(template):
+            if EFFECTS.match(name):
+                text = f"{name} does more than look, each time that states are compiled"
+                yield template.problem(line, name, "template-effect", text, "make it a state, or a grain of your own")
+
+
+@rule
+def unknown_words(subject: Subject) -> Iterator[Problem]:
+    """Calls, filters and tests that there are not: a template that comes to them stops."""
+    for template in subject.templates:
+        asked = asked_calls(template)
+        for name, line in calls(template):
+            if name not in TABLE and name not in asked and not EFFECTS.match(name):
+                near = nearest(name, TABLE)
+                hint = f"did you mean {near}?" if near else f"ask first: {{% if '{name}' in salt %}}"
+                yield template.problem(line, name, "template-unknown", f"templates cannot call {name}", hint)
+        yield from _unknown(template, "filter")
+        yield from _unknown(template, "test")
+
+
+def _unknown(template: Template, what: str) -> Iterator[Problem]:
+    """Filters, or tests, that there are not."""
+    known = jinja().filters if what == "filter" else jinja().tests
+    asked = {str(each.node.value) for each in template.all(nodes.Test) if each.name == what and isinstance(each.node, nodes.Const)}
+    for node in template.all(nodes.Filter if what == "filter" else nodes.Test):
+        if node.name not in known and node.name not in asked:
+            near = nearest(node.name, known)
+            hint = f"did you mean {near}?" if near else ""
+            yield template.problem(node.lineno, node.name, "template-unknown", f"there is no {what} {node.name!r}", hint)

@@ -1,0 +1,158 @@
+"""`check`: its forms, its exit codes, and that it keeps its hands off the machine."""
+
+import json
+import re
+
+import pytest
+
+from holdfast_process import Tree, holdfast
+
+STRANGE = "odd, 50%:\n  cmd.run:\n    - name: touch HOST/made\n"
+WRONG = "x:\n  test.nop:\n    - require:\n      - test: gone\n"
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A configuration with one good state."""
+    tree = Tree(tmp_path)
+    tree.file()
+    return tree
+
+
+def test_clean_tree(tree):
+    """0, and one line."""
+    assert tree("check", check=0).stdout == "nothing to complain about in 1 state\n"
+
+
+def test_warnings_alone_are_0_and_with_strict_1(tree):
+    """As linters do."""
+    tree.sls("odd", STRANGE)
+    done = tree("check", check=0)
+
+    assert "odd.sls:2:3: warning: nothing says when cmd.run[odd, 50%] is needed" in done.stdout
+    assert done.stdout.splitlines()[1:3] == ["      cmd.run:", "      ^"]
+    assert done.stdout.endswith("1 warning in 2 states\n")
+    assert done.stderr == ""
+    tree("check", "--strict", check=1)
+    tree("check", "--strict", "--ignore", "action-unguarded", check=0)
+    tree("check", "--strict", "motd", check=0)
+
+
+def test_errors_are_3_and_come_first(tree):
+    """Whatever else there is; with --strict, too."""
+    tree.sls("wrong", WRONG)
+    tree.sls("early", "{% if false %}{{ gone }}{% endif %}\n")
+    done = tree("check", check=3)
+
+    assert [re.search(r": (error|warning): ", line)[1] for line in done.stdout.splitlines() if ".sls:" in line] == ["error", "warning"]
+    assert done.stdout.splitlines()[-1] == "1 error, 1 warning"
+    tree("check", "--strict", check=3)
+
+
+def test_it_touches_nothing(tree):
+    """Neither what is managed nor a place to remember things."""
+    tree.sls("odd", STRANGE)
+    tree("check", check=0)
+
+    assert list(tree.host.iterdir()) == []
+    assert not (tree.root / "state").exists()
+
+
+def test_settings_ignore_codes(tree):
+    """For good; a code that there is not is an error of the settings."""
+    tree.sls("odd", STRANGE)
+    tree.settings("lint: {ignore: [action-unguarded]}\n")
+    tree("check", "--strict", check=0)
+
+    tree.settings("lint: {ignore: [action-ungarded]}\n")
+    assert "did you mean 'action-unguarded'?" in tree("check", check=3).stdout
+
+
+def test_code_that_cannot_be_ignored_is_64(tree):
+    """With the nearest one that can."""
+    assert "did you mean 'action-unguarded'?" in tree("check", "--ignore", "action-ungarded", check=64).stderr
+    assert "is an error" in tree("check", "--ignore", "yaml-syntax", check=64).stderr
+
+
+def test_json(tree):
+    """Errors and warnings, each with file, line, column, code, message and hint."""
+    tree.sls("odd", STRANGE)
+    report = tree.json("check", check=0)
+
+    (warning,) = report["warnings"]
+    assert (report["errors"], report["states"]) == ([], 2)
+    assert (warning["line"], warning["column"], warning["code"]) == (2, 3, "action-unguarded")
+    assert set(warning) == {"file", "line", "column", "code", "message", "hint"}
+
+    tree.settings("nonsense: 1\n")
+    assert [error["code"] for error in tree.json("check", check=3)["errors"]] == ["unknown-setting"]
+
+
+def test_github_annotations_are_escaped(tree):
+    """Percent signs and ends of lines in the message, colons and commas in the properties as well."""
+    tree.sls("odd", STRANGE)
+    (tree.etc / "states" / "odd.sls").rename(tree.etc / "states" / "od,d:%.sls")
+    done = holdfast("check", "--config", tree.config, "--format", "github", cwd=tree.etc, check=0)
+
+    assert done.stdout == (
+        "::warning file=states/od%2Cd%3A%25.sls,line=2,col=3,title=action-unguarded::"
+        "nothing says when cmd.run[odd, 50%25] is needed: each 'holdfast apply' runs it%0A"
+        "add creates, unless or onlyif; or onchanges, to run it after a change\n"
+    )
+
+
+def test_github_errors(tree):
+    """They are annotations of their own kind; from elsewhere the paths begin at the states directory."""
+    tree.sls("wrong", WRONG)
+    done = tree("check", "--format", "github", check=3, cwd="/")
+
+    assert done.stdout.startswith(f"::error file={str(tree.etc)[1:]}/states/wrong.sls,line=4,col=9,title=requisite-missing::")
+
+
+def test_sarif(tree):
+    """What SARIF 2.1.0 demands of a log, and what code scanning needs: rules with help, regions, relative URIs."""
+    tree.sls("od d", STRANGE)
+    tree.sls("wrong", WRONG)
+    done = holdfast("check", "--config", tree.config, "--format", "sarif", cwd=tree.etc, check=3)
+    log = json.loads(done.stdout)
+
+    assert log["version"] == "2.1.0"
+    assert log["$schema"].endswith("sarif-2.1.0.json")
+    (run,) = log["runs"]
+    rules = run["tool"]["driver"]["rules"]
+    assert run["tool"]["driver"]["name"] == "holdfast"
+    assert run["originalUriBaseIds"]["ROOT"]["uri"] == f"{tree.etc.as_uri()}/"
+    assert all(rule["help"]["text"] and rule["shortDescription"]["text"].endswith(".") for rule in rules)
+    assert {rule["id"]: rule["defaultConfiguration"]["level"] for rule in rules} == {"requisite-missing": "error"}
+    for result in run["results"]:
+        assert rules[result["ruleIndex"]]["id"] == result["ruleId"]
+        assert result["level"] == "error"
+        assert result["message"]["text"]
+        location = result["locations"][0]["physicalLocation"]
+        assert location["artifactLocation"] == {"uri": "states/wrong.sls", "uriBaseId": "ROOT"}
+        assert location["region"] == {"startLine": 4, "startColumn": 9, "snippet": {"text": "      - test: gone"}}
+
+    (tree.etc / "states" / "wrong.sls").unlink()
+    (result,) = json.loads(holdfast("check", "--config", tree.config, "--format", "sarif", cwd=tree.etc, check=0).stdout)["runs"][0][
+        "results"
+    ]
+    assert result["level"] == "warning"
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "states/od%20d.sls"
+
+
+def test_sarif_of_a_clean_tree_and_of_broken_settings(tree):
+    """A log without results; and one whose file stands outside of the states."""
+    assert json.loads(tree("check", "--format", "sarif", check=0).stdout)["runs"][0]["results"] == []
+
+    tree.settings("nonsense: 1\n")
+    (result,) = json.loads(tree("check", "--format", "sarif", check=3, cwd=tree.host).stdout)["runs"][0]["results"]
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"] == {"uri": tree.config.as_uri()}
+
+
+def test_pillar_counts(tree):
+    """What is wrong there is an error like any other, and its lines are not shown."""
+    (tree.etc / "pillar" / "data.sls").write_text("password: [hunter2\n")
+    done = tree("check", check=3)
+
+    assert "data.sls" in done.stdout
+    assert "hunter2" not in done.stdout

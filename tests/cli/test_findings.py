@@ -1,0 +1,58 @@
+"""The text form on a terminal: it fits, and its colours say how grave a thing is."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from holdfast.agent.cli.findings import text
+from holdfast.states.errors import Place, Problem
+from holdfast.states.lint.inspect import Report
+
+LONG = Problem(
+    Place("/srv/states/web/server.sls", 14, 70),
+    "managed-twice",
+    "pkg.installed[nginx] and pkg.installed[nginx too] (/srv/states/web/more.sls:12:3) both manage the pkg nginx",
+    "keep one of the two, and let others require it wherever they have need of it, one and all",
+    "  pkg.installed: ".ljust(69, "x") + "|".ljust(90, "x"),
+)
+
+
+def test_lines_fit_a_terminal():
+    """Sentences are wrapped between words, with places as seen from here; of the line that is quoted the part around its column is shown."""
+    lines = "\n".join(text(Report((), (LONG,), 2), Path("/srv"), width=80)).split("\n")
+
+    assert max(map(len, lines)) <= 80
+    assert lines[0].startswith("states/web/server.sls:14:70: warning: pkg.installed[nginx] and")
+    assert lines[1].startswith("  ")
+    assert "(states/web/more.sls:12:3)" in " ".join(map(str.strip, lines))
+    quoted = next(index for index, line in enumerate(lines) if line.endswith("…"))
+    assert lines[quoted].startswith("    …")
+    assert lines[quoted][lines[quoted + 1].index("^")] == LONG.text[LONG.place.column - 1] == "|"
+    assert lines[-2:] == ["", "1 warning in 2 states"]
+
+
+@pytest.mark.parametrize("column", [1, 40, 70, 100, 109, 0, 500])
+@pytest.mark.parametrize("width", [0, 40, 80, 200])
+def test_mark_stays_below_its_column(column, width):
+    """Wherever it is, and however narrow the terminal; without a column, or beyond the end, there is none."""
+    problem = replace(LONG, place=Place("/srv/x.sls", 14, column), text="".join(map(chr, range(0x4E00, 0x4E00 + 109))))
+    lines = "\n".join(text(Report((problem,)), Path("/srv"), width=width)).split("\n")
+    marks = [index for index, line in enumerate(lines) if line.strip() == "^"]
+
+    assert len(marks) == (0 < column <= 109)
+    for index in marks:
+        at = lines[index].index("^")
+        assert lines[index - 1][at] == problem.text[column - 1]
+
+
+def test_colours_change_no_text():
+    """They only paint it, and only when asked to."""
+    report = Report((LONG,), (LONG,), 2)
+    plain, painted = (["\n".join(text(report, Path("/srv"), colour=colour, width=80))] for colour in (False, True))
+
+    assert "\x1b" not in plain[0]
+    assert re.sub(r"\x1b\[[0-9;]*m", "", painted[0]) == plain[0]
+    assert "\x1b[1;31merror\x1b[0m" in painted[0]
+    assert "\x1b[1;33mwarning\x1b[0m" in painted[0]

@@ -1,0 +1,86 @@
+"""The whole look at a tree: all errors, then warnings; good trees are left in peace; large ones are quick."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = sorted(path.name for path in (ROOT / "config/examples").iterdir())
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_are_clean(name, tmp_path, look):
+    """Whoever begins with one of them begins without a warning."""
+    files = {
+        str(path.relative_to(ROOT / "config/examples" / name / "states")): path.read_text()
+        for path in (ROOT / "config/examples" / name / "states").rglob("*")
+        if path.is_file()
+    }
+    grains = {"id": "web1", "os_family": "Debian", "nodename": "web1", "osfullname": "Debian", "num_cpus": 2}
+    report = look(files, pillar={"root": "/srv/x"}, grains=grains)
+
+    assert (report.errors, report.warnings) == ((), ())
+    assert report.states > 0
+    shutil.rmtree(tmp_path / "states")
+
+
+def test_errors_of_all_stages_that_are_no_consequence_of_others(look):
+    """A file that cannot be read hides nothing that is wrong elsewhere, and what follows from it is not told."""
+    report = look(
+        {
+            "a.sls": "x: [\n",
+            "b.sls": "y:\n  test.nop:\n    - {{ gone }}\n",
+            "c.sls": "z:\n  cmd.run:\n    - nmae: make\n    - creates: /x\n    - require: [{test: x}]\nw:\n  file.mangaed: []\n",
+            "d.sls": "t:\n  test.show_notification: []\n",
+        }
+    )
+
+    assert [(error.place.file[-5:], error.code) for error in report.errors] == [
+        ("a.sls", "yaml-syntax"),
+        ("b.sls", "template-undefined"),
+        ("c.sls", "unknown-argument"),
+        ("c.sls", "unknown-function"),
+    ]
+
+
+def test_every_error_is_told_once(look):
+    """Also when the stage that finds it is the last one."""
+    report = look("z:\n  cmd.run:\n    - nmae: make\n")
+
+    assert [error.code for error in report.errors] == ["unknown-argument"]
+
+
+def test_warnings_are_told_beside_errors(look):
+    """What can be known of files that are read is known."""
+    report = look("z:\n  cmd.run:\n    - nmae: make\n    - order: soon\n{% if false %}{{ gone }}{% endif %}\n")
+
+    assert [error.code for error in report.errors] == ["unknown-argument"]
+    assert [warning.code for warning in report.warnings] == ["order-word", "template-name"]
+
+
+def test_states_directory_that_is_not_there(look, tmp_path):
+    """An error, without a place in any file."""
+    (tmp_path / "states").mkdir()
+    (tmp_path / "states").rmdir()
+    report = look({}, "nothing")
+
+    assert [error.code for error in report.errors] == ["sls-missing"]
+
+
+def test_five_thousand_states_are_looked_at_in_less_than_three_seconds(look):
+    """Of processor time, which does not depend on what else the host does."""
+    text = "".join(
+        f"/srv/{n}:\n  file.managed:\n    - contents: number {n}\n    - mode: '0644'\n"
+        f"run {n}:\n  cmd.run:\n    - name: echo {n}\n    - onchanges:\n      - file: /srv/{n}\n"
+        for n in range(2500)
+    )
+    before = time.process_time()
+    report = look(text)
+    spent = time.process_time() - before
+
+    assert (report.states, report.errors, report.warnings) == (5000, (), ())
+    assert spent < 3

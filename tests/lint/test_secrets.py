@@ -1,0 +1,80 @@
+"""Secrets in state files: found, and never shown."""
+
+from __future__ import annotations
+
+import pytest
+
+AWS, GITHUB, GITLAB = "AKIA" + "Q" * 16, "ghp_" + "a" * 36, "glpat-" + "b" * 20
+"""Shapes of tokens, put together here so that nobody takes this file for a leak."""
+KEY = "-----BEGIN OPENSSH " + "PRIVATE KEY-----"
+
+
+def env(line: str) -> str:
+    """A command with one variable."""
+    return f"x:\n  cmd.run:\n    - creates: /x\n    - env:\n      - {line}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "secret"),
+    [
+        ("u:\n  user.present:\n    - password: $6$abc$def\n", 3, "$6$abc"),
+        ("{% if true %}\nu:\n  user.present:\n    - password: >-\n        $6$abc\n{% endif %}\n", 4, "$6$abc"),
+        (env("DB_PASSWORD: hunter2"), 5, "hunter2"),
+        (env("API_KEY: hunter2"), 5, "hunter2"),
+        (env("password: 'hunter2'"), 5, "hunter2"),
+        (
+            "f:\n  file.managed:\n    - name: /f\n    - template: jinja\n    - source: salt://f\n    - context:\n        db: {token: hunter2}\n",
+            7,
+            "hunter2",
+        ),
+        ("{% set db_password = 'hunter2' %}\n", 1, "hunter2"),
+        ("{% set db = {'secret': 'hunter2'} %}\n", 1, "hunter2"),
+        ("{% if true %}\n" + env("password: hunter2") + "{% endif %}\n", 6, "hunter2"),
+        (f"# {AWS}\n", 1, AWS),
+        (f"f:\n  file.managed:\n    - name: /f\n    - contents: {GITHUB}\n", 4, GITHUB),
+        (f"f:\n  file.managed:\n    - name: /f\n    - contents: |\n        a\n        {KEY}\n", 6, KEY),
+        (f"f:\n  file.managed:\n    - name: /f\n    - contents: 'x {GITLAB}'\n", 4, GITLAB),
+        ("f:\n  cmd.run:\n    - name: git clone https://me:hunter2@example.org/x\n    - creates: /x\n", 3, "hunter2"),
+    ],
+)
+def test_secret_in_plain_text(text, line, secret, warnings):
+    """One warning at its line, in which the secret does not appear."""
+    (warning,) = warnings(text)
+
+    assert (warning.code, warning.place.line) == ("secret-plain", line)
+    assert secret not in str(warning)
+    assert "pillar" in warning.hint
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "u:\n  user.present:\n    - password: '{{ pillar.password }}'\n",
+        "{% set password = pillar.password %}\nu:\n  user.present:\n    - password: {{ password }}\n",
+        "u:\n  user.present:\n    - password: '!'\n",
+        env("PASSWORD_FILE: /run/secrets/db"),
+        env("DB_PASSWORD: $OTHER"),
+        env("API_KEY: /etc/key"),
+        env("KEY: public"),
+        env("AUTHOR: somebody"),
+        env("TOKEN: ''"),
+        "{% set password = '' %}\n",
+        "f:\n  file.managed:\n    - name: /etc/token\n    - contents_pillar: password\n",
+        "f:\n  cmd.run:\n    - name: curl https://example.org:8080/x@y\n    - creates: /x\n",
+        "f:\n  cmd.run:\n    - name: curl https://me:$PASSWORD@example.org/x\n    - creates: /x\n",
+        "# AKIA" + "IOSFODNN7" + "EXAMPLE is the one in the manual\n",
+    ],
+)
+def test_what_is_no_secret(text, warnings):
+    """From the pillar, a place holder, a path, or only a name that sounds like one."""
+    assert warnings(text) == []
+
+
+def test_no_finding_shows_a_line_with_a_secret(look):
+    """Not a warning of another rule in the same line, and not one for a line whose own warning was silenced."""
+    text = "f:\n  test.nop:\n    - context: {password: hunter2, if: {{ 1 if true else gone }}}\n"
+    for ignore in ((), ("secret-plain",)):
+        report = look("{% if true %}\n" + text + "{% endif %}\n" + env("password: hunter3"), ignore=ignore)
+
+        assert "template-name" in {warning.code for warning in report.warnings}
+        assert "hunter" not in "".join(map(str, report.warnings))

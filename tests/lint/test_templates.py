@@ -1,0 +1,131 @@
+"""What is found in templates without running them: also in branches that were not taken."""
+
+from __future__ import annotations
+
+import pytest
+
+TAIL = "\nx: test.nop\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{% if false %}{{ ^colour }}{% endif %}", "nothing gives 'colour' a value"),
+        ("{% set colour = 1 %}\n{% if false %}{{ ^color }}{% endif %}", "did you mean colour?"),
+        ("{% if false %}\n{{ ^later }}{% set later = 1 %}\n{% endif %}", "'later'"),
+        ("{% for a in [] %}{% set b = 1 %}{% endfor %}\n{% if false %}{{ ^b }}{% endif %}", "is defined"),
+        ("{% for a in [] %}\n{% else %}{{ ^a if false }}{% endfor %}", "'a'"),
+        ("{% macro m(a) %}{{ a }}{{ ^b }}{% endmacro %}", "'b'"),
+        ("{% if false %}{% for a in ^xs %}{% endfor %}{% endif %}", "'xs'"),
+        ("{% if false %}{{ x | default(^fallback) }}{% endif %}", "'fallback'"),
+        ("{% if false %}{{ ^x.y | default(1) }}{% endif %}", "'x'"),
+        ("{% if false %}{% set a = ^b %}{% endif %}", "'b'"),
+        ("{% with a = 1 %}{% endwith %}\n{% if false %}{{ ^a }}{% endif %}", "'a'"),
+        ("{% if false %}{% include ^name ~ '.sls' %}{% endif %}", "'name'"),
+    ],
+)
+def test_name_that_nothing_gives_a_value(text, words, warnings):
+    """With its line, and the column (of its first mention in that line, if there are several), which `^` marks here."""
+    before, _, after = text.partition("^")
+    (warning,) = warnings(before + after + TAIL)
+
+    assert warning.code == "template-name"
+    assert (warning.place.line, warning.place.column) == (before.count("\n") + 1, len(before.rpartition("\n")[2]) + 1)
+    assert words in f"{warning.message} {warning.hint}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{ '' if grains.os else sls ~ slspath ~ tpldir ~ saltenv ~ opts.id ~ pillar.x }}",
+        "{% if x is defined %}{{ x }}{% endif %}",
+        "{% if x is not defined %}{% set x = 1 %}{% endif %}{{ '' if true else x }}",
+        "{{ x | default('') }}{{ y | d('') }}",
+        "{% if false %}{% set x = 1 %}{% endif %}{% if false %}{{ x }}{% endif %}",
+        "{% for a, b in {}.items() %}{{ loop.index }}{{ a }}{{ b }}{% endfor %}",
+        "{% for a in [] if a %}{{ a }}{% endfor %}",
+        "{% macro m(a, b=1) %}{{ a }}{{ b }}{{ varargs }}{{ kwargs }}{{ late }}{% endmacro %}{% set late = 1 %}{{ m('') if false }}",
+        "{% macro m() %}{{ caller('') if false }}{% endmacro %}{% call(z) m() %}{{ z }}{% endcall %}",
+        "{% set a %}{{ 1 }}{% endset %}{{ '' if a }}",
+        "{% set ns = namespace(a=1) %}{% set ns.a = 2 %}{{ '' if ns.a }}",
+        "{% load_yaml as data %}\na: 1\n{% endload %}{{ '' if data.a }}",
+        "{% import_yaml 'data.yaml' as data %}{{ '' if data.a }}",
+        "{% from 'lib.jinja' import a as b, c with context %}{{ '' if b ~ c }}",
+        "{% import 'lib.jinja' as lib %}{{ '' if lib.a }}",
+        "{% with a = 1 %}{{ '' if a }}{% endwith %}",
+        "{% filter upper %}{% set q = 1 %}{% endfilter %}",
+        "{% raw %}{{ nothing }}{% endraw %}\n{# {{ nothing }} #}",
+        "{% do [].append(1) %}{% for a in [1] %}{% continue %}{% endfor %}",
+    ],
+)
+def test_name_that_has_a_value_or_is_asked_for(text, warnings):
+    """Every way in which templates give names a value, or live without."""
+    files = {
+        "site.sls": "{# #}" + text.replace("{% raw %}", "# {% raw %}") + TAIL,
+        "data.yaml": "a: 1\n",
+        "lib.jinja": "{% set a, c = 1, 2 %}",
+    }
+
+    assert warnings(files, "site") == []
+
+
+def test_what_a_state_file_hands_on_is_known_to_what_it_imports(warnings):
+    """A name that no state file has is still found there, in that file."""
+    files = {
+        "site.sls": "{% set tone = 1 %}{% from 'lib/map.jinja' import a with context %}{{ '' if a }}" + TAIL,
+        "lib/map.jinja": "{% set a = tone %}\n{% if false %}{{ ton }}{% endif %}",
+    }
+    (warning,) = warnings(files)
+
+    assert warning.place.file.endswith("lib/map.jinja")
+    assert (warning.place.line, warning.message, warning.hint) == (2, "nothing gives 'ton' a value", "did you mean tone?")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "salt['cmd.run']('x')",
+        "salt.cmd.run('x')",
+        "salt['cmd.shell']('x')",
+        "salt['pkg.install']('x')",
+        "salt['file.write']('/x')",
+        "salt['grains.setval']('a', 1)",
+    ],
+)
+def test_call_that_does_more_than_look(call, warnings):
+    """Each is named where it stands."""
+    (warning,) = warnings("{% if false %}{{ " + call + " }}{% endif %}" + TAIL)
+
+    assert (warning.code, warning.place.line) == ("template-effect", 1)
+    assert "does more than look" in warning.message
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{{ salt['pillar.gte']('x') }}", "did you mean pillar.get?"),
+        ("{{ salt['cmd.which']('x') }}", "cannot call cmd.which"),
+        ("{{ salt.disk.usage() }}", "ask first: {% if 'disk.usage' in salt %}"),
+        ("{{ 1 | ymal }}", "did you mean yaml?"),
+        ("{{ 1 is matchh }}", "there is no test 'matchh'"),
+    ],
+)
+def test_word_that_there_is_not(text, words, warnings):
+    """Calls, filters and tests in a branch that was not taken."""
+    (warning,) = warnings("{% if false %}" + text + "{% endif %}" + TAIL)
+
+    assert warning.code == "template-unknown"
+    assert words in f"{warning.message} {warning.hint}"
+
+
+def test_call_that_the_template_asks_for_is_its_own_business(warnings):
+    """`'x.y' in salt` says that it knows."""
+    assert warnings("{% if 'disk.usage' in salt %}{{ salt['disk.usage']() }}{% endif %}" + TAIL) == []
+
+
+def test_template_that_does_not_render_has_its_error_alone(look):
+    """No warning repeats in the same line what the compiler says; other lines have theirs."""
+    report = look("{{ colour }}\n{% if false %}{{ shade }}{% endif %}" + TAIL)
+
+    assert [(error.code, error.place.line) for error in report.errors] == [("template-undefined", 1)]
+    assert [(warning.code, warning.place.line) for warning in report.warnings] == [("template-name", 2)]
