@@ -50,6 +50,7 @@ RENDERING = _of(
         "template-data": "data that a template loads cannot be read",
         "template-error": "a template fails",
         "template-forbidden": "a template does what templates may not",
+        "template-limit": "a template makes, or would make, more than it may",
         "template-missing": "a template that is imported or included does not exist",
         "template-raise": "a template stops by itself, with raise()",
         "template-syntax": "a template cannot be read",
@@ -63,6 +64,7 @@ RENDERING = _of(
         "yaml-syntax": "a file is not YAML",
         "yaml-tab": "a line is indented with a tab",
         "yaml-tag": "a YAML tag is not known, or does not fit its value",
+        "data-size": "the data of a file are too large",
         "duplicate-key": "a key stands twice in one mapping",
     },
 )
