@@ -1,6 +1,6 @@
 """Whether a resource runs, given how its upstreams came out: the decision table of the language, as one pure function.
 
-The table is Salt 3007's (docs/language.md, "What runs"); each upstream contributes a word for each kind of requisite, the words
+The table is Salt 3007's (docs/language.md, Requisites); each upstream contributes a word for each kind of requisite, the words
 are united, and the first rule that fits decides. "Changed" is counted for each edge by the journal, so the same table
 holds in a one-shot run, in a pass of the daemon, and after a crash.
 """

@@ -1,0 +1,57 @@
+"""The examples of the documentation are true: each section's files compile, together, as a reader would try them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from holdfast.states.compile import Compiler
+from holdfast.states.data import Request
+from holdfast.states.pillar import compile_pillar
+
+DOCS = Path(__file__).parents[2] / "docs"
+BLOCK = re.compile(r"^```yaml\n# (?P<path>\S+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def sections() -> Iterator[tuple[str, dict[str, str]]]:
+    """(page and heading, files) of each section that shows files: YAML blocks whose first line is a comment with their path."""
+    for page in sorted(DOCS.glob("*.md")):
+        for section in re.split(r"^## ", page.read_text(), flags=re.MULTILINE)[1:]:
+            files = {match["path"]: match["text"] for match in BLOCK.finditer(section)}
+            if files:
+                yield f"{page.name}: {section.splitlines()[0]}", files
+
+
+AT_HAND = {
+    "common.sls": "{}",
+    "debian.sls": "{}",
+    "web/nginx.sls": "nginx:\n  service.running\ndefault site:\n  file.absent:\n    - name: /etc/nginx/sites-enabled/default\n",
+    "web/certificates.sls": "{}",
+    "nginx.conf": "",
+}
+"""What the examples take for granted."""
+
+
+@pytest.mark.parametrize(("section", "files"), [pytest.param(name, files, id=name) for name, files in sections()])
+def test_examples_compile(section: str, files: dict[str, str], tmp_path: Path) -> None:
+    """All files of a section in one tree, each state file on its own and the top file if there is one."""
+    states, pillar = tmp_path / "states", tmp_path / "pillar"
+    for path, text in {**{f"states/{path}": text for path, text in AT_HAND.items()}, **_placed(files)}.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    pillar.mkdir(exist_ok=True)
+    request = Request(states=states, grains={"os_family": "Debian", "os": "Debian"}, minion_id="web1")
+    data = compile_pillar(pillar, request).data
+    names = [path.removesuffix(".sls").replace("/", ".") for path in files if path.endswith(".sls") and not path.startswith("pillar/")]
+
+    for name in names:
+        sls = () if name == "top" else (name,)
+        assert Compiler().compile(replace(request, sls=sls, pillar=data)) is not None
+
+
+def _placed(files: dict[str, str]) -> dict[str, str]:
+    return {path if path.startswith("pillar/") else f"states/{path}": text for path, text in files.items()}
