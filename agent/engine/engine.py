@@ -170,6 +170,8 @@ class Engine:
     def _take_over(self, options: EngineOptions) -> bool:
         """Use these settings; whether everything has to be looked at again."""
         changed = options.noop != self.options.noop
+        if changed:
+            self._courier.listened.clear()  # a turn that was only a look is none
         self.options = self._runs.options = options
         self._scheduler.workers = options.workers
         return changed

@@ -71,11 +71,11 @@ class Life:
                 await asyncio.sleep(self.chance.choice((0, 0, 0.1, 3.0)))
         await asyncio.gather(*self.swaps)
 
-    def upset(self, engine: Engine, name: str) -> None:  # noqa: C901 - an arm for each kind of trouble
+    def upset(self, engine: Engine, name: str) -> None:  # noqa: C901, PLR0912 - an arm for each kind of trouble
         """Something happens to a setting, or to the engine."""
         chance, machine = self.chance, self.machine
         vertex = chance.choice([*engine._graph, None])
-        match chance.randrange(13):
+        match chance.randrange(14):
             case 0 | 1 | 2 if name in machine.watchers:
                 machine.drift(name, chance.choice(("drifted", "worse")))
             case 3:
@@ -102,9 +102,11 @@ class Life:
                 self.swap(engine)
             case 11:
                 (engine.resume if engine.paused else chance.choice((engine.pause, engine.recheck)))()
-            case 12 if vertex and chance.random() < 0.5:
+            case 12:
+                engine.set_options(engine.options.model_copy(update={"noop": chance.random() < 0.5}))
+            case 13 if vertex and chance.random() < 0.5:
                 engine.trigger(vertex.identity)
-            case 12 if vertex and vertex.task:
+            case 13 if vertex and vertex.task:
                 vertex.task.cancel()
 
     def swap(self, engine: Engine) -> None:
@@ -117,6 +119,7 @@ class Life:
         self.machine.unwatchable.clear()
         self.machine.free()
         engine.resume()
+        engine.set_options(engine.options.model_copy(update={"noop": False}))
         await asyncio.sleep(1000)
         for vertex in () if recheck else engine._graph:
             if vertex.failed and vertex.outcome and (vertex.outcome.ran or not vertex.outcome.because):

@@ -228,6 +228,32 @@ async def test_noop_turned_off_during_a_run_loses_no_refresh(bench: Bench) -> No
     await engine.stop()
 
 
+@in_virtual_time
+async def test_a_listener_that_only_looked_has_its_turn_when_noop_ends_in_the_same_pass(bench: Bench) -> None:
+    """Something slow keeps the pass going meanwhile."""
+    machine = bench.machine
+    machine.settings.update(a="right", b="right", slow="right")
+    engine = bench.engine(workers=3)
+    await engine.swap(compilation(state("a"), state("b", listen=["a"]), state("slow", listen=["a"])), "start")
+    await engine.settle()
+    real = engine.options
+    machine.hold("apply a")
+    machine.drift("a")
+    await asyncio.sleep(1)
+    engine.set_options(real.model_copy(update={"noop": True}))
+    machine.hold("refresh slow")
+    machine.free("apply a")
+    await asyncio.sleep(1)
+    assert "would refresh b" in machine.log
+    engine.set_options(real)
+    machine.free()
+    await asyncio.sleep(10)
+
+    assert "refresh b" in machine.log
+    assert pending(engine) == []
+    await engine.stop()
+
+
 # -- listeners -----------------------------------------------------------------------------------------------------
 
 
