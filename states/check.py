@@ -17,7 +17,7 @@ from holdfast.resources.contract import Resource, Uid
 from holdfast.resources.fields import secret_fields
 from holdfast.resources.meta import IDLE, META_FIELDS, Meta
 from holdfast.states.errors import Problem
-from holdfast.states.low import CONTROL, Chunk
+from holdfast.states.low import CONTROL, Chunk, Verdict
 from holdfast.states.marks import Spot, descend
 
 IGNORED: Mapping[str, str] = {
@@ -69,16 +69,29 @@ class Checker:
         self._shapes: dict[str, Shape | None] = {}
         self._broken: set[str] = set()
 
-    def check(self, chunk: Chunk) -> Checked | None:
-        """The call with its resource; None when there is no such kind, or an argument is wrong."""
+    def check(self, chunk: Chunk) -> None:
+        """Make the call's resource, in `chunk.checked`; None when there is no such kind, or an argument is wrong."""
         low = chunk.low
         kind = f"{low['state']}.{low['fun']}"
         if kind not in self._shapes:
             self._shapes[kind] = self._find(kind, chunk)
         shape = self._shapes[kind]
-        if shape is None:
+        if chunk.checked is not None and shape is not None and type(chunk.checked.resource) is shape.cls:
+            self.warnings += chunk.checked.warnings
+        elif shape is None:
+            chunk.checked = None
             self._unknown(kind, chunk)
-            return None
+        else:
+            before = len(self.warnings)
+            resource, meta = self._make(kind, shape, chunk)
+            uids = None if resource is None else self._uids(resource, chunk)
+            chunk.checked = chunk.call = None
+            if resource is not None and meta is not None and uids is not None:
+                chunk.checked = Verdict(resource, meta, uids, tuple(self.warnings[before:]))
+
+    def _make(self, kind: str, shape: Shape, chunk: Chunk) -> tuple[Resource | None, Meta | None]:
+        """What the arguments of a call say; None where they are wrong."""
+        low = chunk.low
         arguments: dict[str, Any] = {"name": low["name"]}
         meta: dict[str, Any] = {}
         for key, value in low.items():
@@ -99,8 +112,15 @@ class Checker:
                     )
                     self.warnings.append(replace(problem, text=""))  # it may be a password
         resource = self._validate(shape.cls, arguments, chunk, shape)
-        checked_meta = self._validate(Meta, meta, chunk, shape) if meta else _NO_META
-        return Checked(chunk, resource, checked_meta) if resource is not None and checked_meta is not None else None
+        return resource, self._validate(Meta, meta, chunk, shape) if meta else _NO_META
+
+    def _uids(self, resource: Resource, chunk: Chunk) -> tuple[Uid, ...] | None:
+        """What a resource manages."""
+        try:
+            return resource.uids()
+        except Exception as error:  # noqa: BLE001 - a kind's own code
+            self.problems.append(chunk.spot.problem("kind-broken", f"{chunk.identity} cannot say what it manages: {error}"))
+            return None
 
     def _find(self, kind: str, chunk: Chunk) -> Shape | None:
         """The shape of a kind; None when there is no such kind."""
@@ -206,37 +226,30 @@ def _unknown_argument(name: str, chunk: Chunk, shape: Shape) -> Problem:
     return replace(problem, text="") if near in shape.secrets else problem
 
 
-def contradictions(calls: Iterable[Checked]) -> tuple[list[Problem], list[Problem]]:
+def contradictions(chunks: Iterable[Chunk]) -> tuple[list[Problem], list[Problem]]:
     """States that declare one thing differently: problems; and warnings where one of the two applies only sometimes."""
-    owners: dict[Uid, list[Checked]] = {}
+    owners: dict[Uid, list[tuple[Chunk, Resource]]] = {}
     problems: list[Problem] = []
     warnings: list[Problem] = []
-    for call in calls:
-        if not call.resource.exclusive:
+    for chunk in chunks:
+        if chunk.checked is None or not chunk.checked.resource.exclusive:
             continue
-        for uid in _uids(call, problems):
+        resource = chunk.checked.resource
+        for uid in chunk.checked.uids:
             others = owners.setdefault(uid, [])
             # not contradicting is not transitive: each of two may go with a third that says nothing of what they differ in
-            clashes = [(conditional(other, call), other, why) for other in others if (why := other.resource.contradicts(call.resource))]
-            others.append(call)
+            clashes = [(conditional(other, chunk), other, why) for other, theirs in others if (why := theirs.contradicts(resource))]
+            others.append((chunk, resource))
             if not clashes:
                 continue
             sometimes, owner, why = min(clashes, key=lambda clash: clash[0])
-            message = f"{call.chunk.identity} and {owner.chunk.identity} ({owner.chunk.spot.place}) declare the same {uid[0]} {uid[1]} differently: {why}"
+            message = f"{chunk.identity} and {owner.identity} ({owner.spot.place}) declare the same {uid[0]} {uid[1]} differently: {why}"
             code, found = ("contradiction-possible", warnings) if sometimes else ("contradiction", problems)
-            found.append(call.chunk.spot.problem(code, message, "keep one of the two"))
+            found.append(chunk.spot.problem(code, message, "keep one of the two"))
             break
     return problems, warnings
 
 
-def conditional(*calls: Checked) -> bool:
+def conditional(*chunks: Chunk) -> bool:
     """Whether one of them applies only under a condition."""
-    return any(not CONDITIONAL.isdisjoint(call.chunk.low) for call in calls)
-
-
-def _uids(call: Checked, problems: list[Problem]) -> tuple[Uid, ...]:
-    try:
-        return call.resource.uids()
-    except Exception as error:  # noqa: BLE001 - a kind's own code
-        problems.append(call.chunk.spot.problem("kind-broken", f"{call.chunk.identity} cannot say what it manages: {error}"))
-        return ()
+    return any(not CONDITIONAL.isdisjoint(chunk.low) for chunk in chunks)

@@ -7,12 +7,12 @@ the machine, so that compiling twice gives the same.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from holdfast.resources.traits import Refreshable
+from holdfast.states.arrange import Order, edges_of
 from holdfast.states.check import Checked, Checker, contradictions
 from holdfast.states.data import Call, Compilation, Request
 from holdfast.states.errors import CompileError, Place, Problem
@@ -20,12 +20,12 @@ from holdfast.states.extend import apply_backward, apply_excludes, apply_extends
 from holdfast.states.high import Reference
 from holdfast.states.include import everything, requested
 from holdfast.states.load import Loaded, Loader
-from holdfast.states.low import Chunk, compile_high, high_data
+from holdfast.states.low import Chunk, Made, compile_high, high_data
 from holdfast.states.match import Host
-from holdfast.states.order import Plan, number
+from holdfast.states.order import by_number, number
 from holdfast.states.render import Renderer
 from holdfast.states.requisites import Edge, Resolver
-from holdfast.states.source import TOP, Tree
+from holdfast.states.source import TOP, Shelf, Tree
 from holdfast.states.top import chosen
 from holdfast.states.world import World
 
@@ -43,38 +43,49 @@ class Trace:
     warnings: list[Problem] = field(default_factory=list)
 
 
+class Kept:
+    """What is kept of the compilations of one directory, stage by stage, for the next."""
+
+    def __init__(self, root: Path) -> None:
+        self.shelf = Shelf()
+        self.loader = Loader(Renderer(root))
+        self.made: dict[str, Made] = {}
+        self.order: Order | None = None
+
+
 class Compiler:
     """Compiles trees of states, again and again as they change.
 
-    A file that is the same, and depends only on what is the same, is neither rendered nor parsed again.
+    Each stage does again only what would come out differently, so that the change of one file of many costs little. A file
+    that is the same, and depends only on what is the same, is neither read, rendered nor parsed again; a state that is the
+    same is not checked again; states that stand to each other as before are not ordered again. What comes out is always what
+    a new compiler would make.
     """
 
     def __init__(self) -> None:
-        self._loaders: dict[Path, Loader] = {}
+        self._kept: dict[Path, Kept] = {}
 
     def compile(self, request: Request, trace: Trace | None = None) -> Compilation:
         """Compile what a request asks for, and fill the trace. Raises `CompileError` with every mistake of the first stage that has any."""
+        if request.states not in self._kept:
+            self._kept[request.states] = Kept(request.states)
         with collector_at_rest():
-            return _Run(self._loader(request.states), request, Trace() if trace is None else trace).compile()
+            return _Run(self._kept[request.states], request, trace).compile()
 
     @property
     def renders(self) -> int:
         """How many files were rendered and parsed so far; what was kept does not count."""
-        return sum(loader.renderer.renders for loader in self._loaders.values())
-
-    def _loader(self, root: Path) -> Loader:
-        if root not in self._loaders:
-            self._loaders[root] = Loader(Renderer(root))
-        return self._loaders[root]
+        return sum(kept.loader.renderer.renders for kept in self._kept.values())
 
 
 class _Run:
     """One compilation."""
 
-    def __init__(self, loader: Loader, request: Request, trace: Trace) -> None:
-        self.loader, self.request, self.trace = loader, request, trace
-        self.tree = trace.tree = Tree(request.states, request.trusted_uids)
-        self.warnings = trace.warnings
+    def __init__(self, kept: Kept, request: Request, trace: Trace | None) -> None:
+        self.kept, self.loader, self.request = kept, kept.loader, request
+        self.trace, self.traced = trace or Trace(), trace is not None
+        self.tree = self.trace.tree = Tree(request.states, request.trusted_uids, shelf=kept.shelf)
+        self.warnings = self.trace.warnings
         disabled = request.options.get("disabled_requisites") or ()
         self.disabled = frozenset([disabled] if isinstance(disabled, str) else disabled)
 
@@ -89,14 +100,16 @@ class _Run:
         self._stage(apply_extends(loaded))
         self._stage(apply_backward(loaded, self.disabled))
         apply_excludes(loaded)
-        chunks, problems = compile_high(loaded)
+        made, problems = compile_high(loaded, self.kept.made)
         self._stage(problems)
-        calls = self._calls(chunks, loaded)
+        calls = self._calls(made.values(), loaded)
+        self.kept.made = made
         renderer.end()
         self.loader.forget(self.tree.read_files)
+        self.kept.shelf.forget(self.tree.read_files)
         self.warnings += self.tree.warnings
         top = {request.env: list(dict.fromkeys(name for reference in references for name in self.tree.match(reference.name)))}
-        return Compilation(calls, high_data(loaded), top, self.tree.sources(), tuple(dict.fromkeys(self.warnings)))
+        return Compilation(calls, lambda: high_data(loaded), top, self.tree.sources(), tuple(dict.fromkeys(self.warnings)))
 
     def _stage(self, problems: Sequence[Problem], warnings: Sequence[Problem] = ()) -> None:
         """End a stage: raise what is wrong, keep what is only strange."""
@@ -122,48 +135,25 @@ class _Run:
         self.warnings += warnings
         return references
 
-    def _calls(self, chunks: list[Chunk], loaded: Loaded) -> tuple[Call, ...]:
-        """Order and check the chunks; mistakes of both are reported together."""
-        chunks, warnings = number(chunks)
-        resolver, checker = Resolver(chunks, loaded), Checker()
-        checked = [checker.check(chunk) for chunk in chunks]
-        edges = [
-            resolver.resolve(chunk, self.disabled, refreshes=call is None or isinstance(call.resource, Refreshable))
-            for chunk, call in zip(chunks, checked, strict=True)
-        ]
-        plan = Plan(chunks, edges)
-        doubles, sometimes = contradictions(call for call in checked if call is not None)
+    def _calls(self, made: Iterable[Made], loaded: Loaded) -> tuple[Call, ...]:
+        """Number, order and check the chunks; mistakes of all three are reported together."""
+        chunks, warnings = number([chunk for one in made for chunk in one.chunks])
+        chunks, checker = by_number(chunks), Checker()
+        for chunk in chunks:
+            checker.check(chunk)
+        order = self.kept.order
+        if order is None or not order.holds(chunks, loaded.included, self.disabled):
+            order = Order(chunks, loaded, self.disabled)
+        doubles, sometimes = contradictions(chunks)
         self._stage(
-            [*resolver.problems, *plan.problems, *checker.problems, *doubles, *ambiguous(chunks)],
-            [*warnings, *resolver.warnings, *checker.warnings, *sometimes],
+            [*order.problems, *checker.problems, *doubles, *ambiguous(chunks)],
+            [*warnings, *order.warnings, *checker.warnings, *sometimes],
         )
-        self.trace.checked, self.trace.edges = [call for call in checked if call is not None], edges
-        return tuple(_assemble(plan, self.trace.checked, edges))
-
-
-def _assemble(plan: Plan, checked: Sequence[Checked], edges: Sequence[Sequence[Edge]]) -> Iterator[Call]:
-    """The calls in order of execution."""
-    positions = [0] * len(checked)
-    for position, index in enumerate(plan.sequence):
-        positions[index] = position
-    groups: dict[int, tuple[int, ...]] = {}
-    for position, index in enumerate(plan.sequence):
-        call = checked[index]
-        chunk = call.chunk
-        requisites = _requisites(edges[index], positions, groups)
-        yield Call(position, chunk.identity, chunk.low, chunk.spot.place, call.resource, call.meta, requisites, plan.reasons[index])
-
-
-def _requisites(edges: Sequence[Edge], positions: Sequence[int], groups: dict[int, tuple[int, ...]]) -> Mapping[str, tuple[int, ...]]:
-    """Kind -> positions in the order of execution. `groups` keeps what a group of targets was translated to."""
-    found: dict[str, tuple[int, ...]] = {}
-    for edge in edges:
-        group = groups.get(id(edge.group))
-        if group is None:
-            group = groups[id(edge.group)] = tuple(positions[target] for target in edge.group)
-        known = found.get(edge.kind)
-        found[edge.kind] = group if known is None else tuple(dict.fromkeys((*known, *group)))
-    return found
+        self.kept.order = order
+        if self.traced:
+            self.trace.checked = [Checked(chunk, chunk.checked.resource, chunk.checked.meta) for chunk in chunks if chunk.checked]
+            self.trace.edges = edges_of(chunks, Resolver(chunks, loaded), self.disabled)
+        return tuple(order.calls(chunks))
 
 
 def ambiguous(chunks: Sequence[Chunk]) -> Iterator[Problem]:

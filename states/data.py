@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -69,12 +69,16 @@ class Compilation:
     """A whole tree, compiled for one host."""
 
     calls: tuple[Call, ...]
-    high: Mapping[str, Any] = field(default_factory=dict)
-    """High data as Salt prints it."""
+    make_high: Callable[[], Mapping[str, Any]] = field(default=dict, compare=False, repr=False)
     top: Mapping[str, list[str]] = field(default_factory=dict)
     """Environment -> names of the SLS that apply."""
     sources: tuple[Source, ...] = ()
     warnings: tuple[Problem, ...] = ()
+
+    @property
+    def high(self) -> Mapping[str, Any]:
+        """High data as Salt prints it; made when they are asked for."""
+        return self.make_high()
 
 
 @dataclass(frozen=True, slots=True)

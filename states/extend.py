@@ -1,7 +1,7 @@
 """Changes that states make to each other: `extend`, the `_in` requisites, `use`, and `exclude`.
 
-All of them change declarations in place; `load` has copied them. What cannot be changed, because it is not there, is a
-problem.
+All of them change declarations, each in a copy of this run's own (`Loaded.own`). What cannot be changed, because it is not
+there, is a problem.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 from holdfast.resources.registry import nearest
 from holdfast.states.errors import Problem
-from holdfast.states.high import FUNCTION, IN_FORMS, TARGETING, Declaration, Item, State, Target
+from holdfast.states.high import BACKWARD, FUNCTION, IN_FORMS, TARGETING, Declaration, Item, State, Target
 from holdfast.states.load import Loaded
 from holdfast.states.marks import Spot
 
@@ -20,28 +21,40 @@ NOT_USED = frozenset({"name", "names", "require", "watch", "prereq", "onfail", "
 """Arguments that `use` never copies."""
 
 
+class Found(NamedTuple):
+    """A state, and the declaration that it is part of."""
+
+    declaration: Declaration
+    state: State
+
+    def own(self, loaded: Loaded) -> State:
+        """The state, to be changed."""
+        return loaded.own(self.declaration.id).states[self.state.type]
+
+
 class Finder:
     """Finds the state that an extension or an `_in` requisite means: by type and ID, else by type and `name`."""
 
-    def __init__(self, declarations: dict[str, Declaration]) -> None:
-        self.declarations = declarations
-        self._names: dict[tuple[str, str], list[State]] = {}
-        for declaration in declarations.values():
+    def __init__(self, loaded: Loaded) -> None:
+        self.declarations = loaded.declarations
+        self._names: dict[tuple[str, str], list[Found]] = {}
+        for declaration in loaded.linked():
             for state in declaration.states.values():
                 name = state.find("name")
                 if name is not None and isinstance(name.value, str):
-                    self._names.setdefault((state.type, name.value), []).append(state)
+                    self._names.setdefault((state.type, name.value), []).append(Found(declaration, state))
 
-    def find(self, type_: str, value: str) -> list[State]:
+    def find(self, type_: str, value: str) -> list[Found]:
         """The states meant; with the type `id` the first one of that ID, or all of that name."""
-        if value in self.declarations:
-            states = self.declarations[value].states
+        declaration = self.declarations.get(value)
+        if declaration is not None:
+            states = declaration.states
             if type_ == "id" and states:
-                return [next(iter(states.values()))]
+                return [Found(declaration, next(iter(states.values())))]
             if type_ in states:
-                return [states[type_]]
+                return [Found(declaration, states[type_])]
         if type_ == "id":
-            return [state for (_, name), states in self._names.items() if name == value for state in states]
+            return [found for (_, name), several in self._names.items() if name == value for found in several]
         return self._names.get((type_, value), [])
 
     def missing(self, type_: str, value: str) -> str:
@@ -58,34 +71,37 @@ class Finder:
 def apply_extends(loaded: Loaded) -> list[Problem]:
     """Apply every `extend`, the own file's before those of the files it includes; returns what is wrong."""
     problems: list[Problem] = []
+    if not loaded.extends:
+        return problems
     excluded = {reference.name for reference in loaded.excludes if reference.kind == "sls"}
-    finder = Finder(loaded.declarations)
+    finder = Finder(loaded)
     for extension in loaded.extends:
         if extension.sls in excluded:
             continue
         for state in extension.states.values():
-            problem = _extend(finder, extension, state)
+            problem = _extend(loaded, finder, extension, state)
             if problem is not None:
                 problems.append(problem)
     return problems
 
 
-def _extend(finder: Finder, extension: Declaration, state: State) -> Problem | None:
+def _extend(loaded: Loaded, finder: Finder, extension: Declaration, state: State) -> Problem | None:
     """Apply one state type of an extension."""
     found = finder.find(state.type, extension.id)
     if len(found) == 1:
+        own = found[0].own(loaded)
         for item in state.items:
-            _overlay(found[0], item)
+            _overlay(own, item)
         return None
     if len(found) > 1:
-        places = ", ".join(str(other.spot.place) for other in found)
+        places = ", ".join(str(other.state.spot.place) for other in found)
         return state.spot.problem(
             "extend-ambiguous",
             f"cannot extend {state.type}[{extension.id}]: several states have that name: {places}",
             "extend one by its ID",
         )
     if extension.id in finder.declarations and state.find(FUNCTION) is not None:
-        finder.declarations[extension.id].states[state.type] = State(state.type, [*state.items], state.spot)
+        loaded.own(extension.id).states[state.type] = State(state.type, [*state.items], state.spot)
         return None
     message = f"cannot extend {state.type}[{extension.id}]: there is no such state"
     return extension.spot.problem("extend-missing", message, finder.missing(state.type, extension.id))
@@ -106,11 +122,11 @@ def _overlay(state: State, item: Item) -> None:
 def apply_backward(loaded: Loaded, disabled: frozenset[str] = frozenset()) -> list[Problem]:
     """Apply every `_in` requisite, `use` and `use_in`; returns what is wrong. `disabled` ones have no effect."""
     work = _Backward(loaded, disabled)
-    for declaration in list(loaded.declarations.values()):
+    for declaration in loaded.linked():
         for state in declaration.states.values():
             for item in state.items:
-                if (item.key in IN_FORMS or item.key == "use") and item.key not in disabled:
-                    work.item(declaration, state, item)
+                if item.key in BACKWARD and item.key not in disabled:
+                    work.item(Found(declaration, state), item)
     work.apply()
     return work.problems
 
@@ -120,25 +136,26 @@ class _Backward:
 
     def __init__(self, loaded: Loaded, disabled: frozenset[str]) -> None:
         self.loaded, self.disabled = loaded, disabled
-        self.finder = Finder(loaded.declarations)
+        self.finder = Finder(loaded)
         self.problems: list[Problem] = []
-        self.targets: dict[int, tuple[State, dict[str, list[Target]]]] = {}
-        self.copies: list[tuple[State, Item]] = []
+        self.targets: dict[tuple[str, str], tuple[Found, dict[str, list[Target]]]] = {}
+        """(ID, type) of a state -> that state, and what it has from others."""
+        self.copies: list[tuple[Found, Item]] = []
 
-    def item(self, declaration: Declaration, state: State, item: Item) -> None:
+    def item(self, here: Found, item: Item) -> None:
         """Note one requisite list."""
-        kind = IN_FORMS.get(item.key, item.key)
+        kind, id_, type_ = IN_FORMS.get(item.key, item.key), here.declaration.id, here.state.type
         for target in item.value:
             for other in self._others(item.key, target):
                 if item.key == "use":
-                    self._use(other, state)
+                    self._use(other, here)
                 elif item.key == "use_in":
-                    self._use(state, other)
+                    self._use(here, other)
                 else:
-                    lists = self.targets.setdefault(id(other), (other, {}))[1]
-                    lists.setdefault(kind, []).append(Target(state.type, declaration.id, {state.type: declaration.id}, target.spot))
+                    lists = self.targets.setdefault((other.declaration.id, other.state.type), (other, {}))[1]
+                    lists.setdefault(kind, []).append(Target(type_, id_, {type_: id_}, target.spot))
 
-    def _others(self, key: str, target: Target) -> Iterable[State]:
+    def _others(self, key: str, target: Target) -> Iterable[Found]:
         """The states at the other end."""
         if target.value is None:
             return ()
@@ -158,7 +175,7 @@ class _Backward:
             message = f"{key} names {shown_target(target)}, which does not exist"
             self.problems.append(target.spot.problem("requisite-missing", message, self.finder.missing(target.type, target.value)))
         if len(found) > 1 and target.type != "id":
-            places = ", ".join(str(other.spot.place) for other in found)
+            places = ", ".join(str(other.state.spot.place) for other in found)
             self.problems.append(
                 target.spot.problem(
                     "requisite-ambiguous",
@@ -168,23 +185,24 @@ class _Backward:
             )
         return found
 
-    def _of_sls(self, pattern: str) -> Iterator[State]:
+    def _of_sls(self, pattern: str) -> Iterator[Found]:
         for declaration in self.loaded.declarations.values():
             if fnmatch.fnmatchcase(declaration.sls, pattern):
-                yield from declaration.states.values()
+                yield from (Found(declaration, state) for state in declaration.states.values())
 
-    def _use(self, source: State, user: State) -> None:
+    def _use(self, source: Found, user: Found) -> None:
         """Note the arguments that one state takes over from another."""
-        own = {item.key for item in user.items}
-        if user.number is not None:
+        own = {item.key for item in user.state.items}
+        if self.loaded.number(*user) is not None:
             own.add("order")
-        self.copies += [(user, item) for item in source.items if item.key and item.key not in NOT_USED and item.key not in own]
+        self.copies += [(user, item) for item in source.state.items if item.key and item.key not in NOT_USED and item.key not in own]
 
     def apply(self) -> None:
         """Carry out all that was noted."""
         for user, item in self.copies:
-            _overlay(user, item)
-        for state, lists in self.targets.values():
+            _overlay(user.own(self.loaded), item)
+        for found, lists in self.targets.values():
+            state = found.own(self.loaded)
             for kind, targets in lists.items():
                 spot: Spot = targets[0].spot
                 _overlay(state, Item(kind, tuple(targets), spot.document, spot.mark))

@@ -1,7 +1,7 @@
 """High data: what state files declare, in one form, whichever of the many spellings they used.
 
 A `Unit` is one file. Units are kept as long as their file is the same, so nothing changes them: what later steps change is
-copied first (`Declaration.copy`).
+copied first (`Declaration.copy`), and what they make of the rest is kept too.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ IN_FORMS = {f"{kind}_in": kind for kind in ("require", "watch", "prereq", "oncha
 """Requisites that are written at the other end -> what they mean there."""
 TARGETING = frozenset(REQUISITES) | IN_FORMS.keys() | {"use"}
 """Arguments whose value is a list of other states."""
+BACKWARD = IN_FORMS.keys() | {"use"}
+"""Those of them by which a state changes others, or is changed."""
 
 
 class Target(NamedTuple):
@@ -73,8 +75,8 @@ class State:
     type: str
     items: list[Item]
     spot: Spot
-    number: int | None = None
-    """Its place in definition order, where it has no `order` of its own."""
+    offset: int | None = None
+    """Its place among the states of its file that have no `order` of their own, from 0; None: it has one, or is part of `extend`."""
 
     def find(self, key: str) -> Item | None:
         """The item with that key."""
@@ -90,11 +92,13 @@ class Declaration:
     env: str
     spot: Spot
     states: dict[str, State] = field(default_factory=dict)
+    linked: bool = False
+    """A state of it has a `name` of its own, by which others may mean it, or says something of others."""
 
     def copy(self) -> Declaration:
         """A copy that may be extended."""
-        states = {name: State(state.type, [*state.items], state.spot) for name, state in self.states.items()}
-        return Declaration(self.id, self.sls, self.env, self.spot, states)
+        states = {name: State(state.type, [*state.items], state.spot, state.offset) for name, state in self.states.items()}
+        return Declaration(self.id, self.sls, self.env, self.spot, states, linked=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +118,8 @@ class Unit:
     sls: str
     document: Document
     declarations: list[Declaration] = field(default_factory=list)
+    count: int = 0
+    """How many of its states are numbered in definition order."""
     includes: list[Reference] = field(default_factory=list)
     extends: list[Declaration] = field(default_factory=list)
     excludes: list[Reference] = field(default_factory=list)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.states.errors import CompileError, Problem
-from holdfast.states.high import Declaration, Reference, Unit
+from holdfast.states.high import Declaration, Reference, State, Unit
 from holdfast.states.include import Names
 from holdfast.states.normalise import normalise
 from holdfast.states.render import Rendered, Renderer
@@ -27,6 +27,11 @@ class Loaded:
     """All declarations of a run, and which file included which."""
 
     declarations: dict[str, Declaration] = field(default_factory=dict)
+    """Those of the kept units themselves, but for what this run has changed: see `own`."""
+    changed: set[str] = field(default_factory=set)
+    """IDs whose declaration is a copy of our own."""
+    first: dict[str, int] = field(default_factory=dict)
+    """SLS -> the number of its first state in definition order; empty when states are not numbered."""
     extends: list[Declaration] = field(default_factory=list)
     excludes: list[Reference] = field(default_factory=list)
     included: dict[str, list[str]] = field(default_factory=dict)
@@ -35,6 +40,22 @@ class Loaded:
     """SLS -> the one that loaded it first."""
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
+
+    def own(self, id_: str) -> Declaration:
+        """The declaration of an ID, to be changed."""
+        if id_ not in self.changed:
+            self.changed.add(id_)
+            self.declarations[id_] = self.declarations[id_].copy()
+        return self.declarations[id_]
+
+    def linked(self) -> list[Declaration]:
+        """The declarations that may have a `name`, or say something of others; few, where there are many."""
+        return [declaration for declaration in self.declarations.values() if declaration.linked]
+
+    def number(self, declaration: Declaration, state: State) -> int | None:
+        """The place of a state in definition order; None when it has an `order` of its own, or is not numbered."""
+        first = self.first.get(declaration.sls)
+        return None if first is None or state.offset is None else first + state.offset
 
     def covered(self, sls: str) -> set[str]:
         """What an SLS stands for in a requisite: itself, or those a glob matches, and whatever it includes."""
@@ -129,29 +150,21 @@ class _Run:
         self.result.warnings += unit.warnings
         self.result.extends += unit.extends
         self.result.excludes += unit.excludes
+        known = self.result.declarations
         for declaration in unit.declarations:
-            self._add(declaration)
+            other = known.setdefault(declaration.id, declaration)
+            if other is not declaration:
+                self._repeated(declaration, other)
         return unit, self.names.included(unit.includes, path)
 
-    def _add(self, declaration: Declaration) -> None:
-        known = self.result.declarations.get(declaration.id)
-        if known is None:
-            self.result.declarations[declaration.id] = declaration.copy()
-            return
-        message = f"the ID {declaration.id!r} stands twice: first in {known.spot.place}"
+    def _repeated(self, declaration: Declaration, first: Declaration) -> None:
+        message = f"the ID {declaration.id!r} stands twice: first in {first.spot.place}"
         self.result.problems.append(
             declaration.spot.problem("duplicate-id", message, "give one of them another ID, and the name as an argument")
         )
 
     def _number(self, unit: Unit | None) -> None:
         """Number a file's states when all it includes have their numbers."""
-        if unit is None or not self.numbered:
-            return
-        for declaration in unit.declarations:
-            own = self.result.declarations[declaration.id]
-            if own.sls != unit.sls:
-                continue
-            for state in own.states.values():
-                if state.find("order") is None:
-                    state.number = self.next_number
-                    self.next_number += 1
+        if unit is not None and self.numbered:
+            self.result.first[unit.sls] = self.next_number
+            self.next_number += unit.count

@@ -1,13 +1,19 @@
-"""Low data: one chunk for each single call, still unordered, with the places of its arguments."""
+"""Low data: one chunk for each single call, still unordered, with the places of its arguments.
+
+Chunks are kept from one compilation to the next, with what later steps have made of them, as long as what they were made of is
+the same. Where only their number is another, a copy takes their place: what was handed out is never changed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-from holdfast.states.data import REQUISITES, Low
-from holdfast.states.errors import Problem
+from holdfast.resources.contract import Resource, Uid
+from holdfast.resources.meta import Meta
+from holdfast.states.data import REQUISITES, Call, Low
+from holdfast.states.errors import Place, Problem
 from holdfast.states.high import FUNCTION, TARGETING, Declaration, Item, Name, State, Target
 from holdfast.states.load import Loaded
 from holdfast.states.marks import Spot, plain
@@ -20,7 +26,16 @@ CONTROL = frozenset({"state", "fun", "name", "order", "__id__", "__sls__", "__en
 _REQUISITES = frozenset(REQUISITES)
 
 
-@dataclass(slots=True)
+class Verdict(NamedTuple):
+    """What a call was found to be when it was found right."""
+
+    resource: Resource
+    meta: Meta
+    uids: tuple[Uid, ...]
+    warnings: tuple[Problem, ...]
+
+
+@dataclass(slots=True, eq=False)
 class Chunk:
     """One call on its way to being ordered and checked."""
 
@@ -33,20 +48,47 @@ class Chunk:
     """One of several calls that `names` makes."""
     name_index: int = 0
     """Its place in `names`, from 1; 0 without."""
-    order: float = 0
-    """Number in definition order."""
-    identity: str = field(init=False)
+    identity: str = ""
+    """The one spelling of it."""
+    given: Any = None
+    """Its `order` as written, else its place in definition order."""
+    order: float | None = None
+    """The number that this gives, once all are known; `low` has it then too."""
+    checked: Verdict | None = None
+    place: Place | None = None
+    """Where it stands, once somebody wanted to know."""
+    call: Call | None = None
+    """What was handed out of it last."""
 
     def __post_init__(self) -> None:
-        """Give it the one spelling of its identity."""
+        """Give it its identity, unless it is a copy."""
         low = self.low
-        inner = f"{low['__id__']}:{low['name']}" if self.several else low["__id__"]
-        self.identity = f"{low['state']}.{low['fun']}[{inner}]"
+        if not self.identity:
+            inner = f"{low['__id__']}:{low['name']}" if self.several else low["__id__"]
+            self.identity = f"{low['state']}.{low['fun']}[{inner}]"
+            self.given = low.get("order")
 
     @property
     def spot(self) -> Spot:
         """Where the state stands."""
         return self.state.spot
+
+    def moved(self, number: int) -> Chunk:
+        """The same with another place in definition order."""
+        return self if "order" in self.items else self._copy(number)
+
+    def at(self, order: float) -> Chunk:
+        """The same with this number."""
+        chunk = self if self.order is None else self._copy(self.given)
+        chunk.order = chunk.low["order"] = order
+        return chunk
+
+    def _copy(self, given: Any) -> Chunk:
+        """A copy without a number. A kind that takes `order` itself has to check it again."""
+        low = {**self.low, "order": given}
+        checked = None if self.checked is not None and "order" in type(self.checked.resource).model_fields else self.checked
+        several, index = self.several, self.name_index
+        return Chunk(low, self.state, self.items, self.requisites, several, index, self.identity, given, None, checked, self.place)
 
 
 class Room:
@@ -61,27 +103,65 @@ class Room:
         self.left -= extent(value, self._memo)[0]
 
 
-def compile_high(loaded: Loaded) -> tuple[list[Chunk], list[Problem]]:
-    """A chunk for each call, in the order of high data; and what is wrong with the functions."""
-    chunks: list[Chunk] = []
+class Made(NamedTuple):
+    """The chunks of a declaration, and what they were made of."""
+
+    declaration: Declaration
+    first: int | None
+    """The number at which its file begins; None: states are not numbered."""
+    chain: list[str]
+    """The files that pulled its file in."""
+    size: int
+    """How many values they have."""
+    chunks: list[Chunk]
+
+    def suits(self, declaration: Declaration, first: int | None, chain: list[str]) -> bool:
+        """Whether the same would be made now, but for the numbers."""
+        return self.declaration is declaration and (self.first is None) is (first is None) and self.chain == chain
+
+    def moved(self, first: int) -> Made:
+        """The same where the file begins at another number."""
+        return self._replace(first=first, chunks=[chunk.moved(first + (chunk.state.offset or 0)) for chunk in self.chunks])
+
+
+def compile_high(loaded: Loaded, kept: Mapping[str, Made]) -> tuple[dict[str, Made], list[Problem]]:
+    """ID -> its chunks, one for each call, in the order of high data; and what is wrong with the functions.
+
+    `kept` is what the last compilation has made; what would be the same is taken from there.
+    """
+    made: dict[str, Made] = {}
     problems: list[Problem] = []
-    chains: dict[str, list[str]] = {}
+    files = {sls: (loaded.first.get(sls), loaded.chain(sls)) for sls in loaded.included}
     room = Room()
-    for declaration in loaded.declarations.values():
-        base: dict[str, Any] = {"__sls__": declaration.sls, "__env__": declaration.env, "__id__": declaration.id}
-        chain = chains.setdefault(declaration.sls, loaded.chain(declaration.sls))
-        if chain:
-            base["__sls_included_from__"] = list(chain)
-        for state in declaration.states.values():
-            problem = function_problem(declaration, state)
-            if problem is not None:
-                problems.append(problem)
-            else:
-                chunks += _chunks(declaration, state, base, room)
-            if room.left < 0:
-                message = f"the arguments of all states down to here have more than {VALUES} values"
-                return chunks, [*problems, state.spot.problem("data-size", message, "look for an alias in it, or many names")]
-    return chunks, problems
+    for id_, declaration in loaded.declarations.items():
+        first, chain = files[declaration.sls]
+        known, left = kept.get(id_), room.left
+        if known is not None and known.suits(declaration, first, chain) and known.size <= left:
+            made[id_] = known if first is None or known.first == first else known.moved(first)
+            room.left -= known.size
+            continue
+        chunks = list(_declared(loaded, declaration, chain, room, problems))
+        made[id_] = Made(declaration, first, chain, left - room.left, chunks)
+        if room.left < 0:
+            break
+    return made, problems
+
+
+def _declared(loaded: Loaded, declaration: Declaration, chain: list[str], room: Room, problems: list[Problem]) -> Iterator[Chunk]:
+    """The chunks of a declaration; what is wrong is added to `problems`."""
+    base: dict[str, Any] = {"__sls__": declaration.sls, "__env__": declaration.env, "__id__": declaration.id}
+    if chain:
+        base["__sls_included_from__"] = list(chain)
+    for state in declaration.states.values():
+        problem = function_problem(declaration, state)
+        if problem is not None:
+            problems.append(problem)
+            continue
+        yield from _chunks(declaration, state, base, loaded.number(declaration, state), room)
+        if room.left < 0:
+            message = f"the arguments of all states down to here have more than {VALUES} values"
+            problems.append(state.spot.problem("data-size", message, "look for an alias in it, or many names"))
+            return
 
 
 def function_problem(declaration: Declaration, state: State) -> Problem | None:
@@ -105,13 +185,13 @@ def function_problem(declaration: Declaration, state: State) -> Problem | None:
     return None
 
 
-def _chunks(declaration: Declaration, state: State, base: dict[str, Any], room: Room) -> Iterable[Chunk]:
+def _chunks(declaration: Declaration, state: State, base: dict[str, Any], number: int | None, room: Room) -> Iterable[Chunk]:
     """The chunks of one state: one, or one for each of its names."""
     low: Low = {"state": state.type, "name": declaration.id, **base}
     items: dict[str, Item] = {}
     requisites: dict[str, tuple[Target, ...]] = {}
-    if state.number is not None:
-        low["order"] = state.number
+    if number is not None:
+        low["order"] = number
     left = room.left
     _lay(state.items, low, items, requisites, room)
     whole = Chunk(low, state, items, requisites, several=False)
@@ -168,6 +248,7 @@ def _written(declaration: Declaration, loaded: Loaded) -> dict[str, Any]:
         body["__sls_included_from__"] = chain
     for state in declaration.states.values():
         body[state.type] = [item.written() for item in state.items]
-        if state.number is not None:
-            body[state.type].append({"order": state.number})
+        number = loaded.number(declaration, state)
+        if number is not None:
+            body[state.type].append({"order": number})
     return body

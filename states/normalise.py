@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.states.high import FUNCTION, IN_FORMS, TARGETING, Declaration, Item, Name, Reference, State, Target, Unit, shown
+from holdfast.states.high import BACKWARD, FUNCTION, IN_FORMS, TARGETING, Declaration, Item, Name, Reference, State, Target, Unit, shown
 from holdfast.states.marks import Document, Map, Mark, Seq, Spot, plain
+
+_LINKS = BACKWARD | {"name"}
 
 
 def normalise(document: Document, data: Any, sls: str, env: str) -> Unit:
@@ -49,6 +51,16 @@ class _Normaliser:
                 declaration = self._declaration(key, value, mark)
                 if declaration is not None:
                     self.unit.declarations.append(declaration)
+                    self._number(declaration)
+
+    def _number(self, declaration: Declaration) -> None:
+        """Count its states on, but for those that have an `order`."""
+        for state in declaration.states.values():
+            keys = {item.key for item in state.items}
+            declaration.linked = declaration.linked or not _LINKS.isdisjoint(keys)
+            if "order" not in keys:
+                state.offset = self.unit.count
+                self.unit.count += 1
 
     def _problem(self, mark: Mark | None, code: str, message: str, hint: str = "") -> None:
         self.unit.problems.append(self.document.problem(mark, code, message, hint))
@@ -234,7 +246,7 @@ class _Normaliser:
             if item.key == FUNCTION:
                 message = f"an argument must be '- name: value', but this is {shown(item.value)}"
                 self._problem(item.mark, "argument-shape", message, "put a colon after its name")
-            elif item.key in IN_FORMS or item.key in ("use", "names"):
+            elif item.key in BACKWARD or item.key == "names":
                 message = f"{item.key!r} cannot be given for one of the names"
                 self._problem(item.mark, "names-shape", message, "give it to the whole state, or that name an ID of its own")
         return items

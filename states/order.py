@@ -10,7 +10,7 @@ one requires the other, the look at the one asks only for a look at the other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from holdfast.states.errors import Problem
@@ -28,18 +28,23 @@ VERBS = {"require": "requires", "watch": "watches"}
 """Requisite -> its word in a sentence, where it has one."""
 
 
-def number(chunks: Sequence[Chunk]) -> tuple[list[Chunk], list[Problem]]:
-    """The chunks sorted by number (Salt's arithmetic), each with it; and warnings for orders that mean nothing."""
+def number(chunks: Iterable[Chunk]) -> tuple[list[Chunk], list[Problem]]:
+    """Chunks with their numbers (Salt's arithmetic), as many as there were; and warnings for orders that mean nothing."""
+    chunks = [*chunks]
     cap = 1
     for chunk in chunks:
-        order = chunk.low.get("order")
-        if isinstance(order, int) and order > 0 and order >= cap:
-            cap = min(order, HUGE) + CAP_STEP
+        given = chunk.given
+        if isinstance(given, int) and given >= cap:
+            cap = min(given, HUGE) + CAP_STEP
     warnings = []
-    for chunk in chunks:
-        given = chunk.low.get("order")
+    for index, chunk in enumerate(chunks):
+        given = chunk.given
+        if chunk.order is given and given is not None:
+            continue  # as the last time
         order = _number(given, cap) + chunk.name_index / 10000 if chunk.name_index else _number(given, cap)
-        chunk.order = chunk.low["order"] = order + cap + LAST if order < 0 else order
+        order = order + cap + LAST if order < 0 else order
+        if chunk.order != order:
+            chunks[index] = chunk.at(order)
         if "order" in chunk.items and not isinstance(given, (int, float)) and given not in ("first", "last"):
             hint = "write a number, 'first' or 'last'"
             warnings.append(
@@ -47,7 +52,15 @@ def number(chunks: Sequence[Chunk]) -> tuple[list[Chunk], list[Problem]]:
                     "order-word", f"the order {given!r} means nothing: it runs after the numbered states", hint
                 )
             )
-    return sorted(chunks, key=lambda c: (c.order, c.low["state"], c.low["name"], c.low["fun"], c.low["__id__"])), warnings
+    return chunks, warnings
+
+
+def by_number(chunks: Sequence[Chunk]) -> list[Chunk]:
+    """The chunks in the order of their numbers; equal ones by state, name, function and ID."""
+    numbers = [chunk.low["order"] for chunk in chunks]
+    if len({*numbers}) == len(numbers):
+        return sorted(chunks, key=lambda chunk: chunk.low["order"])
+    return sorted(chunks, key=lambda c: (c.low["order"], c.low["state"], c.low["name"], c.low["fun"], c.low["__id__"]))
 
 
 def _number(order: object, cap: int) -> float:
@@ -88,10 +101,27 @@ class Plan:
                 if edge.kind == "prereq":
                     for target in edge.group:
                         self._before.setdefault(target, []).append((position, edge.target))
-        for position in range(len(chunks)):
+        for position, chunk in enumerate(chunks):
             if (position, False) not in self._state:
-                self.reasons[position] = f"order {chunks[position].order:.10g}"
-                self._walk(position)
+                self.reasons[position] = f"order {chunk.low['order']:.10g}"
+                if self._nothing_before(position):
+                    self._state[position, False] = True
+                    self.sequence.append(position)
+                else:
+                    self._walk(position)
+
+    def _nothing_before(self, position: int) -> bool:
+        """Whether all that must come before a chunk has come: so it mostly is, and then there is nothing to walk."""
+        if position in self._before:
+            return False
+        state, done = self._state, self._done
+        for kind, _, group in self.edges[position]:
+            if kind == "listen" or (id(group), False) in done:
+                continue
+            if kind == "prereq" or not all(state.get((target, False)) for target in group):
+                return False
+            done.add((id(group), False))
+        return True
 
     def _steps(self, node: tuple[int, bool]) -> Iterator[Step]:
         """What must come before a node, in order; taken one by one, each walked before the next is asked for."""

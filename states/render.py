@@ -58,8 +58,9 @@ class Renderer:
         """How many files were rendered and parsed rather than taken from what was kept."""
 
     def begin(self, tree: Tree, world: World) -> None:
-        """Start a new compilation: files are read anew through `tree`."""
-        self.loader.tree, self.world = tree, world
+        """Start a new compilation: files are seen through `tree`."""
+        self.loader.begin(tree)
+        self.world = world
         self._digest = world.freeze()
 
     def end(self) -> None:
@@ -180,7 +181,7 @@ def render_text(
         environment: Any = template.environment
         environment.meter.begin()
         if root is not None and isinstance(loader, TreeLoader):
-            loader.tree = Tree(root, trusted)  # what it imports is read anew
+            loader.begin(Tree(root, trusted))  # what it imports is read anew
         return template.render(context)
     except Exception as error:
         problem = explain(error, "<template>", {"<template>": text, "<unknown>": text}, context)

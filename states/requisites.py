@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from holdfast.resources.registry import nearest
@@ -36,23 +36,25 @@ class Resolver:
         self.warnings: list[Problem] = []
         self._known: dict[tuple[str, str], tuple[int, ...]] = {}
         self._hints: dict[tuple[str, str], str] = {}
-        self._index: dict[tuple[str, str], list[int]] = {}
+        self._index: dict[str, list[int]] = {}
+        """ID or name -> those that have it."""
         for position, chunk in enumerate(chunks):
-            low = chunk.low
-            for word in {low["__id__"], low["name"]}:
-                self._index.setdefault((low["state"], word), []).append(position)
-                self._index.setdefault(("id", word), []).append(position)
+            id_, name = chunk.low["__id__"], chunk.low["name"]
+            self._index.setdefault(id_, []).append(position)
+            if name != id_:
+                self._index.setdefault(name, []).append(position)
 
     def resolve(self, chunk: Chunk, disabled: frozenset[str], *, refreshes: bool = True) -> list[Edge]:
         """The edges of one chunk, kinds in the order of REQUISITES, items as listed.
 
         For a kind without a refresh action `watch` means `require`, and stands next to it.
         """
-        edges = []
-        for kind in (REQUISITES if refreshes else WITHOUT_REFRESH) if chunk.requisites else ():
-            if kind in disabled:
+        edges: list[Edge] = []
+        given = chunk.requisites
+        for kind in (REQUISITES if refreshes else WITHOUT_REFRESH) if len(given) > 1 else given:
+            if kind in disabled or kind not in given:
                 continue
-            for target in chunk.requisites.get(kind, ()):
+            for target in given[kind]:
                 group = self._group(chunk, kind, target)
                 if group:
                     edges.append(Edge(kind, target, group))
@@ -74,14 +76,18 @@ class Resolver:
 
     def _named(self, type_: str, value: str) -> Sequence[int]:
         """Chunks of a type (`id`: of any) by name or ID, or by a glob over both."""
-        exact = self._index.get((type_, value), [])
-        if not any(char in value for char in "*?["):
-            return exact
-        found = set(exact)
-        for (known, word), positions in self._index.items():
-            if known == type_ and fnmatch.fnmatchcase(word, value):
-                found.update(positions)
-        return sorted(found)
+        found: Sequence[int] = self._index.get(value, ())
+        if any(char in value for char in "*?["):
+            matching = (positions for word, positions in self._index.items() if fnmatch.fnmatchcase(word, value))
+            found = sorted({*found}.union(*matching))
+        return [position for position in found if self._is(type_, position)]
+
+    def _is(self, type_: str, position: int) -> bool:
+        return type_ in ("id", self.chunks[position].low["state"])
+
+    def _words(self, type_: str) -> Iterator[str]:
+        """IDs and names of a type."""
+        return (word for word, positions in self._index.items() if any(self._is(type_, position) for position in positions))
 
     def _sls(self, value: str) -> Sequence[int]:
         covered = self.loaded.covered(value)
@@ -110,10 +116,8 @@ class Resolver:
         if type_ == "sls":
             near = nearest(value, self.loaded.included)
             return f"did you mean {near!r}?" if near else "add it to 'include'"
-        others = sorted({self.chunks[position].low["state"] for position in self._index.get(("id", value), ())})
+        others = sorted({self.chunks[position].low["state"] for position in self._index.get(value, ())})
         if others:
             return f"{value!r} is of the type {', '.join(others)}"
-        near = nearest(value, (word for known, word in self._index if known == type_)) or nearest(
-            value, (word for known, word in self._index if known == "id")
-        )
+        near = nearest(value, self._words(type_)) or nearest(value, self._index)
         return f"did you mean {near!r}?" if near else "it may stand in a file that is not included: add it to 'include'"

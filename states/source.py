@@ -12,6 +12,8 @@ import hashlib
 import os
 import re
 import stat
+import time
+from collections.abc import Container
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -22,6 +24,8 @@ LIMIT = 32 << 20
 """Bytes that a state file may have."""
 TOP = "top"
 """Name of the file that says what applies to whom."""
+STEADY = 2_000_000_000
+"""Nanoseconds since its last change after which a file that looks the same is the same: no file system's clock is coarser."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,37 @@ class Text:
 
 
 @dataclass(slots=True)
+class Shelf:
+    """What earlier compilations have read of one directory: a file that looks the same is not read again."""
+
+    texts: dict[Path, tuple[tuple[int, ...], Text]] = field(default_factory=dict)
+    """File -> what it looked like, and its text."""
+    paths: dict[str, Path] = field(default_factory=dict)
+
+    def find(self, path: Path, info: os.stat_result) -> Text | None:
+        """The text of a file that looks the same as when it was read."""
+        looked, text = self.texts.get(path, (None, None))
+        return text if looked == _looks(info) else None
+
+    def put(self, text: Text, info: os.stat_result, began: int) -> None:
+        """Keep a text, if any later change of its file is sure to show. `began` is when it was read, in nanoseconds."""
+        if began - max(info.st_mtime_ns, info.st_ctime_ns) > STEADY:
+            self.texts[text.path] = (_looks(info), text)
+
+    def path(self, name: str) -> Path:
+        """The one `Path` of a name: making, comparing and hashing them takes long."""
+        known = self.paths.get(name)
+        if known is None:
+            known = self.paths[name] = Path(name)
+        return known
+
+    def forget(self, still: Container[Path]) -> None:
+        """Keep only what belongs to these files."""
+        self.texts = {path: kept for path, kept in self.texts.items() if path in still}
+        self.paths = {name: path for name, path in self.paths.items() if path in still}
+
+
+@dataclass(slots=True)
 class Tree:
     """One directory of state files, as it is seen during one compilation: each file is read once."""
 
@@ -45,26 +80,44 @@ class Tree:
     read_files: dict[Path, Text] = field(default_factory=dict)
     """Every file that was read."""
     warnings: list[Problem] = field(default_factory=list)
+    shelf: Shelf = field(default_factory=Shelf)
+    """What is known from earlier compilations."""
     _names: dict[str, Path] | None = None
-    _safe: set[Path] = field(default_factory=set)
+    _found: dict[str, Path | None] = field(default_factory=dict)
+    """SLS name -> its file, once it was looked for."""
+    _walked: frozenset[str] = frozenset()
+    """Paths of all state files; empty until they are needed."""
+    _safe: set[str] = field(default_factory=set)
 
     def find(self, sls: str) -> Path | None:
         """The file of an SLS name: `a.b` is `a/b.sls`, else `a/b/init.sls`; None when there is neither."""
-        return self._straight(sls) or self.names().get(sls)
+        if sls not in self._found:
+            self._found[sls] = self._straight(sls) or self.names().get(sls)
+        return self._found[sls]
 
     def _straight(self, sls: str) -> Path | None:
         """The file of an SLS name whose dots are all directories."""
         if "/" in sls or "\0" in sls or not all(sls.split(".")):
             return None
-        stem = self.root.joinpath(*sls.split("."))
-        return next((path for path in (stem.with_name(stem.name + ".sls"), stem / "init.sls") if os.path.lexists(path)), None)
+        stem = self._below(sls.replace(".", "/"))
+        for name in (f"{stem}.sls", f"{stem}/init.sls"):
+            if name in self._walked or os.path.lexists(name):
+                return self.shelf.path(name)
+        return None
+
+    def _below(self, name: str) -> str:
+        """A path below the root, as text."""
+        return os.path.join(self.root, name)  # noqa: PTH118 - text is faster
 
     def names(self) -> dict[str, Path]:
         """Every SLS name there is -> its file, sorted by path."""
         if self._names is None:
             found: dict[str, Path] = {}
-            for path in self._walk():
-                name = sls_name(path.relative_to(self.root))
+            start = len(self._below(""))
+            walked = self._walk()
+            self._walked = frozenset(walked)
+            for file in walked:
+                name, path = sls_name(file[start:]), self.shelf.path(file)
                 other = found.setdefault(name, path)
                 if other is not path:
                     found[name], hidden = (path, other) if path == self._straight(name) else (other, path)
@@ -75,7 +128,8 @@ class Tree:
 
     def public(self) -> list[str]:
         """The names that apply when there is no top file: none with a part that begins with `_`."""
-        return [name for name, path in self.names().items() if not any(part.startswith("_") for part in path.relative_to(self.root).parts)]
+        root = self._below("")
+        return [name for name, path in self.names().items() if "/_" not in "/" + str(path).removeprefix(root)]
 
     def match(self, pattern: str) -> list[str]:
         """The names that a glob matches (`*` crosses dots), sorted; a name without wildcards matches itself if it exists."""
@@ -99,9 +153,10 @@ class Tree:
 
     def sources(self) -> tuple[Source, ...]:
         """What was read, for telling later whether it is still the same."""
-        return tuple(Source(text.path, text.digest) for text in sorted(self.read_files.values(), key=lambda text: text.path))
+        by_parts = sorted(self.read_files.values(), key=lambda text: str(text.path).replace("/", "\0"))
+        return tuple(Source(text.path, text.digest) for text in by_parts)
 
-    def _walk(self) -> list[Path]:
+    def _walk(self) -> list[str]:
         """All `*.sls` files below the root, sorted by path; names that begin with a dot are left out.
 
         Raises `CompileError` for a directory that cannot be read: that is not the same as one in which there is nothing.
@@ -113,8 +168,8 @@ class Tree:
         found = []
         for directory, subdirectories, files in os.walk(self.root, onerror=fail, followlinks=False):
             subdirectories[:] = [name for name in subdirectories if not name.startswith(".")]
-            found += [Path(directory, name) for name in files if name.endswith(".sls") and not name.startswith(".")]
-        return sorted(found, key=lambda path: os.fsencode(path.relative_to(self.root)))
+            found += [os.path.join(directory, name) for name in files if name.endswith(".sls") and not name.startswith(".")]  # noqa: PTH118 - text is faster
+        return sorted(found, key=os.fsencode)
 
     def _read(self, path: Path) -> Text:
         shown = display(path)
@@ -122,18 +177,28 @@ class Tree:
             raise refuse(path, "source-name", "the file's name is not UTF-8", "rename it")
         self._check_directories(path)
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            info = path.stat()
+            self._check_file(path, info)
+            return self.shelf.find(path, info) or self._read_anew(path)
         except OSError as error:
             raise refuse(path, "source-unreadable", f"cannot read the file: {error.strerror}", "") from error
+
+    def _read_anew(self, path: Path) -> Text:
+        """The text of a file as it is on the disk. Raises `OSError` or `CompileError`."""
+        began = time.time_ns()
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
-            self._check_file(path, os.fstat(descriptor))
+            info = os.fstat(descriptor)
+            self._check_file(path, info)
             with open(descriptor, "rb", closefd=False) as file:
                 content = file.read(self.limit + 1)
         finally:
             os.close(descriptor)
         if len(content) > self.limit:
             raise too_large(path, self.limit)
-        return Text(path, decode(path, content), hashlib.sha256(content).hexdigest())
+        text = Text(path, decode(path, content), hashlib.sha256(content).hexdigest())
+        self.shelf.put(text, info, began)
+        return text
 
     def _check_file(self, path: Path, info: os.stat_result) -> None:
         if not stat.S_ISREG(info.st_mode):
@@ -144,15 +209,16 @@ class Tree:
 
     def _check_directories(self, path: Path) -> None:
         """Refuse a directory, from the root down, in which others could replace a file."""
+        folder = os.path.dirname(path)  # noqa: PTH120 - text is faster
+        if folder in self._safe:
+            return
         for directory in (self.root, *reversed([p for p in path.parents if p.is_relative_to(self.root) and p != self.root])):
-            if directory in self._safe:
-                continue
             try:
                 info = directory.stat()
             except OSError as error:
                 raise refuse(directory, "source-unreadable", f"cannot read the directory: {error.strerror}", "") from error
             demand_trust(directory, info, self.trusted)
-            self._safe.add(directory)
+        self._safe.add(folder)
 
 
 def demand_trust(path: Path | str, info: os.stat_result, trusted: frozenset[int]) -> None:
@@ -176,12 +242,14 @@ def demand_trust(path: Path | str, info: os.stat_result, trusted: frozenset[int]
         raise refuse(path, "source-writable", f"the group {info.st_gid} may write it", f"chmod g-w {path}")
 
 
-def sls_name(relative: Path) -> str:
+def _looks(info: os.stat_result) -> tuple[int, ...]:
+    """What changes whenever a file does."""
+    return info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns
+
+
+def sls_name(relative: str) -> str:
     """The SLS name of a file: `web/init.sls` is `web`, `web/conf.sls` is `web.conf`."""
-    parts = [*relative.parts[:-1], relative.stem]
-    if parts[-1] == "init" and len(parts) > 1:
-        parts.pop()
-    return ".".join(parts)
+    return relative.removesuffix(".sls").removesuffix("/init").replace("/", ".")
 
 
 def display(path: Path | str) -> str:

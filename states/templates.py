@@ -25,19 +25,27 @@ from holdfast.states.world import NoSuchCall, TemplateStop
 class TreeLoader(jinja2.BaseLoader):
     """Reads templates of a tree, and keeps book of which one a rendering has used.
 
-    `tree` is set anew for each compilation; `used` has name -> digest of its content (None: it was looked for in vain).
+    `used` has name -> digest of its content (None: it was looked for in vain).
     """
 
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
         self.used: dict[str, str | None] = {}
+        self._digests: dict[str, str | None] = {}
+
+    def begin(self, tree: Tree) -> None:
+        """Start a new compilation: files are seen through `tree`."""
+        self.tree = tree
+        self._digests.clear()
 
     def digest(self, name: str) -> str | None:
         """What a template contains now; None when it cannot be read."""
-        try:
-            return self._text(name).digest
-        except (OSError, CompileError):
-            return None
+        if name not in self._digests:
+            try:
+                self._digests[name] = self._text(name).digest
+            except (OSError, CompileError):
+                self._digests[name] = None
+        return self._digests[name]
 
     def get_source(self, environment: jinja2.Environment, template: str) -> tuple[str, str, Callable[[], bool]]:  # noqa: ARG002 - Jinja's signature
         """A template's text, its path, and a function that tells whether it is still the same."""

@@ -68,9 +68,9 @@ def _independent(trace: Trace, known: Iterable[Problem]) -> list[Problem]:
     if trace.loaded is None:
         return []
     bad = {problem.place.file for problem in known}
-    chunks, problems = compile_high(trace.loaded)
+    made, problems = compile_high(trace.loaded, {})
     checker = Checker()
-    for chunk in chunks:
+    for chunk in (chunk for one in made.values() for chunk in one.chunks):
         if chunk.spot.document.file not in bad:
             checker.check(chunk)
     problems += checker.problems

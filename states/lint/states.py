@@ -29,7 +29,7 @@ def managed_twice(subject: Subject) -> Iterator[Problem]:
     """Two states of one kind for one thing, both always: they agree today, and one of them will be forgotten tomorrow."""
     owners: dict[tuple[str, Uid], Checked] = {}
     for call in subject.calls:
-        if not call.resource.exclusive or conditional(call):
+        if not call.resource.exclusive or conditional(call.chunk):
             continue
         for uid in call.resource.uids():
             owner = owners.setdefault((call.resource.kind, uid), call)

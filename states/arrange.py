@@ -1,0 +1,102 @@
+"""The order of a whole tree: what requires what, who runs when, and the calls that are handed out.
+
+It depends on few things: the identities and names of the states, their numbers, their requisites. While those are the same,
+whatever else has changed, the order holds; and a call that would be equal to the one handed out before is that one, so that
+whoever has it sees at once that nothing has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+
+from holdfast.resources.traits import Refreshable
+from holdfast.states.data import Call
+from holdfast.states.errors import Problem
+from holdfast.states.load import Loaded
+from holdfast.states.low import Chunk
+from holdfast.states.order import Plan
+from holdfast.states.requisites import Edge, Resolver
+
+Requisites = Mapping[str, tuple[int, ...]]
+"""Kind -> positions in the order of execution."""
+
+
+class Order:
+    """The order of chunks that are sorted by number and checked."""
+
+    def __init__(self, chunks: Sequence[Chunk], loaded: Loaded, disabled: frozenset[str]) -> None:
+        self._chunks, self._included, self._disabled = chunks, loaded.included, disabled
+        resolver = Resolver(chunks, loaded)
+        edges = edges_of(chunks, resolver, disabled)
+        plan = Plan(chunks, edges)
+        self.problems: list[Problem] = [*resolver.problems, *plan.problems]
+        self.warnings: list[Problem] = resolver.warnings
+        self._sequence, self._reasons = plan.sequence, plan.reasons
+        self._requisites: list[Requisites] = [] if self.problems else list(_translated(plan.sequence, edges))
+
+    def holds(self, chunks: Sequence[Chunk], included: Mapping[str, Sequence[str]], disabled: frozenset[str]) -> bool:
+        """Whether these chunks would be put into the same order, and nothing be said of it."""
+        same = not self.warnings and (self._included, self._disabled, len(self._chunks)) == (included, disabled, len(chunks))
+        if not same or not all(new is old or _alike(new, old) for new, old in zip(chunks, self._chunks, strict=True)):
+            return False
+        self._chunks = chunks
+        return True
+
+    def calls(self, chunks: Sequence[Chunk]) -> Iterator[Call]:
+        """The calls in order of execution."""
+        for position, index in enumerate(self._sequence):
+            chunk, requisites, reason = chunks[index], self._requisites[position], self._reasons[index]
+            call = chunk.call
+            if call is None or call.position != position or call.requisites != requisites or call.reason != reason:
+                call = chunk.call = _call(chunk, position, requisites, reason)
+            yield call
+
+
+def edges_of(chunks: Sequence[Chunk], resolver: Resolver, disabled: frozenset[str]) -> list[list[Edge]]:
+    """What each chunk requires."""
+    return [resolver.resolve(chunk, disabled, refreshes=_refreshes(chunk)) for chunk in chunks]
+
+
+def _call(chunk: Chunk, position: int, requisites: Requisites, reason: str) -> Call:
+    """What is handed out of a chunk. Raises `ValueError` for one that was not found right."""
+    if chunk.checked is None:
+        raise ValueError(f"{chunk.identity} is wrong, so it cannot be handed out")
+    chunk.place = chunk.place or chunk.spot.place
+    return Call(position, chunk.identity, chunk.low, chunk.place, chunk.checked.resource, chunk.checked.meta, requisites, reason)
+
+
+def _refreshes(chunk: Chunk) -> bool:
+    """Whether its kind has a refresh action; not known of what is wrong."""
+    return chunk.checked is None or isinstance(chunk.checked.resource, Refreshable)
+
+
+def _alike(new: Chunk, old: Chunk) -> bool:
+    """Whether two chunks stand to all others in the same way."""
+    same = new.identity == old.identity and all(new.low[key] == old.low[key] for key in ("order", "state", "name", "__id__", "__sls__"))
+    return same and _refreshes(new) == _refreshes(old) and _named(new) == _named(old)
+
+
+def _named(chunk: Chunk) -> list[tuple[str, list[tuple[str, str | None]]]]:
+    """What its requisites name."""
+    return [(kind, [(target.type, target.value) for target in targets]) for kind, targets in chunk.requisites.items()]
+
+
+def _translated(sequence: Sequence[int], edges: Sequence[Sequence[Edge]]) -> Iterator[Requisites]:
+    """The requisites of each chunk, by positions in the order of execution, in that order."""
+    positions = [0] * len(sequence)
+    for position, index in enumerate(sequence):
+        positions[index] = position
+    groups: dict[int, tuple[int, ...]] = {}
+    for index in sequence:
+        found: dict[str, tuple[int, ...]] = {}
+        for kind, _, meant in edges[index]:
+            group = groups.get(id(meant))
+            if group is None:
+                group = groups[id(meant)] = tuple([positions[target] for target in meant])
+            known = found.get(kind)
+            found[kind] = group if known is None else tuple(dict.fromkeys((*known, *group)))
+        yield found or _NOTHING
+
+
+_NOTHING: Requisites = MappingProxyType({})

@@ -1,0 +1,283 @@
+"""A compiler that has compiled before makes of a changed tree just what a new one makes of it, and does little for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.resources.contract import Resource
+from holdfast.states import source
+from holdfast.states.compile import Compiler
+from holdfast.states.data import Request
+from holdfast.states.errors import CompileError
+
+FILES = ("a", "b", "c.d", "e")
+"""SLS of the random trees."""
+IDS = tuple(f"{sls[-1]}{number}" for sls in FILES for number in range(3))
+TYPES = ("lamp", "bell", "crate")
+FUNCTIONS = {"lamp": ("lit", "dark"), "bell": ("rung", "mute"), "crate": ("packed",)}
+PATHS = ("/one", "/two", "/three")
+
+
+def type_of(id_):
+    """The one state type of an ID, so that requisites mostly find what they name."""
+    return TYPES[IDS.index(id_) % 3]
+
+
+def rarely(strategy, share=4):
+    """One time of so many; else None."""
+    dice = [False] * share
+    dice[share // 2] = True
+    return st.sampled_from(dice).flatmap(lambda hit: strategy if hit else st.none())
+
+
+def others(id_):
+    """The IDs before one: mostly of its own file, for that is there."""
+    earlier = IDS[: IDS.index(id_)]
+    own = [other for other in earlier if other[0] == id_[0]]
+    return st.sampled_from([*own * 8, *earlier])
+
+
+@st.composite
+def requisites(draw, id_):
+    """Requisite lists of a state: mostly on states that come before it, so that there is seldom a loop."""
+    found = {}
+    wide = [{"sls": "a"}, {"sls": "z*"}, {"lamp": "a*"}, "a0"]
+    kinds = st.sampled_from([(), ("require",), ("require", "watch"), ("watch", "onfail_any"), ("onchanges", "listen"), ("prereq",)])
+    for kind in draw(kinds):
+        if id_ != IDS[0]:
+            other = draw(others(id_))
+            odd = draw(rarely(st.sampled_from(wide if id_[0] != "a" else wide[1:2]), 6))
+            found[kind] = [odd or {type_of(other): other}]
+    kind = draw(rarely(st.sampled_from(["require_in", "watch_in", "onchanges_in"])))
+    later = [other for other in IDS[IDS.index(id_) + 1 :] if other[0] == id_[0]]
+    if kind and later:
+        other = draw(st.sampled_from(later))
+        found[kind] = [{type_of(other): other}]
+    same = [other for other in IDS if type_of(other) == type_of(id_) and other != id_]
+    if draw(rarely(st.just(1), 8)):
+        found["use"] = [{type_of(id_): draw(st.sampled_from(same))}]
+    return found
+
+
+@st.composite
+def arguments(draw, id_):
+    """The arguments of a state, as a list of single-key mappings."""
+    type_ = type_of(id_)
+    given = {"user": "joe", "mode": draw(st.sampled_from(["0644", 600]))} if type_ == "crate" else {"color": draw(st.integers(0, 3))}
+    choices = {
+        "name": st.sampled_from(PATHS if type_ == "crate" else ("x", "y", *IDS[:2])),
+        "order": st.sampled_from([1, 3, -1, "first", "last", 10001, 1.5, "soon"]),
+        "names": st.sampled_from([["/n1", "/n2"], ["/n1", {"/n3": [{"order": 2}]}]]),
+        "fire_event": st.just(True),
+        "onlyif": st.just("true"),
+    }
+    for key, choice in choices.items():
+        value = draw(rarely(choice, 6))
+        if value is not None:
+            given[key] = value
+    if type_ == "crate" and not {"name", "names"} & given.keys():
+        given["name"] = f"/{id_}"
+    return [{key: value} for key, value in (given | draw(requisites(id_))).items()]
+
+
+@st.composite
+def texts(draw, sls):
+    """A state file: its IDs, mostly all of them, and sometimes includes, extensions, exclusions, a template."""
+    lines = draw(rarely(st.sampled_from(["{% import 'm.jinja' as m with context %}", "# {{ grains.os }}", "# {{ pillar.k }}"]))) or ""
+    document = {}
+    included = draw(rarely(st.sampled_from([["e"], ["a"], ["c*"], [".a" if sls != "c.d" else "..a"]])))
+    if included:
+        document["include"] = included
+    for id_ in draw(st.permutations([id_ for id_ in IDS if id_[0] == sls[-1]])):
+        type_ = type_of(id_)
+        document[id_] = {f"{type_}.{draw(st.sampled_from(FUNCTIONS[type_]))}": draw(arguments(id_))}
+    other = draw(st.sampled_from([id_ for id_ in IDS if id_[0] in (sls[-1], "a")]))
+    if draw(rarely(st.just(1))):
+        extended = draw(st.sampled_from([{"onlyif": "test"}, {"name": "/ext"}, {"order": 5}, {"require_in": [{type_of("e2"): "e2"}]}]))
+        document["extend"] = {other: {type_of(other): [extended]}}
+    body = "\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in document.items())
+    return f"{lines}\n{body}" + ("\n# {{ m.color }}\n" if "m.jinja" in lines else "\n")
+
+
+ODD = (
+    "a0: lamp.lit",
+    "x: {lamp.lit: [{colour: red}]}",
+    "x: {lamp.lit: [{require: [{bell: nowhere}]}]}",
+    "x: {lamp.lit: [{require: [{lamp: y}]}]}\ny: {lamp.lit: [{require: [{lamp: x}]}]}",
+    "exclude: [{sls: b}]",
+    "exclude: [{id: a1}]",
+    "extend: {nowhere: {lamp: [{color: 1}]}}",
+    "x: [",
+    "{{ nowhere }}",
+    "",
+)
+"""Texts of files that take things away, or are wrong."""
+EDITS = st.one_of(
+    *(st.tuples(st.just(sls), texts(sls)) for sls in FILES),
+    *(st.tuples(st.just(sls), texts(sls)) for sls in FILES),
+    st.tuples(st.sampled_from(("b", "e")), st.none()),
+    st.tuples(st.sampled_from(FILES), st.sampled_from(ODD)),
+    st.tuples(st.just("m.jinja"), st.sampled_from(["{% set color = 1 %}", "{% set color = grains.os %}", None])),
+    st.tuples(st.just("top"), st.sampled_from(["base: {'*': [a, b]}", "base: {'web*': [e, '*']}", "base: {}", None])),
+    st.tuples(st.just("*"), st.sampled_from([{"state_auto_order": False}, {"disabled_requisites": ["require", "use"]}, {}])),
+    st.tuples(st.just("*"), st.sampled_from([{"grain": "Arch"}, {"grain": "Debian"}])),
+)
+
+
+class Site:
+    """A directory of states that is edited."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.options, self.grain, self.edits = {}, "Debian", 0
+        root.mkdir(mode=0o755)
+        (root / "c").mkdir(mode=0o755)
+
+    def edit(self, name, value):
+        """One change. No two texts of a file are of the same length, so that their clock does not matter."""
+        self.edits += 1
+        path = self.root / (name if "." in name and name != "c.d" else f"{name.replace('.', '/')}.sls")
+        if name == "*":
+            self.grain = value.get("grain", self.grain)
+            self.options = self.options if "grain" in value else value
+        elif value is None:
+            path.unlink(missing_ok=True)
+        else:
+            path.write_text(f"{value}\n#{'x' * self.edits}\n")
+            path.chmod(0o644)
+
+    def request(self):
+        """What is to be compiled."""
+        trusted = frozenset({os.getuid()})
+        return Request(self.root, grains={"os": self.grain}, pillar={"k": 1}, minion_id="web1", options=self.options, trusted_uids=trusted)
+
+
+def outcome(compiler, request):
+    """All that compiling gives, as text: what is equal, but of another type, is told apart; and the compilation, if there is one."""
+    try:
+        made = compiler.compile(request)
+    except CompileError as error:
+        return error.problems, None
+    calls = [(call, json.dumps(call.low, sort_keys=True), type(call.resource), dict(call.requisites)) for call in made.calls]
+    return (calls, json.dumps(made.high), made.top, made.warnings, made.sources), made
+
+
+@settings(max_examples=int(os.environ.get("HOLDFAST_EXAMPLES", "60")), deadline=None)
+@given(st.tuples(*(texts(sls) for sls in FILES)), st.lists(EDITS, min_size=1, max_size=6))
+def test_what_was_kept_never_shows(files, edits):
+    """After any edits the kept compiler gives what a new one gives, and what it has handed out before is as it was."""
+    with tempfile.TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(source, "STEADY", -(10**18))
+        site, kept = Site(Path(directory, "states")), Compiler()
+        for sls, text in [*zip(FILES, files, strict=True), ("m.jinja", "{% set color = 0 %}")]:
+            site.edit(sls, text)
+        for edit in [("*", {}), *edits]:
+            site.edit(*edit)
+            found, handed_out = outcome(kept, site.request())
+            before = repr(handed_out)
+            assert found == outcome(Compiler(), site.request())[0]
+            assert outcome(kept, site.request())[0] == found
+            assert repr(handed_out) == before
+
+
+@pytest.fixture
+def site(tmp_path):
+    """Four files of three plain states each."""
+    made = Site(tmp_path / "states")
+    for sls in FILES:
+        made.edit(sls, "\n".join(f"{id_}: {{lamp.lit: [{{color: 1}}]}}" for id_ in IDS if id_[0] == sls[-1]))
+    return made
+
+
+def test_what_is_the_same_is_the_same_object(site):
+    """Whoever has a call sees at once that nothing has changed: an edit makes new calls of what it says, and of those that move."""
+    compiler = Compiler()
+    first = compiler.compile(site.request()).calls
+
+    assert all(new is old for new, old in zip(compiler.compile(site.request()).calls, first, strict=True))
+    site.edit("b", "\n".join(f"b{number}: {{lamp.lit: [{{color: 2}}]}}" for number in range(3)))
+    second = compiler.compile(site.request()).calls
+    assert [new is old for new, old in zip(second, first, strict=True)] == [call.low["__sls__"] != "b" for call in first]
+    site.edit("b", "b0: lamp.lit")
+    third = compiler.compile(site.request()).calls
+    assert [new is old for new, old in zip(third[:3], first[:3], strict=True)] == [True] * 3
+    assert [new.position - old.position for new, old in zip(third[4:], first[6:], strict=True)] == [-2] * 6
+    assert all(new.resource is old.resource for new, old in zip(third[4:], first[6:], strict=True))
+
+
+def test_kind_that_was_loaded_again_checks_its_states_again(site):
+    """A new version of a kind may take other arguments: what the old one found right is not taken for right."""
+    kind = (
+        "class Oddity(Resource, kind='zoddity.seen'):\n    color: {}\n    async def check_apply(self, ctx, apply):\n        return True\n"
+    )
+
+    def load(type_):
+        exec("from holdfast.resources.contract import Resource\n" + kind.format(type_), {"__name__": "oddities"})
+
+    load("int")
+    site.edit("b", "odd: {zoddity.seen: [{color: 7}]}")
+    compiler = Compiler()
+    compiler.compile(site.request())
+    load("str")
+    with pytest.raises(CompileError, match="it must be text"):
+        compiler.compile(site.request())
+
+
+def test_kind_that_takes_the_order_itself_sees_the_new_one(site):
+    """A number is no argument, but where a kind says that it is."""
+
+    class Ranked(Resource, kind="zranked.at"):
+        """Wants to know its number."""
+
+        order: float
+
+        async def check_apply(self, ctx, apply):
+            """Nothing to do."""
+            return True
+
+    compiler = Compiler()
+    for text in ("x: lamp.lit", "x: lamp.lit\ny: lamp.lit"):
+        site.edit("a", text)
+        site.edit("b", "ranked: zranked.at")
+        (ranked,) = (call for call in compiler.compile(site.request()).calls if isinstance(call.resource, Ranked))
+        assert ranked.resource.order == ranked.low["order"]
+
+
+def test_file_that_has_long_been_the_same_is_not_read_again(site, monkeypatch):
+    """What a file looks like tells, but not of one that was changed just before it was read: the next change may not show."""
+    read = []
+    monkeypatch.setattr(
+        source.Tree, "_read_anew", lambda tree, path, anew=source.Tree._read_anew: read.append(path.name) or anew(tree, path)
+    )
+    compiler = Compiler()
+    for _ in range(2):
+        compiler.compile(site.request())
+    assert len(read) == 2 * len(FILES)
+
+    monkeypatch.setattr(source, "STEADY", -(10**18))  # as if all of them had been old
+    compiler.compile(site.request())
+    read.clear()
+    site.edit("b", "b0: lamp.dark")
+    kinds = {call.kind for call in compiler.compile(site.request()).calls}
+    assert (read, kinds) == (["b.sls"], {"lamp.lit", "lamp.dark"})
+
+
+def test_owner_of_a_file_that_is_not_read_again_still_counts(site, monkeypatch):
+    """Who may write a file is looked at each time."""
+    monkeypatch.setattr(source, "STEADY", -(10**18))
+    compiler = Compiler()
+    compiler.compile(site.request())
+    stranger = replace(site.request(), trusted_uids=frozenset({os.getuid() + 1}))
+    with pytest.raises(CompileError, match="not trusted"):
+        compiler.compile(stranger)
+    (site.root / "b.sls").chmod(0o666)
+    with pytest.raises(CompileError, match="anyone may write it"):
+        compiler.compile(site.request())
