@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import jinja2
@@ -22,6 +22,8 @@ EXPRESSION = re.compile(r"\{\{.*?\}\}")
 """What a line of a template puts in place of itself."""
 DEFAULTING = frozenset({"default", "d"})
 """Filters that take what is not there."""
+ASKING = frozenset({"defined", "undefined", "none", "string", "mapping", "number", "integer", "float", "boolean", "sequence", "sameas"})
+"""Tests that take it, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +35,6 @@ class Template:
     tree: nodes.Template
     parts: dict[type[nodes.Node], list[Any]]
     """All parts of the tree by their type."""
-
-    @property
-    def is_state_file(self) -> bool:
-        """Whether it is rendered for itself; others see what those that import or include them hand on."""
-        return self.path.suffix == ".sls"
 
     def all(self, kind: type[nodes.Node]) -> list[Any]:
         """All parts of a type."""
@@ -89,6 +86,8 @@ def _by_type(tree: nodes.Template) -> dict[type[nodes.Node], list[Any]]:
 class Scope:
     """The names that have a value in one part of a template."""
 
+    given: set[str]
+    """Takes in every name of every scope of the template."""
     outer: Scope | None = None
     names: set[str] = field(default_factory=set)
 
@@ -96,16 +95,23 @@ class Scope:
         """Whether a name has a value here."""
         return name in self.names or (self.outer is not None and self.outer.has(name))
 
-    def give(self, target: nodes.Node) -> None:
+    def give(self, *names: str) -> None:
+        """Take in names."""
+        self.names.update(names)
+        self.given.update(names)
+
+    def assign(self, target: nodes.Node) -> None:
         """Take in what is assigned to: a name, or several."""
         if isinstance(target, nodes.Name):
-            self.names.add(target.name)
+            self.give(target.name)
         else:
-            self.names |= {name.name for name in target.find_all(nodes.Name)}
+            self.give(*(name.name for name in target.find_all(nodes.Name)))
 
     def inside(self, *names: str) -> Scope:
         """A part of this one, with more names."""
-        return Scope(self, set(names))
+        scope = Scope(self.given, self)
+        scope.give(*names)
+        return scope
 
 
 class Names:
@@ -115,11 +121,12 @@ class Names:
     """
 
     def __init__(self, tree: nodes.Template) -> None:
-        self.top = Scope()
+        self.given: set[str] = set()
+        """Every name that is given a value anywhere: what is included there sees it."""
         self._found: list[nodes.Name] = []
         self._asked: set[str] = set()
         self._later: list[tuple[Iterable[nodes.Node], Scope]] = []
-        self._all(tree.body, self.top)
+        self._all(tree.body, Scope(self.given))
         while self._later:
             self._all(*self._later.pop())
 
@@ -138,19 +145,20 @@ class Names:
             case nodes.Name():
                 if node.ctx == "load" and not scope.has(node.name):
                     self._found.append(node)
-            case nodes.Test(name="defined" | "undefined", node=nodes.Name() as name):
+            case nodes.Test(node=nodes.Name() as name) if node.name in ASKING:
                 self._asked.add(name.name)
+                self._all((*node.args, *node.kwargs), scope)
             case nodes.Filter(node=nodes.Name()) if node.name in DEFAULTING:
                 self._all((*node.args, *node.kwargs), scope)
             case nodes.Import():
                 self._node(node.template, scope)
-                scope.names.add(node.target)
+                scope.give(node.target)
             case nodes.FromImport():
                 self._node(node.template, scope)
-                scope.names |= {name if isinstance(name, str) else name[1] for name in node.names}
+                scope.give(*(name if isinstance(name, str) else name[1] for name in node.names))
             case nodes.Assign():
                 self._node(node.node, scope)
-                scope.give(node.target)
+                scope.assign(node.target)
             case _:
                 self._block(node, scope)
 
@@ -159,22 +167,22 @@ class Names:
         match node:
             case nodes.AssignBlock():
                 self._all((node.filter, *node.body), scope.inside())
-                scope.give(node.target)
+                scope.assign(node.target)
             case nodes.For():
                 self._node(node.iter, scope)
                 inner = scope.inside()
-                inner.give(node.target)
+                inner.assign(node.target)
                 self._all((node.test, *node.body), inner)
                 self._all(node.else_, scope.inside())
             case nodes.With():
                 self._all(node.values, scope)
                 inner = scope.inside()
                 for target in node.targets:
-                    inner.give(target)
+                    inner.assign(target)
                 self._all(node.body, inner)
             case nodes.Macro() | nodes.CallBlock():
                 if isinstance(node, nodes.Macro):
-                    scope.names.add(node.name)
+                    scope.give(node.name)
                 else:
                     self._node(node.call, scope)
                 self._all(node.defaults, scope)
@@ -183,6 +191,29 @@ class Names:
                 self._all((node.filter, *node.body), scope.inside())
             case _:
                 self._all(node.iter_child_nodes(), scope)
+
+
+def names_of(template: Template) -> Names | None:
+    """The names of a template; None when it is nested too deeply to be walked."""
+    try:
+        return Names(template.tree)
+    except RecursionError:
+        return None
+
+
+def parts_named(template: Template) -> Iterator[str | None]:
+    """The file name of each state file that one imports, includes or extends; None for one that only running it tells."""
+    for node in (node for kind in (nodes.Import, nodes.FromImport, nodes.Include, nodes.Extends) for node in template.all(kind)):
+        tail = _tail(node.template)
+        if tail.endswith(".sls") or not PurePosixPath(tail).suffix:
+            yield PurePosixPath(tail).name if "/" in tail or _text(node.template) else None
+
+
+def _tail(node: nodes.Node) -> str:
+    """What the text that an expression makes ends with, as far as that can be seen: `root ~ '/map.jinja'`."""
+    if isinstance(node, nodes.Concat):
+        return _tail(node.nodes[-1])
+    return _tail(node.right) if isinstance(node, nodes.Add) else _text(node)
 
 
 def calls(template: Template) -> Iterator[tuple[str, int]]:

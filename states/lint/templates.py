@@ -11,7 +11,7 @@ from holdfast.resources.registry import nearest
 from holdfast.states.errors import Problem
 from holdfast.states.helpers import TABLE
 from holdfast.states.lint.rule import Subject, rule
-from holdfast.states.lint.template import Names, Template, asked_calls, calls, jinja, known_names
+from holdfast.states.lint.template import Template, asked_calls, calls, jinja, known_names, names_of, parts_named
 
 EFFECTS = re.compile(
     r"(cmd|event|http|saltutil|state|module)\.(?!(which|which_bin|has_exec|shells)$)"
@@ -24,14 +24,21 @@ EFFECTS = re.compile(
 
 @rule
 def undefined_names(subject: Subject) -> Iterator[Problem]:
-    """Names that nothing gives a value, in branches that were taken or not."""
-    found = [(template, Names(template.tree)) for template in subject.templates]
-    handed_on = frozenset().union(*(names.top.names for template, names in found if template.is_state_file))
+    """Names that nothing gives a value, in branches that were taken or not.
+
+    What others import or include may see whatever anybody gives a value.
+    """
+    found = [(template, names) for template in subject.templates if (names := names_of(template)) is not None]
+    handed_on = frozenset().union(*(names.given for _, names in found))
+    parts = {part for template in subject.templates for part in parts_named(template)}
     for template, names in found:
-        known = known_names() if template.is_state_file else known_names() | handed_on
+        alone = template.path.suffix == ".sls" and parts.isdisjoint((None, template.path.name))
+        known = known_names() if alone else known_names() | handed_on
         for name in names.missing(known):
-            near = nearest(name.name, known | names.top.names)
+            near = nearest(name.name, (known | names.given) - {name.name} - jinja().globals.keys())
             hint = f"did you mean {near}?" if near else "set it above, give a default, or ask whether it 'is defined'"
+            if name.name in names.given:
+                hint = "what a loop, a macro or a block sets is gone behind it: set it outside, or use a namespace"
             yield template.problem(name.lineno, name.name, "template-name", f"nothing gives {name.name!r} a value", hint)
 
 

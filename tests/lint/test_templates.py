@@ -13,7 +13,8 @@ TAIL = "\nx: test.nop\n"
         ("{% if false %}{{ ^colour }}{% endif %}", "nothing gives 'colour' a value"),
         ("{% set colour = 1 %}\n{% if false %}{{ ^color }}{% endif %}", "did you mean colour?"),
         ("{% if false %}\n{{ ^later }}{% set later = 1 %}\n{% endif %}", "'later'"),
-        ("{% for a in [] %}{% set b = 1 %}{% endfor %}\n{% if false %}{{ ^b }}{% endif %}", "is defined"),
+        ("{% for a in [] %}{% set b = 1 %}{% endfor %}\n{% if false %}{{ ^b }}{% endif %}", "use a namespace"),
+        ("{% set root = 'lib' %}{% from root ~ '/map.jinja' import a %}{% if false %}{{ ^inner }}{% endif %}", "is defined"),
         ("{% for a in [] %}\n{% else %}{{ ^a if false }}{% endfor %}", "'a'"),
         ("{% macro m(a) %}{{ a }}{{ ^b }}{% endmacro %}", "'b'"),
         ("{% if false %}{% for a in ^xs %}{% endfor %}{% endif %}", "'xs'"),
@@ -27,7 +28,7 @@ TAIL = "\nx: test.nop\n"
 def test_name_that_nothing_gives_a_value(text, words, warnings):
     """With its line, and the column (of its first mention in that line, if there are several), which `^` marks here."""
     before, _, after = text.partition("^")
-    (warning,) = warnings(before + after + TAIL)
+    (warning,) = warnings({"site.sls": before + after + TAIL, "lib/map.jinja": "{% set a, inner = 1, 2 %}"})
 
     assert warning.code == "template-name"
     assert (warning.place.line, warning.place.column) == (before.count("\n") + 1, len(before.rpartition("\n")[2]) + 1)
@@ -41,6 +42,7 @@ def test_name_that_nothing_gives_a_value(text, words, warnings):
         "{% if x is defined %}{{ x }}{% endif %}",
         "{% if x is not defined %}{% set x = 1 %}{% endif %}{{ '' if true else x }}",
         "{{ x | default('') }}{{ y | d('') }}",
+        "{{ '' if x is none or y is mapping }}",
         "{% if false %}{% set x = 1 %}{% endif %}{% if false %}{{ x }}{% endif %}",
         "{% for a, b in {}.items() %}{{ loop.index }}{{ a }}{{ b }}{% endfor %}",
         "{% for a in [] if a %}{{ a }}{% endfor %}",
@@ -79,6 +81,26 @@ def test_what_a_state_file_hands_on_is_known_to_what_it_imports(warnings):
 
     assert warning.place.file.endswith("lib/map.jinja")
     assert (warning.place.line, warning.message, warning.hint) == (2, "nothing gives 'ton' a value", "did you mean tone?")
+
+
+@pytest.mark.parametrize(
+    "site",
+    [
+        "{% for user in ['a'] %}{% include 'part.sls' %}{% endfor %}",
+        "{% macro m(user) %}{% include 'part.sls' %}{% endmacro %}",
+        "{% set name, user = 'part', 1 %}{% include name ~ '.sls' %}",
+    ],
+)
+def test_what_is_included_sees_every_name_of_those_that_include(site, warnings):
+    """Those of loops and macros as well, in state files as well."""
+    assert warnings({"site.sls": site + TAIL, "part.sls": "{{ '' if user | default('') }}{{ user if false }}"}, "site") == []
+
+
+def test_template_nested_beyond_measure_is_left_alone(look):
+    """No rule fails on it."""
+    report = look("{% if false %}{{ 1" + " ~ 1" * 3000 + " }}" + "{{ [" * 300 + "x" + "] }}" * 300 + "{% endif %}" + TAIL)
+
+    assert report.warnings == ()
 
 
 @pytest.mark.parametrize(

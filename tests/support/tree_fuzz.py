@@ -25,6 +25,7 @@ from holdfast.agent.cli.show import _plain, dot, edges, mermaid
 from holdfast.states.compile import Compiler
 from holdfast.states.data import Call, Request
 from holdfast.states.errors import CompileError, Problem
+from holdfast.states.lint.inspect import inspect
 
 Tree = dict[str, bytes]
 ROOT = Path(__file__).parents[2]
@@ -249,13 +250,21 @@ class Bench:
         self.root, self.kept = root, Compiler()
 
     def examine(self, tree: Tree) -> None:
-        """Compile a tree, three ways. Raises whatever breaks a promise: that is a find."""
+        """Compile a tree, three ways, and check it. Raises whatever breaks a promise: that is a find."""
         self._write(tree)
         asked = Request(self.root, grains=GRAINS, pillar=PILLAR, minion_id="web1", trusted_uids=frozenset({self.root.stat().st_uid}))
         with in_time(SECONDS):
             fresh, kept = self._answer(Compiler(), asked), self._answer(self.kept, asked)
             assert kept == fresh, "a compiler that has seen other trees gives another answer"
             assert self._answer(self.kept, asked) == fresh, "compiling again gives another answer"
+            self._check(asked, compiles=isinstance(fresh, tuple))
+
+    def _check(self, asked: Request, *, compiles: bool) -> None:
+        """Lint has something to say of everything, and errors where there are some."""
+        report = inspect(asked)
+        told = [self._told(problem) for problem in (*report.errors, *report.warnings)]
+        assert len(told) == len(set(told)), "a check tells something twice"
+        assert compiles is not bool(report.errors), "a check and a compilation do not agree"
 
     def _write(self, tree: Tree) -> None:
         shutil.rmtree(self.root, ignore_errors=True)
