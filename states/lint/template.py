@@ -67,7 +67,7 @@ def read_template(text: Text) -> Template | None:
     try:
         pipe, body = split_shebang(text)
         tree = jinja().parse(body)
-    except (CompileError, jinja2.TemplateSyntaxError, RecursionError):
+    except (CompileError, jinja2.TemplateSyntaxError, RecursionError, ValueError):  # the last for a number of thousands of digits
         return None
     return Template(text.path, text.text.split("\n"), tree, _by_type(tree)) if "jinja" in pipe else None
 

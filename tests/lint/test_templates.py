@@ -96,6 +96,13 @@ def test_what_is_included_sees_every_name_of_those_that_include(site, warnings):
     assert warnings({"site.sls": site + TAIL, "part.sls": "{{ '' if user | default('') }}{{ user if false }}"}, "site") == []
 
 
+def test_template_with_a_number_that_python_refuses_is_left_alone(look):
+    """The compiler says so, once."""
+    report = look("{{ " + "9" * 5000 + " }}" + TAIL)
+
+    assert ([error.code for error in report.errors], report.warnings) == (["template-error"], ())
+
+
 def test_template_nested_beyond_measure_is_left_alone(look):
     """No rule fails on it."""
     report = look("{% if false %}{{ 1" + " ~ 1" * 3000 + " }}" + "{{ [" * 300 + "x" + "] }}" * 300 + "{% endif %}" + TAIL)
