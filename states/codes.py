@@ -143,6 +143,7 @@ LINT = _of(
         "requisite-never": "a requisite can never be met, so that the state never runs",
         "requisite-noop": "a state requires one that is never applied (noop)",
         "secret-plain": "a secret stands in a state file",
+        "source-absent": "a file that a state takes from the states directory is not there",
         "template-effect": "a template calls what does more than look",
         "template-name": "a template uses a name that is defined nowhere, perhaps in a branch that was not taken",
         "template-unknown": "a template uses a call, filter or test that there is not, in a branch that was not taken",

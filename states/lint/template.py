@@ -22,6 +22,8 @@ EXPRESSION = re.compile(r"\{\{.*?\}\}")
 """What a line of a template puts in place of itself."""
 DEFAULTING = frozenset({"default", "d"})
 """Filters that take what is not there."""
+HANDED = frozenset({"loop", "self", "super", "caller", "varargs", "kwargs"})
+"""Names that Jinja itself gives a value in places."""
 ASKING = frozenset({"defined", "undefined", "none", "string", "mapping", "number", "integer", "float", "boolean", "sequence", "sameas"})
 """Tests that take it, too."""
 
@@ -57,7 +59,7 @@ def jinja() -> StateEnvironment:
 def known_names() -> frozenset[str]:
     """What every state file has without anybody giving it."""
     given = {*World().variables(), *sls_variables("", ""), *jinja().globals}
-    return frozenset(given | {"loop", "self", "super", "caller", "varargs", "kwargs"})
+    return frozenset(given) | HANDED
 
 
 def read_template(text: Text) -> Template | None:

@@ -74,13 +74,18 @@ FOUND = [
     # arguments that do nothing
     (state("file.managed", "name: /x", "context: {a: 1}"), "argument-needs", 4, "'context' has no effect without 'template'"),
     (state("file.managed", "name: /x", "dir_mode: '0755'"), "argument-needs", 4, "without 'makedirs'"),
-    (state("cmd.script", "source: salt://x", "creates: /y", "defaults: {a: 1}"), "argument-needs", 5, "without 'template'"),
+    (state("cmd.script", "source: /x", "creates: /y", "defaults: {a: 1}"), "argument-needs", 5, "without 'template'"),
     (state("test.nop", "color: red"), "argument-ignored", 3, "test.nop accepts 'color' without effect"),
     (state("file.managed", "name: /x", "attrs: i"), "argument-ignored", 4, "chattr"),
     (state("test.nop", "fire_event: true"), "argument-ignored", 3, "event bus"),
+    # what is taken from the tree
+    (state("file.managed", "name: /x", "source: salt://x.conf"), "source-absent", 4, "there is no salt://x.conf"),
+    (state("file.managed", "name: /x", "source: [salt://x, tree://y/z]"), "source-absent", 4, "none of salt://x, tree://y/z"),
+    (state("cmd.script", "source: salt://x.sh", "creates: /x"), "source-absent", 3, "there is no salt://x.sh"),
+    (state("cmd.script", "name: salt://x.sh --go", "creates: /x"), "source-absent", 3, "there is no salt://x.sh"),
     # actions
     (state("cmd.run", "name: make"), "action-unguarded", 2, "nothing says when cmd.run[x] is needed"),
-    (state("cmd.script", "source: salt://x"), "action-unguarded", 2, "each 'holdfast apply' runs it"),
+    (state("cmd.script", "source: /x"), "action-unguarded", 2, "each 'holdfast apply' runs it"),
     (state("cmd.run", "name: make", "watch: [{test: loud}]") + LOUD, "action-unguarded", 2, "onchanges"),
     # what the compiler has noted
     (state("test.nop", "order: never"), "order-word", 3, "means nothing"),
@@ -118,7 +123,10 @@ def test_rule_finds(text, code, line, words, warnings):
         state("service.running", "name: s") + state("service.enabled", "name: s", id_="y"),
         state("pkg.installed", "name: git", "unless: 'true'") + state("pkg.installed", "name: git", id_="y"),
         state("file.append", "name: /x", "text: a") + state("file.append", "name: /x", "text: b", id_="y"),
-        state("file.managed", "name: /x", "source: salt://x", "template: jinja", "context: {a: 1}"),
+        state("file.managed", "name: /x", "source: /x", "template: jinja", "context: {a: 1}"),
+        state("file.managed", "name: /x", "source: salt://site.sls"),
+        state("file.managed", "name: /x", "source: salt://site.sls?saltenv=base"),
+        state("file.managed", "name: /x", "source: [salt://x, /y]"),
         state("file.managed", "name: /x", "makedirs: true", "dir_mode: '0755'"),
         state("file.directory", "name: /x", "dir_mode: '0755'"),
         state("cmd.run", "name: make", "creates: /x"),

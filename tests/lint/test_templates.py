@@ -158,3 +158,26 @@ def test_template_that_does_not_render_has_its_error_alone(look):
 
     assert [(error.code, error.place.line) for error in report.errors] == [("template-undefined", 1)]
     assert [(warning.code, warning.place.line) for warning in report.warnings] == [("template-name", 2)]
+
+
+CONF = "x:\n  file.managed:\n    - name: /x\n    - source: salt://x.conf\n    - template: jinja\n    - context: {port: 1}\n    - defaults: {host: a}\n"
+
+
+def test_template_of_a_file_and_the_context_of_its_state(warnings):
+    """What neither gives a value is told where the template uses it."""
+    (warning,) = warnings({"site.sls": CONF, "x.conf": "a {{ port }} {{ host }}\n{{ name }} {{ grains.id }}\n b = {{ prot }}\n"})
+
+    assert (warning.code, warning.place.line, warning.place.column) == ("template-name", 3, 9)
+    assert warning.place.file.endswith("states/x.conf")
+    assert "file.managed[x]" in warning.message
+    assert warning.hint == "did you mean port?"
+
+
+@pytest.mark.parametrize("text", ["{{ prot | default(1) }}", "{% set prot = 1 %}{{ prot }}", "no template", "{{ broken", "\udcff"])
+def test_template_of_a_file_that_is_left_alone(text, warnings, tmp_path):
+    """What has a value, and what cannot be read."""
+    (tmp_path / "states").mkdir()
+    (tmp_path / "states" / "x.conf").write_bytes(text.encode(errors="surrogateescape"))
+    (tmp_path / "states" / "x.conf").chmod(0o644)
+
+    assert warnings(CONF) == []

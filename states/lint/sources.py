@@ -1,0 +1,103 @@
+"""Rules on the files that states take from the tree: those that are not there, and names in their templates that no state hands on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
+from typing import Any
+
+from holdfast.resources.registry import nearest
+from holdfast.states.check import Checked, spot_of
+from holdfast.states.errors import CompileError, Problem
+from holdfast.states.lint.rule import Subject, rule
+from holdfast.states.lint.template import HANDED, Template, jinja, names_of, read_template
+from holdfast.states.source import Text, Tree
+from holdfast.states.world import World
+
+SCHEMES = ("salt://", "tree://")
+TAKING = frozenset({"file.managed", "cmd.script"})
+OWN = frozenset({"source", "name", "user", "group", "mode", "saltenv"})
+"""What the template of a managed file sees of its state."""
+
+
+@rule
+def missing_sources(subject: Subject) -> Iterator[Problem]:
+    """Files of the tree that are not there, where no other source stands in."""
+    tree = subject.all_files()
+    for call in subject.calls:
+        urls = _urls(call)
+        if urls and all(url.startswith(SCHEMES) and not _exists(tree, url) for url in urls):
+            key = "source" if "source" in call.chunk.low else "name"
+            text = f"there is no {urls[0]}" if len(urls) == 1 else f"there is none of {', '.join(urls)}"
+            yield spot_of(call.chunk, (key,)).problem("source-absent", text, "paths begin at the states directory")
+
+
+@rule
+def undefined_in_sources(subject: Subject) -> Iterator[Problem]:
+    """Names in templates of files that neither the template nor the context of its state gives a value."""
+    tree = subject.all_files()
+    templates: dict[str, tuple[Template, Any] | None] = {}
+    for call in subject.calls:
+        urls = [url for url in _urls(call) if url.startswith(SCHEMES)]
+        if getattr(call.resource, "template", None) != "jinja" or len(urls) != 1:
+            continue
+        if urls[0] not in templates:
+            templates[urls[0]] = _template(tree, urls[0])
+        found = templates[urls[0]]
+        if found is None:
+            continue
+        template, names = found
+        given = _handed(call)
+        for name in names.missing(_known() | given):
+            near = nearest(name.name, given | names.given)
+            hint = f"did you mean {near}?" if near else "add it to 'context', give a default, or ask whether it 'is defined'"
+            text = f"nothing gives {name.name!r} a value, not {call.chunk.identity} ({call.chunk.spot.place}) either"
+            yield template.problem(name.lineno, name.name, "template-name", text, hint)
+
+
+def _urls(call: Checked) -> list[str]:
+    """Where the content of a state comes from."""
+    resource: Any = call.resource
+    if resource.kind not in TAKING:
+        return []
+    if resource.kind == "cmd.script":
+        return [resource.source or resource.name.split(" ", 1)[0]]
+    return [url for url, _ in resource.source]
+
+
+def _text(tree: Tree, url: str) -> Text | None:
+    """The file behind a URL of the tree; None when it cannot be read as text."""
+    with suppress(CompileError, OSError):
+        return tree.read(tree.template(_inside(url)))
+    return None
+
+
+def _exists(tree: Tree, url: str) -> bool:
+    try:
+        return tree.template(_inside(url)).exists()
+    except OSError:
+        return False
+
+
+def _inside(url: str) -> str:
+    """The path of a URL below the states directory."""
+    return url.partition("://")[2].partition("?")[0].lstrip("/")
+
+
+def _template(tree: Tree, url: str) -> tuple[Template, Any] | None:
+    text = _text(tree, url)
+    template = None if text is None else read_template(text)
+    names = None if template is None else names_of(template)
+    return None if template is None or names is None else (template, names)
+
+
+def _handed(call: Checked) -> frozenset[str]:
+    resource: Any = call.resource
+    return frozenset({*(resource.context or {}), *(resource.defaults or {})} | (OWN if resource.kind == "file.managed" else set()))
+
+
+@cache
+def _known() -> frozenset[str]:
+    """What every template of a file sees."""
+    return frozenset({*World().variables(), *jinja().globals}) | HANDED
