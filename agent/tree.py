@@ -19,7 +19,7 @@ from holdfast.states.compile import Compiler
 from holdfast.states.data import Compilation, Request
 from holdfast.states.errors import CompileError, Place, Problem
 from holdfast.states.pillar import PillarCompiler
-from holdfast.states.source import Tree
+from holdfast.states.source import Tree, refuse
 
 if TYPE_CHECKING:
     from holdfast.states.lint.inspect import Report
@@ -92,7 +92,7 @@ class Trees:
         """Load the operator's own kinds that are new or have changed. Raises `CompileError` with all that cannot be."""
         tree = Tree(directory, trusted_uids())
         problems: list[Problem] = []
-        for path in sorted(directory.glob("*.py")):
+        for path in _files(directory):
             try:
                 digest = tree.read(path).digest
                 if self._kinds.get(path) != digest:
@@ -102,6 +102,15 @@ class Trees:
                 problems += error.problems
         if problems:
             raise CompileError(problems)
+
+
+def _files(directory: Path) -> list[Path]:
+    """The files of own kinds, sorted; none when there is no such directory. Raises `CompileError` when it cannot be read."""
+    try:
+        return sorted(directory.glob("*.py"))
+    except (OSError, ValueError) as error:  # a name that is too long, or no name
+        why = getattr(error, "strerror", None) or str(error)
+        raise refuse(directory, "source-unreadable", f"cannot read the directory: {why}", "") from error
 
 
 def _load(path: Path) -> None:

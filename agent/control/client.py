@@ -42,7 +42,7 @@ def converse(path: Path, request: Request, timeout: float | None) -> Iterator[di
 def _responses(path: Path, stream: Any) -> Iterator[dict[str, Any]]:
     try:
         for line in stream:
-            message = json.loads(line)
+            message = _message(path, line)
             if message.get("ok") is False:
                 raise ControlError(message.get("error") or "the agent said no")
             yield message
@@ -51,6 +51,16 @@ def _responses(path: Path, stream: Any) -> Iterator[dict[str, Any]]:
     except OSError as error:
         raise ControlError(f"cannot hear from the agent at {path}: {error.strerror or error}") from error
     raise ControlError(f"the agent at {path} has stopped")
+
+
+def _message(path: Path, line: bytes) -> dict[str, Any]:
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError):
+        message = None
+    if not isinstance(message, dict):
+        raise ControlError(f"cannot understand what answers at {path}: it is no agent, or one of another version")
+    return message
 
 
 def _why(path: Path, error: OSError) -> str:
