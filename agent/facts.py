@@ -17,6 +17,7 @@ from typing import Any
 
 from holdfast.agent.settings import Settings, read_mapping
 from holdfast.states.marks import plain
+from holdfast.states.source import exists
 
 Grains = dict[str, Any]
 
@@ -74,7 +75,7 @@ HYPERVISORS = {
 def gather(settings: Settings) -> Grains:
     """The host's grains with those that the operator set on top. Raises `CompileError` when the grains file is broken."""
     grains = host(Path("/"))
-    if settings.grains_file.exists():
+    if exists(settings.grains_file):
         grains.update(plain(read_mapping(settings.grains_file)[1]))
     grains.update(settings.grains)
     if settings.id is not None or "id" not in grains:

@@ -20,7 +20,7 @@ from holdfast.states.codes import demand_warning
 from holdfast.states.errors import CompileError, Problem
 from holdfast.states.marks import Document, Map, descend, plain
 from holdfast.states.parse import parse_yaml
-from holdfast.states.source import Tree, refuse
+from holdfast.states.source import Tree, exists, refuse
 
 CONFIG = Path("/etc/holdfast/agent.yaml")
 """Where the settings are unless the operator says otherwise."""
@@ -181,7 +181,7 @@ def read_mapping(path: Path) -> tuple[Document, Map]:
 
 def _read(path: Path) -> tuple[Document, Map]:
     try:
-        if not path.exists():
+        if not exists(path):
             raise refuse(path, "source-missing", "it does not exist", "leave --config out to run with the defaults")
         return read_mapping(path)
     except CompileError as error:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import wraps
 from typing import Any
 
 from jinja2 import nodes
@@ -28,6 +29,8 @@ SIZE = 32 << 20
 _LONG = 128
 """Characters that cost as much as an expression, where texts are joined."""
 _SIZED = (str, bytes, list, tuple)
+_WIDE = ("batch", "center", "indent", "json", "round", "slice", "tojson")
+"""Filters that make as much of a value as a number says."""
 _SPEND, _JOIN = " spend", " join"
 """Names of filters; with a blank, so that no template can name them."""
 
@@ -90,6 +93,15 @@ def concat(parts: Iterable[str]) -> str:
     return "".join(texts)
 
 
+def _measured(function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
+    def measured(value: Any, *args: Any, **kwargs: Any) -> Any:
+        check(max((abs(number) for number in (*args, *kwargs.values()) if isinstance(number, int)), default=0))
+        return function(value, *args, **kwargs)
+
+    return measured
+
+
 class BoundedEnvironment(SandboxedEnvironment):
     """A sandbox whose templates come to an end."""
 
@@ -100,6 +112,10 @@ class BoundedEnvironment(SandboxedEnvironment):
         super().__init__(*args, **kwargs)
         self.meter = Meter()
         self.filters.update({_SPEND: _spend, _JOIN: _join})
+
+    def bound_filters(self) -> None:
+        """Have the filters that could make much of little look at their numbers first."""
+        self.filters.update({name: _measured(self.filters[name]) for name in _WIDE})
 
     def _generate(self, source: nodes.Template, name: str | None, filename: str | None, defer_init: bool = False) -> str:
         """Jinja's hook between parsing and Python: have every body that may run again say what it costs."""

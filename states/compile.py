@@ -25,7 +25,7 @@ from holdfast.states.match import Host
 from holdfast.states.order import by_number, number
 from holdfast.states.render import Renderer
 from holdfast.states.requisites import Edge, Resolver
-from holdfast.states.source import TOP, Shelf, Tree
+from holdfast.states.source import TOP, Shelf, Tree, exists
 from holdfast.states.top import chosen
 from holdfast.states.world import World
 
@@ -120,8 +120,9 @@ class _Run:
     def _references(self) -> list[Reference]:
         """What applies: the names asked for, else what the top file says, else everything."""
         request, root = self.request, self.request.states
-        if not root.is_dir():
-            what = "it is not a directory" if root.exists() else "there is no such directory"
+        there = exists(root)
+        if not there or not root.is_dir():
+            what = "it is not a directory" if there else "there is no such directory"
             hint = "make it, or name another with --states"
             raise CompileError([Problem(Place(str(root)), "source-unreadable", f"cannot read the states: {what}", hint)])
         if request.sls:

@@ -19,7 +19,7 @@ from holdfast.states.marks import Document, Map, plain
 from holdfast.states.match import Host
 from holdfast.states.normalise import normalise
 from holdfast.states.render import Renderer
-from holdfast.states.source import TOP, Tree
+from holdfast.states.source import TOP, Tree, exists
 from holdfast.states.top import chosen
 from holdfast.states.world import World, merge
 
@@ -45,7 +45,7 @@ class PillarCompiler:
 
         A directory that does not exist is an empty pillar. Raises `CompileError` with everything that is wrong.
         """
-        if not self.root.exists():
+        if not exists(self.root):
             return Pillar(dict(request.pillar))
         tree = Tree(self.root, request.trusted_uids)
         self.renderer.begin(tree, World(request.grains, request.pillar, request.options, request.minion_id, request.env, self.root))

@@ -221,6 +221,14 @@ class Tree:
         self._safe.add(folder)
 
 
+def exists(path: Path) -> bool:
+    """Whether there is such a thing. Raises `CompileError` when that cannot be said: a name too long, a directory that is closed."""
+    try:
+        return path.exists()
+    except OSError as error:
+        raise refuse(path, "source-unreadable", f"cannot look at it: {error.strerror}", "") from error
+
+
 def demand_trust(path: Path | str, info: os.stat_result, trusted: frozenset[int]) -> None:
     """Refuse what anyone but a trusted owner may write, or a directory in which others may replace things.
 

@@ -102,6 +102,7 @@ def environment(loader: jinja2.BaseLoader | None, *, marks: bool) -> StateEnviro
         loader=loader, extensions=extensions, undefined=jinja2.StrictUndefined, finalize=printed, keep_trailing_newline=True
     )
     made.filters.update(FILTERS)
+    made.bound_filters()
     made.tests.update({name: test for name, test in TESTS.items() if name not in made.tests})
     return made
 

@@ -9,10 +9,12 @@ import threading
 
 import pytest
 import structlog
+from hypothesis import given
+from hypothesis import strategies as st
 
 from holdfast.agent.control import server as server_module
 from holdfast.agent.control.client import ask, follow
-from holdfast.agent.control.schema import ControlError, Request
+from holdfast.agent.control.schema import VERBS, ControlError, Request, Response, decode_request, encode
 from holdfast.agent.control.server import ControlServer
 from holdfast.agent.logs import Logs
 from holdfast.agent.settings import LogSettings
@@ -274,3 +276,42 @@ async def test_stop_lets_go_of_followers(tmp_path, logs):
         await server.stop()
         await reader.read()
     writer.close()
+
+
+@pytest.mark.parametrize("answer", [b"hello\n", b"[1]\n", b"\xff\n", b"[" * 50_000 + b"\n", b"5\n"])
+async def test_client_says_that_what_answers_is_no_agent(tmp_path, answer):
+    """Something else may listen there, or an agent of another time."""
+
+    async def serve(reader, writer):
+        await reader.readline()
+        writer.write(answer)
+        writer.close()
+
+    async with await asyncio.start_unix_server(serve, tmp_path / "other.sock"):
+        with pytest.raises(ControlError, match="cannot understand what answers"):
+            await asked(tmp_path / "other.sock", "status")
+
+
+LINES = st.one_of(
+    st.binary(max_size=200),
+    st.recursive(
+        st.none() | st.booleans() | st.floats() | st.integers() | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    ).map(lambda value: json.dumps(value).encode()),
+    st.dictionaries(
+        st.sampled_from(["verb", "identity", "lines", "follow", "x"]),
+        st.sampled_from([*VERBS, "", "x", None, True, -1, 10**400, 1.5, [], {}, "\ud800"]),
+    ).map(lambda value: json.dumps(value).encode()),
+)
+
+
+@given(LINES)
+def test_line_is_a_request_or_refused_in_words_that_can_be_sent(line):
+    """Nothing else comes of it, whatever it is."""
+    said = ""
+    try:
+        assert decode_request(line).verb in VERBS
+    except ControlError as error:
+        said = str(error)
+        encode(Response(ok=False, error=said))
+    assert said.startswith("cannot ") or not said

@@ -3,6 +3,7 @@
 import ast
 import inspect
 import os
+import random
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,10 @@ import yaml
 
 from holdfast.agent import settings
 from holdfast.agent.engine import options
-from holdfast.agent.settings import Settings, SettingsError, load
+from holdfast.agent.settings import Settings, SettingsError, load, socket_of
+from holdfast.agent.tree import Trees
+from holdfast.states.errors import CompileError
+from tree_fuzz import mutate
 
 SHIPPED = Path(inspect.getfile(settings)).parents[1] / "config/agent.yaml"
 
@@ -135,3 +139,40 @@ def test_a_file_of_another_user_is_refused(config):
 
     with pytest.raises(SettingsError, match="uid 12345"):
         load(path)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_settings_of_any_shape_are_used_or_refused_with_words(config, seed, tmp_path):
+    """Strange characters, values, names: whatever stands in the file, there are settings or there are problems."""
+    (tmp_path / "states").mkdir(mode=0o755)
+    (tmp_path / "states/a.sls").write_text("a: test.nop\n")
+    rng, good = random.Random(seed), {"agent.yaml": SHIPPED.read_bytes()}
+    for _ in range(100):
+        path = config("")
+        path.write_bytes(mutate(good, [good], rng).get("agent.yaml", b""))
+        for use in (load, lambda path: socket_of(path, {}), _compile):
+            assert _told(use, path)
+
+
+def _compile(path):
+    """All that an agent does with its settings before it touches anything."""
+    settings = load(path).model_copy(update={"states": path.parent / "states"})
+    Trees().compile(settings, grains={"id": "web1"})
+
+
+def _told(use, *args):
+    """Whether something works, or every problem of it has words and a file."""
+    try:
+        use(*args)
+    except CompileError as error:
+        return all(problem.code and problem.message and problem.place.file for problem in error.problems)
+    return True
+
+
+@pytest.mark.parametrize("name", ["x" * 5000, "a\\0b", "agent.yaml"])
+def test_directories_with_impossible_names_are_problems(config, name):
+    """One that is too long, one that is no name, one that is a file: an answer, not a traceback."""
+    for setting in ("resources", "pillar", "states"):
+        settings = load(config(f'{setting}: "{name}"\n'))
+
+        assert _told(lambda settings=settings: Trees().compile(settings, grains={"id": "web1"}))

@@ -21,10 +21,13 @@ from typing import Any
 
 import yaml
 
+from holdfast.agent.cli import findings
 from holdfast.agent.cli.show import _plain, dot, edges, mermaid
+from holdfast.states.codes import CODES
 from holdfast.states.compile import Compiler
 from holdfast.states.data import Call, Request
 from holdfast.states.errors import CompileError, Problem
+from holdfast.states.lint.inspect import inspect
 from holdfast.states.pillar import PillarCompiler
 
 Tree = dict[str, bytes]
@@ -254,13 +257,12 @@ class Bench:
         self._write(tree)
         asked = Request(self.root, grains=GRAINS, pillar=PILLAR, minion_id="web1", trusted_uids=frozenset({self.root.stat().st_uid}))
         with in_time(SECONDS):
-            for fresh, kept, answer in (
-                (Compiler(), self.kept, self._states),
-                (PillarCompiler(self.root), self.pillars, self._pillar),
-            ):
-                first = answer(fresh, asked)
-                assert answer(kept, asked) == first, "a compiler that has seen other trees gives another answer"
-                assert answer(kept, asked) == first, "compiling again gives another answer"
+            fresh = self._states(Compiler(), asked)
+            assert self._states(self.kept, asked) == fresh, "a compiler that has seen other trees gives another answer"
+            assert self._states(self.kept, asked) == fresh, "compiling again gives another answer"
+            pillar = self._pillar(PillarCompiler(self.root), asked)
+            assert self._pillar(self.pillars, asked) == pillar, "a compiler that has seen other pillars gives another answer"
+            self._lint(asked, bad=isinstance(fresh, list))
 
     def _write(self, tree: Tree) -> None:
         shutil.rmtree(self.root, ignore_errors=True)
@@ -293,8 +295,22 @@ class Bench:
             made = compiler.compile(asked)
         except CompileError as error:
             return [told(replace(problem, text=self._unsecret(problem))) for problem in error.problems]
-        yaml.safe_dump(_plain(made.data), allow_unicode=True).encode("utf-8", "backslashreplace")
+        json.dumps(made.data, default=str)
         return repr(made.data), [told(warning) for warning in made.warnings]
+
+    def _lint(self, asked: Request, *, bad: bool) -> None:
+        """`holdfast check` finds errors exactly where the compiler does, and all its forms can be printed."""
+        report = inspect(asked)
+        assert bool(report.errors) == bad, "check and the compiler do not agree"
+        found = [*report.errors, *report.warnings]
+        assert len(set(map(told, found))) == len(found), "check tells something twice"
+        assert all(problem.code in CODES for problem in found), "nobody knows the code"
+        lines = [
+            *findings.text(report, self.root, width=60),
+            *findings.github(report, self.root),
+            json.dumps(findings.sarif(report, self.root)),
+        ]
+        "\n".join(lines).encode("utf-8", "backslashreplace")
 
     def _unsecret(self, problem: Problem) -> str:
         """The line that a problem of the pillar shows: none, but for the `#!` of a renderer."""
