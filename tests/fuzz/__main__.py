@@ -21,6 +21,8 @@ from tree_fuzz import Bench, TooSlow, Tree, corpus, mutate, shrink
 KINDS = Path(__file__).parents[1] / "states" / "conftest.py"
 MEMORY = 2 << 30
 """Bytes that the whole may use: what needs more is a find."""
+EDIT = 0.6
+"""How often a tree is an edit of the one before."""
 STRANGE = 200
 """Mutated trees that are mutated again."""
 
@@ -36,13 +38,15 @@ class Fuzzer:
         self.count = 0
 
     def once(self) -> None:
-        """One tree."""
-        tree = mutate(self.random.choice([*self.good, *self.strange]), self.good, self.random)
+        """One tree: an edit of the one before, or of any other."""
+        before = self.bench.tree
+        base = before if before and self.random.random() < EDIT else self.random.choice([*self.good, *self.strange])
+        tree = mutate(base, self.good, self.random)
         self.count += 1
         found = self.verdict(tree)
         if found and found not in self.finds:
             self.finds[found] = shrink(tree, lambda less: self.verdict(less) == found)
-            self.tell(found)
+            self.tell(found, before)
         elif not found and self.random.random() < 0.02:
             self.strange = [*self.strange, tree][-STRANGE:]
 
@@ -57,14 +61,15 @@ class Fuzzer:
             return f"{type(error).__name__} {where} {said[-40:]}".strip()
         return ""
 
-    def tell(self, found: str) -> None:
-        """Print a find, and write it down."""
+    def tell(self, found: str, before: Tree) -> None:
+        """Print a find, and write it down, with the tree that the compiler had seen before it."""
         directory = self.keep / f"{self.seed}-{len(self.finds)}"
         print(f"{found}\n    {self.finds[found]!r}\n    kept in {directory}", flush=True)
-        for name, content in self.finds[found].items():
-            path = directory / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
+        for part, tree in (("tree", self.finds[found]), ("before", before)):
+            for name, content in tree.items():
+                path = directory / part / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
 
 
 def load_kinds() -> None:

@@ -251,6 +251,8 @@ class Bench:
 
     def __init__(self, root: Path) -> None:
         self.root, self.kept, self.pillars = root, Compiler(), PillarCompiler(root)
+        self.tree: Tree = {}
+        """What lies there now."""
 
     def examine(self, tree: Tree) -> None:
         """Compile a tree as states and as pillar, anew and again. Raises whatever breaks a promise: that is a find."""
@@ -265,14 +267,19 @@ class Bench:
             self._lint(asked, bad=isinstance(fresh, list))
 
     def _write(self, tree: Tree) -> None:
-        shutil.rmtree(self.root, ignore_errors=True)
-        self.root.mkdir(mode=0o755)
+        """Make the directory hold this tree; files that stay the same are not touched."""
+        if {name.partition("/")[0] for name in tree} & {name for name in self.tree if "/" not in name} - tree.keys():
+            shutil.rmtree(self.root)  # a file became a directory, or so
+            self.tree = {}
+        for name in self.tree.keys() - tree.keys():
+            (self.root / name).unlink(missing_ok=True)
         for name, content in tree.items():
             path = self.root / name
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
-            if not path.is_dir():
+            if self.tree.get(name) != content and not path.is_dir():
                 path.write_bytes(content)
                 path.chmod(0o644)
+        self.tree = dict(tree)
 
     def _states(self, compiler: Compiler, asked: Request) -> Any:
         """What comes of it, in a form that can be compared; checked by the way."""
