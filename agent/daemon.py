@@ -214,11 +214,11 @@ class Daemon:
         log.info("compiled %s in %s", number_of(self._resources, "state"), duration(time.monotonic() - began))
         if not self._resources:
             log.info("there is nothing to do: no state in %s applies to %s", settings.states, compiled.grains["id"])
-        known = (self._host.facts, self._host.pillar)
-        self._host.update(facts=compiled.grains, pillar=compiled.pillar, managed=compiled.managed)
+        known = (self._host.facts, self._host.pillar, self._host.options)
+        self._host.update(facts=compiled.grains, pillar=compiled.pillar, options=compiled.options, managed=compiled.managed)
         self._failing &= {call.identity for call in compiled.compilation.calls}
         await self._engine.swap(compiled.compilation, cause=self._cause, options=settings.engine)
-        if self._cause != "start" and known != (compiled.grains, compiled.pillar):
+        if self._cause != "start" and known != (compiled.grains, compiled.pillar, compiled.options):
             self._engine.recheck(self._cause)  # templates of files may say something else now, though their states are the same
         self._cause = "states changed"
 

@@ -38,6 +38,7 @@ async def _converge(
         var_dir=directory,
         facts=compiled.grains,
         pillar=compiled.pillar,
+        options=compiled.options,
         providers=settings.providers,
         durable=settings.durable,
     )

@@ -104,6 +104,8 @@ class Settings(_Strict):
     """Requisites that have no effect, as `listen`."""
     nodegroups: dict[str, Any] = Field(default_factory=dict)
     """Name -> compound matcher, for `N@name` in top files."""
+    template_commands: bool = False
+    """Templates may run commands (`salt['cmd.run']`), with all of the agent's power, whenever states are compiled."""
     log: LogSettings = Field(default_factory=LogSettings)
     """What the agent tells, and how."""
     watch: WatchSettings = Field(default_factory=WatchSettings)

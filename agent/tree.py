@@ -32,6 +32,8 @@ class Compiled:
     compilation: Compilation
     grains: Mapping[str, Any]
     pillar: Mapping[str, Any]
+    options: Mapping[str, Any]
+    """The settings that templates see as `opts`."""
     warnings: tuple[Problem, ...] = ()
 
     @property
@@ -55,7 +57,7 @@ class Trees:
         request = self._request(settings, grains)
         pillar = self._pillars.setdefault(settings.pillar, PillarCompiler(settings.pillar)).compile(request)
         compilation = self._compiler.compile(replace(request, pillar=pillar.data, sls=sls))
-        return Compiled(compilation, request.grains, pillar.data, (*pillar.warnings, *compilation.warnings))
+        return Compiled(compilation, request.grains, pillar.data, request.options, (*pillar.warnings, *compilation.warnings))
 
     def check(self, settings: Settings, *, sls: tuple[str, ...] = (), grains: Mapping[str, Any] | None = None) -> Report:
         """Everything that is to be said of the states. Raises `CompileError` when kinds or pillar do not get that far."""
@@ -81,6 +83,7 @@ class Trees:
                 "state_auto_order": settings.state_auto_order,
                 "disabled_requisites": list(settings.disabled_requisites),
                 "nodegroups": dict(settings.nodegroups),
+                "template_commands": settings.template_commands,
                 "states_dir": str(settings.states),
                 "pillar_dir": str(settings.pillar),
                 "state_dir": str(settings.state_dir),

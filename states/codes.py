@@ -52,6 +52,7 @@ RENDERING = _of(
         "template-forbidden": "a template does what templates may not",
         "template-limit": "a template makes, or would make, more than it may",
         "template-missing": "a template that is imported or included does not exist",
+        "template-options": "a line #jinja2: asks for options of Jinja that there are not",
         "template-raise": "a template stops by itself, with raise()",
         "template-syntax": "a template cannot be read",
         "template-undefined": "a template uses a name or a key that is not there",

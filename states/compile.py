@@ -92,7 +92,7 @@ class _Run:
     def compile(self) -> Compilation:
         """All stages, one after the other."""
         request, renderer = self.request, self.loader.renderer
-        renderer.begin(self.tree, World(request.grains, request.pillar, request.options, request.minion_id, request.env, request.states))
+        renderer.begin(self.tree, World(request.grains, request.pillar, request.options, request.minion_id, request.env, self.tree))
         references = self._references()
         loaded = self.loader.load(self.tree, references, request.env, numbered=bool(request.options.get("state_auto_order", True)))
         self.trace.loaded = loaded

@@ -42,6 +42,8 @@ def split_marks(text: str, name: str) -> tuple[str, list[tuple[str, int]]]:
     for line in text.split("\n"):
         found = _MARK.search(line)
         if found is not None:
+            while (after := _MARK.match(line, found.end())) is not None:
+                found = after  # of several in a row the last one is nearest to the text
             origin = (found[1], int(found[2]))
             line = _MARK.sub("", line)  # noqa: PLW2901 - the line as it should be
         lines.append(line)
@@ -76,13 +78,17 @@ class LineMarks(Extension):
         depth = 0
         block: list[Token] = []
         name = stream.name or ""
+        ended = 0  # the line in which a tag has just ended
         for token in stream:
+            if ended and token.type != "data" and token.lineno > ended and depth == 0:
+                yield Token(token.lineno, "data", marked("", token.lineno, name))  # the newline went with the tag
+            ended = 0
             if block or token.type == "block_begin":
                 block.append(token)
                 if token.type == "block_end":
                     yield from as_value(block) if depth else block
                     depth = max(0, depth + nesting(block))
-                    block = []
+                    block, ended = [], token.lineno
             elif token.type == "data" and depth == 0:
                 yield Token(token.lineno, "data", marked(token.value, token.lineno, name))
             else:
@@ -124,26 +130,39 @@ def nesting(block: list[Token]) -> int:
     return 1
 
 
-_DATA_TAGS = frozenset(f"{verb}_{form}" for verb in ("load", "import") for form in ("yaml", "json", "text"))
+_TAGS = {"profile"} | frozenset(f"{verb}_{form}" for verb in ("load", "import") for form in ("yaml", "json", "text"))
 
 
 class DataTags(Extension):
-    """`{% load_yaml as x %}...{% endload %}` and `{% import_yaml "file" as x %}`, likewise json and text."""
+    """`{% load_yaml as x %}...{% endload %}` and `{% import_yaml "file" as x %}`, likewise json and text; `{% profile as x %}` has no effect."""
 
-    tags = set(_DATA_TAGS)  # noqa: RUF012 - Jinja declares it so
+    tags = set(_TAGS)  # noqa: RUF012 - Jinja declares it so
 
-    def parse(self, parser: Parser) -> nodes.Node:
+    def parse(self, parser: Parser) -> nodes.Node | list[nodes.Node]:
         """Turn one tag into an assignment of what a filter makes of its text."""
-        token = next(parser.stream)
-        verb, _, form = token.value.partition("_")
-        source = parser.parse_expression() if verb == "import" else None
+        verb, _, form = parser.stream.current.value.partition("_")
+        if verb == "import":
+            imported: Any = parser.parse_import()
+            name = imported.target
+            return [
+                imported,
+                nodes.Assign(nodes.Name(name, "store"), _loaded(form, nodes.Name(name, "load"), imported.lineno), lineno=imported.lineno),
+            ]
+        line = next(parser.stream).lineno
         parser.stream.expect("name:as")
-        target = parser.parse_assign_target(name_only=True)
-        if source is None:
-            body = parser.parse_statements(("name:endload",), drop_needle=True)
-        else:
-            for word in ("with", "without", "context"):
-                parser.stream.skip_if(f"name:{word}")
-            body = [nodes.Include(source, True, False, lineno=token.lineno)]
-        load: Any = nodes.Filter(None, f"load_{form}", [], [], None, None, lineno=token.lineno)
-        return nodes.AssignBlock(target, load, body, lineno=token.lineno)
+        if verb == "profile":
+            parser.parse_expression()
+            return parser.parse_statements(("name:endprofile",), drop_needle=True)
+        target = parser.parse_assign_target()
+        body = parser.parse_statements(("name:endload",), drop_needle=True)
+        # a macro, so that what is set within stays within
+        macro = f"_{parser.free_identifier().name}"
+        call = nodes.Call(nodes.Name(macro, "load"), [], [], None, None)
+        return [nodes.Macro(macro, [], [], body, lineno=line), nodes.Assign(target, _loaded(form, call, line), lineno=line)]
+
+
+def _loaded(form: str, source: nodes.Expr, line: int) -> nodes.Expr:
+    """What the load filter of a form makes of a text."""
+    found = nodes.Filter(source, f"load_{form}", [], [], None, None, lineno=line)
+    found.set_lineno(line)
+    return found

@@ -48,7 +48,7 @@ class PillarCompiler:
         if not exists(self.root):
             return Pillar(dict(request.pillar))
         tree = Tree(self.root, request.trusted_uids)
-        self.renderer.begin(tree, World(request.grains, request.pillar, request.options, request.minion_id, request.env, self.root))
+        self.renderer.begin(tree, World(request.grains, request.pillar, request.options, request.minion_id, request.env, tree))
         run = _Run(self.renderer, tree, request)
         data = run.load()
         self.renderer.end()

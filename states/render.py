@@ -6,6 +6,7 @@ that its rendering depended on (templates, grains, pillar, settings) are the sam
 
 from __future__ import annotations
 
+import json
 import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -85,7 +86,7 @@ class Renderer:
     def _render(self, text: Text, sls: str) -> Rendered:
         pipe, body = split_shebang(text)
         parse = parse_json if pipe[-1] == "json" else parse_yaml
-        if "jinja" not in pipe or not any(mark in body for mark in ("{{", "{%", "{#")):
+        if "jinja" not in pipe or not any(mark in body for mark in ("{{", "{%", "{#", OPTIONS)):
             file = str(text.path)
             lines = by_yaml_lines(body, ((file, line) for line in count(1))) if parse is parse_yaml and has_odd_breaks(body) else None
             document = Document(file, text.text, lines, secret=self.secret)
@@ -97,16 +98,14 @@ class Renderer:
 
     def _jinja(self, text: Text, sls: str) -> tuple[Document, str, World, dict[str, str | None]]:
         """Run the template. Raises `CompileError` that names its line."""
-        if self.environment is None:
-            self.environment = environment(self.loader, marks=True)
         root = self.loader.tree.root
         name, file = text.path.relative_to(root).as_posix(), str(text.path)
         world = self.world.copy()
         variables = {**world.variables(), **sls_variables(sls, name)}
         self.loader.used = {}
-        self.environment.meter.begin()
+        options, body = template_options(text.text, file)
         try:
-            marked = self.environment.get_template(name).render(variables)
+            marked = self._template(text.path, name, body, options).render(variables) + "\n" * text.text.endswith("\n")
         except Exception as error:
             raise CompileError([explain(error, file, self._texts(), variables, secret=self.secret)]) from error
         rendered, origins = split_marks(marked, name)
@@ -117,6 +116,16 @@ class Renderer:
         others = self._texts() if len(files) > 1 else {}
         used = {used: digest for used, digest in self.loader.used.items() if used != name}
         return Document(file, text.text, lines, others, secret=self.secret), rendered, world, used
+
+    def _template(self, path: Path, name: str, body: str, options: Mapping[str, Any] | None) -> jinja2.Template:
+        """The compiled template of a state file, with the options that it asks for."""
+        if self.environment is None:
+            self.environment = environment(self.loader, marks=True)
+        self.environment.meter.begin()
+        if options is None:
+            return self.environment.get_template(name)
+        made = self.environment.overlay(**options)
+        return made.template_class.from_code(made, made.compile(body, name, str(path)), made.make_globals(None))
 
     def _texts(self) -> dict[str, str]:
         return {str(path): known.text for path, known in self.loader.tree.read_files.items()}
@@ -142,6 +151,39 @@ def split_shebang(text: Text) -> tuple[tuple[str, ...], str]:
     raise CompileError([Problem(Place(str(text.path), 1), "renderer-unknown", f"there is no renderer {unknown!r}", hint, first)])
 
 
+OPTIONS = "#jinja2:"
+"""How the line begins in which a template chooses options of Jinja: the first one, or the one after `#!`."""
+CHOICES = (
+    *(f"{kind}_{end}_string" for kind in ("block", "variable", "comment") for end in ("start", "end")),
+    *("line_statement_prefix", "line_comment_prefix", "trim_blocks", "lstrip_blocks", "newline_sequence", "keep_trailing_newline"),
+)
+"""What it may choose."""
+
+
+def template_options(text: str, file: str) -> tuple[dict[str, Any] | None, str]:
+    """The options of Jinja that a text asks for (None: it does not), and the text with that line empty.
+
+    Raises `CompileError` for a line that is no JSON mapping of options.
+    """
+    lines = text.split("\n", 2)
+    at = int(len(lines) > 1 and lines[0].startswith("#!") and not lines[0].startswith("#!/"))
+    asked = lines[at].removeprefix(OPTIONS).strip()
+    if not lines[at].startswith(OPTIONS) or not asked:
+        return None, text
+    try:
+        options = json.loads(asked)
+    except ValueError:
+        options = None
+    wrong = [name for name in options if name.lower() not in CHOICES] if isinstance(options, dict) else [asked]
+    if wrong:
+        hint = 'write it like #jinja2: {"trim_blocks": true}; there are: ' + ", ".join(CHOICES)
+        raise CompileError(
+            [Problem(Place(file, at + 1), "template-options", f"these are no options of Jinja: {wrong[0]}", hint, lines[at])]
+        )
+    lines[at] = ""
+    return {name.lower(): value for name, value in options.items()}, "\n".join(lines)
+
+
 def sls_variables(sls: str, name: str) -> dict[str, str]:
     """What a state file is told about itself. `name` is its path from the root."""
     directory = posixpath.dirname(name)
@@ -165,6 +207,7 @@ def render_text(
     variables: Mapping[str, Any],
     grains: Mapping[str, Any],
     pillar: Mapping[str, Any],
+    options: Mapping[str, Any] | None = None,
     root: Path | None = None,
     trusted: frozenset[int] = frozenset({0}),
 ) -> str:
@@ -173,19 +216,20 @@ def render_text(
     `name` is what the template is called in errors. It sees salt, grains, pillar, opts and `variables`; `root` is the
     directory that it may import from, what `trusted` owners have written there. Raises `CompileError` with the template's line.
     """
-    world = World(grains, pillar, minion_id=str(grains.get("id", "")), root=root).copy()
+    world = World(grains, pillar, options or {}, str(grains.get("id", "")), tree=None if root is None else Tree(root, trusted)).copy()
     context = {**world.variables(), **variables}
+    chosen, body = template_options(text, name)
+    made = _environment(root) if chosen is None else _environment(root).overlay(**chosen)
+    if made.loader is not None and isinstance(made.loader, TreeLoader) and root is not None:
+        made.loader.begin(Tree(root, trusted))  # what it imports is read anew
+    made.meter.begin()
     try:
-        template = _template(text, root)
-        loader = template.environment.loader
-        environment: Any = template.environment
-        environment.meter.begin()
-        if root is not None and isinstance(loader, TreeLoader):
-            loader.begin(Tree(root, trusted))  # what it imports is read anew
-        return template.render(context)
+        template = _template(text, root) if chosen is None else made.from_string(body.replace("\n", "", 1))
+        return template.render(context) + "\n" * text.endswith("\n")
     except Exception as error:
         problem = explain(error, "<template>", {"<template>": text, "<unknown>": text}, context)
-        place = Place(name, problem.place.line) if problem.place.file.startswith("<") else problem.place
+        line = problem.place.line + (chosen is not None)
+        place = Place(name, line) if problem.place.file.startswith("<") else problem.place
         raise CompileError([Problem(place, problem.code, problem.message, problem.hint, problem.text)]) from error
 
 

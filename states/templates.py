@@ -17,9 +17,13 @@ from holdfast.resources.registry import nearest
 from holdfast.states.budget import BoundedEnvironment, Spent
 from holdfast.states.errors import CompileError, Place, Problem
 from holdfast.states.filters import FILTERS, TESTS
+from holdfast.states.filters.formats import readable
 from holdfast.states.lines import DataTags, LineMarks
 from holdfast.states.source import Text, Tree
-from holdfast.states.world import NoSuchCall, TemplateStop
+from holdfast.states.world import Forbidden, NoSuchCall, TemplateStop
+
+CACHED = 2000
+"""Templates that are kept compiled."""
 
 
 class TreeLoader(jinja2.BaseLoader):
@@ -98,9 +102,7 @@ class StateEnvironment(BoundedEnvironment):
 def environment(loader: jinja2.BaseLoader | None, *, marks: bool) -> StateEnvironment:
     """A new environment; with `marks` for text whose lines have to be known afterwards."""
     extensions: list[Any] = ["jinja2.ext.do", "jinja2.ext.loopcontrols", DataTags, *([LineMarks] if marks else [])]
-    made = StateEnvironment(
-        loader=loader, extensions=extensions, undefined=jinja2.StrictUndefined, finalize=printed, keep_trailing_newline=True
-    )
+    made = StateEnvironment(loader=loader, extensions=extensions, undefined=jinja2.StrictUndefined, finalize=printed, cache_size=CACHED)
     made.filters.update(FILTERS)
     made.bound_filters()
     made.tests.update({name: test for name, test in TESTS.items() if name not in made.tests})
@@ -108,14 +110,14 @@ def environment(loader: jinja2.BaseLoader | None, *, marks: bool) -> StateEnviro
 
 
 def printed(value: Any) -> Any:
-    """What a template puts out, as it is. Raises `TypeError` for what has no text but Python's, which is another in each run."""
+    """What a template puts out: data in a form that YAML reads back. Raises `TypeError` for what has no text but Python's, which is another in each run."""
     if isinstance(value, (str, int)):
         return value
     if isinstance(value, Iterator):
         raise TypeError("an iterator has no text: make a list of it, with the filter 'list'")
     if callable(value) and not isinstance(value, jinja2.Undefined):
         raise TypeError("a function has no text: call it, with '()' behind its name")
-    return value
+    return readable(value)
 
 
 def explain(error: Exception, file: Path | str, texts: Mapping[str, str], names: Iterable[str], *, secret: bool = False) -> Problem:
@@ -155,6 +157,8 @@ def _words(error: Exception, names: list[str]) -> tuple[str, str, str]:  # noqa:
             words = "template-forbidden", f"the template does what templates may not: {said}", ""
         case NoSuchCall():
             words = "template-call", said, error.hint
+        case Forbidden():
+            words = "template-forbidden", said, error.hint
         case TemplateStop():
             words = "template-raise", f"the template stops: {said}", ""
         case CompileError():

@@ -5,14 +5,15 @@ The calls themselves are in `helpers`, one table. None of them changes anything.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import pickle
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from holdfast.resources.registry import nearest
+from holdfast.states.source import Tree
 
 MISSING: Any = object()
 """Stands for "there is no such value" where None is one."""
@@ -27,7 +28,7 @@ class World:
     options: Mapping[str, Any] = field(default_factory=dict)
     minion_id: str = ""
     env: str = "base"
-    root: Path | None = None
+    tree: Tree | None = None
     """The directory that `import` and `include` begin at; None: there is none."""
     looked: bool = False
     """A template has asked for something that may change without any file changing."""
@@ -43,25 +44,38 @@ class World:
         if not self._frozen:
             self.freeze()
         grains, pillar, options = pickle.loads(self._frozen)  # noqa: S301 - bytes that freeze() has made
-        return World(grains, pillar, options, self.minion_id, self.env, self.root)
+        return World(grains, pillar, options, self.minion_id, self.env, self.tree)
 
     def variables(self) -> dict[str, Any]:
         """The names that every template has."""
         from holdfast.states import helpers  # noqa: PLC0415 - helpers need World; templates without calls need no helpers
 
-        opts = {"id": self.minion_id, "saltenv": self.env, "grains": self.grains, "pillar": self.pillar, **self.options}
         return {
             "salt": Calls(self, helpers.TABLE),
             "grains": self.grains,
             "pillar": self.pillar,
-            "opts": opts,
+            "opts": self.opts(),
             "saltenv": self.env,
             **helpers.globals_for(self),
         }
 
+    def opts(self) -> dict[str, Any]:
+        """The settings as templates see them, with those of Salt's that have a meaning here."""
+        roots = {self.env: [str(self.tree.root)]} if self.tree is not None else {}
+        known = {"id": self.minion_id, "saltenv": self.env, "pillarenv": self.env, "environment": self.env, "file_client": "local"}
+        return {**known, "file_roots": roots, "grains": self.grains, "pillar": self.pillar, **self.options}
+
 
 class TemplateStop(Exception):
     """`raise('text')` in a template."""
+
+
+class Forbidden(ValueError):
+    """A template wants what templates may not; `hint` says what to do instead."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
 
 
 Helper = Callable[..., Any]
@@ -75,14 +89,14 @@ class Calls:
     """
 
     def __init__(self, world: World, table: Mapping[str, Helper], prefix: str = "") -> None:
-        self._world, self._table, self._prefix = world, table, prefix
+        self.world, self._table, self._prefix = world, table, prefix
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
         """The call of that name. Raises `KeyError`, which a template reports at its line."""
         full = self._prefix + name
         if full not in self._table:
             raise NoSuchCall(full, self._table)
-        helper, world = self._table[full], self._world
+        helper, world = self._table[full], self.world
 
         def call(*args: Any, **kwargs: Any) -> Any:
             return helper(world, *args, **kwargs)
@@ -107,8 +121,20 @@ class Calls:
             raise AttributeError(name)
         full = self._prefix + name
         if any(known.startswith(full + ".") for known in self._table):
-            return Calls(self._world, self._table, full + ".")
+            return Calls(self.world, self._table, full + ".")
         return self[name]
+
+
+REASONS = {
+    "mine": "there is no master that keeps other hosts' data: put them into the pillar",
+    "publish": "there is no master to ask: put other hosts' data into the pillar",
+    "saltutil": "templates change nothing, and there is nothing to synchronise",
+    "state": "templates only declare states: use include",
+    "sdb": "there is no sdb: put the value into the pillar",
+    "vault": "there is no vault: put the value into the pillar",
+    "http": "templates do not use the network: put the data into the pillar",
+}
+"""Module of calls that there is not -> why, and what to do instead."""
 
 
 class NoSuchCall(KeyError):
@@ -116,9 +142,12 @@ class NoSuchCall(KeyError):
 
     def __init__(self, name: str, table: Mapping[str, Helper]) -> None:
         super().__init__(name)
-        near = nearest(name, table)
+        module = name.partition(".")[0]
+        near = nearest(name, [known for known in table if known.partition(".")[0] == module] or table)
         modules = ", ".join(sorted({known.partition(".")[0] for known in table}))
-        self.hint = f"did you mean {near}?" if near else f"there are calls of {modules}; what a host is and has, its grains tell"
+        self.hint = REASONS.get(module) or (
+            f"did you mean {near}?" if near else f"there are calls of {modules}; what a host is and has, its grains tell"
+        )
 
     def __str__(self) -> str:
         """A sentence, where a KeyError has only the key."""
@@ -126,28 +155,49 @@ class NoSuchCall(KeyError):
 
 
 def traverse(data: Any, key: Any, default: Any = "", delimiter: str = ":") -> Any:
-    """A value deep in nested data, its keys joined by `delimiter`; `default` when there is none."""
-    if isinstance(data, Mapping) and key in data:
-        return data[key]
-    for part in str(key).split(delimiter):
-        if isinstance(data, Mapping):
-            data = data[part] if part in data else data.get(int(part), MISSING) if part.isdecimal() else MISSING
-        elif isinstance(data, (list, tuple)) and part.lstrip("-").isdecimal() and -len(data) <= int(part) < len(data):
-            data = data[int(part)]
-        else:
-            return default
+    """A value deep in nested data, its keys joined by `delimiter` (or a list of them); `default` when there is none.
+
+    In a list a number is a position, and a word is looked for in the mappings of that list.
+    """
+    for part in key.split(delimiter) if isinstance(key, str) else [key] if isinstance(key, int) else key:
+        data = _step(data, part)
         if data is MISSING:
             return default
     return data
 
 
-def merge(base: Any, over: Any, *, lists: bool = False) -> Any:
-    """`over` laid upon `base`, mapping by mapping; lists replace each other, or with `lists` are joined."""
-    if isinstance(base, Mapping) and isinstance(over, Mapping):
-        result = dict(base)
-        for key, value in over.items():
-            result[key] = merge(result[key], value, lists=lists) if key in result else value
-        return result
-    if lists and isinstance(base, list) and isinstance(over, list):
-        return [*base, *(item for item in over if item not in base)]
-    return over
+def _step(data: Any, part: Any) -> Any:
+    """One level down; MISSING when there is nothing."""
+    number = int(part) if isinstance(part, int) or (isinstance(part, str) and part.lstrip("-").isdecimal()) else None
+    if isinstance(data, Mapping):
+        return data[part] if part in data else MISSING if number is None else data.get(number, MISSING)
+    if not isinstance(data, (list, tuple)):
+        return MISSING
+    word = part if number is None else number
+    inner = next((item[word] for item in data if isinstance(item, Mapping) and word in item), MISSING)
+    if inner is MISSING and number is not None and -len(data) <= number < len(data):
+        return data[number]
+    return inner
+
+
+STRATEGIES = ("smart", "recurse", "aggregate", "overwrite", "list", "none")
+"""Ways to lay one mapping upon another, as Salt names them."""
+
+
+def merge(base: Any, over: Any, *, lists: bool = False, strategy: str = "smart") -> Any:
+    """`over` laid upon `base`, mapping by mapping; lists replace each other, or with `lists` are joined.
+
+    `strategy`: `list` makes a list of two values of one key; `overwrite` takes whole what stands at the first level; the
+    others are `recurse`, for values without YAML tags `aggregate` too takes the later one.
+    """
+    if not (isinstance(base, Mapping) and isinstance(over, Mapping)):
+        return (
+            [*base, *(item for item in over if item not in base)] if lists and isinstance(base, list) and isinstance(over, list) else over
+        )
+    result = copy.copy(base) if isinstance(base, dict) else dict(base)
+    if strategy == "list":
+        return {key: [value, over[key]] if key in over else value for key, value in base.items()}
+    for key, value in over.items():
+        whole = key not in result or strategy in {"overwrite", "aggregate"}
+        result[key] = value if whole else merge(result[key], value, lists=lists)
+    return result

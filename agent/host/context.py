@@ -128,6 +128,7 @@ class HostContext:
                 variables=variables,
                 grains=self.facts,
                 pillar=self.pillar,
+                options=self._host.options,
                 root=self._host.states,
                 trusted=trusted_uids(),
             )
@@ -136,9 +137,11 @@ class HostContext:
 
     def call(self, call: Mapping[str, Any]) -> Any:
         """Call a read-only function of templates. Raises `Permanent` for one that there is not, or that fails."""
+        from holdfast.states.source import Tree  # noqa: PLC0415 - the same
         from holdfast.states.world import World, traverse  # noqa: PLC0415 - the same
 
-        world = World(self.facts, self.pillar, minion_id=str(self.facts.get("id", "")), root=self._host.states)
+        options = {**self._host.options, "template_commands": True}  # a guard may be a command anyway
+        world = World(self.facts, self.pillar, options, str(self.facts.get("id", "")), tree=Tree(self._host.states, trusted_uids()))
         name, args = str(call.get("fun", "")), call.get("args") or ()
         named = {key: value for key, value in call.items() if key not in {"fun", "args", "get_return"}}
         try:

@@ -36,6 +36,7 @@ class Host:
         var_dir: Path,
         facts: Mapping[str, Any] | None = None,
         pillar: Mapping[str, Any] | None = None,
+        options: Mapping[str, Any] | None = None,
         providers: Mapping[str, str] | None = None,
         durable: bool = True,
         health: Health | None = None,
@@ -44,6 +45,8 @@ class Host:
         self.var_dir, self.durable = var_dir, durable
         self.facts: Mapping[str, Any] = facts or {}
         self.pillar: Mapping[str, Any] = pillar or {}
+        self.options: Mapping[str, Any] = options or {}
+        """The settings that templates see as `opts`."""
         self.managed: Sequence[str] = ()
         """Paths that the states manage, sorted."""
         self.health = health or Health()
@@ -87,11 +90,13 @@ class Host:
         *,
         facts: Mapping[str, Any] | None = None,
         pillar: Mapping[str, Any] | None = None,
+        options: Mapping[str, Any] | None = None,
         managed: Collection[str] | None = None,
     ) -> None:
         """Replace what has changed; contexts that exist already see it at once."""
         self.facts = self.facts if facts is None else facts
         self.pillar = self.pillar if pillar is None else pillar
+        self.options = self.options if options is None else options
         self.managed = self.managed if managed is None else sorted(managed)
 
     def bus(self) -> Bus:

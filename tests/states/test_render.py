@@ -78,8 +78,11 @@ def test_broken_yaml_of_a_template_names_the_source_line(problems):
         ("{% from 'nope' import x %}", "template-missing", 1, ""),
         ("{{ ''.__class__.__mro__ }}", "template-forbidden", 1, ""),
         ("\n{{ salt['grain.get']('os') }}", "template-call", 2, "grains.get"),
-        ("\n{{ salt['cmd.run']('id') }}", "template-call", 2, ""),
-        ("{{ salt.cmd.run('id') }}", "template-call", 1, ""),
+        ("\n{{ salt['cmd.run']('id') }}", "template-forbidden", 2, "template_commands"),
+        ("{{ salt.cmd.run('id') }}", "template-forbidden", 1, ""),
+        ("{{ salt.mine.get('*', 'x') }}", "template-call", 1, "pillar"),
+        ('#jinja2: {"trim_block": true}\na: lamp.lit\n', "template-options", 1, "trim_blocks"),
+        ("#!jinja|yaml\n#jinja2: x\na: lamp.lit\n", "template-options", 2, "trim_blocks"),
         ("\n{{ raise('stop here') }}", "template-raise", 2, ""),
         ("\n{% load_yaml as x %}\na: b: c\n{% endload %}", "template-data", 2, ""),
         ("{% include 'site.sls' %}", "template-error", 1, ""),
@@ -97,10 +100,10 @@ def test_template_error_names_its_line(problems, text, code, line, hint):
 def test_what_a_template_misses_is_told_in_words(problems):
     """Neither Python's words for it, nor a claim that it would be forbidden."""
     (key,) = problems("{{ pillar.nope.deep }}")
-    (call,) = problems("{{ salt['network.ip_addrs']() }}")
+    (call,) = problems("{{ salt['disk.usage']() }}")
 
     assert key.message == "the template uses what is not there: the mapping has no key 'nope'"
-    assert call.message == "templates cannot call network.ip_addrs"
+    assert call.message == "templates cannot call disk.usage"
     assert "config" in call.hint
     assert "grains" in call.hint
 
@@ -173,7 +176,7 @@ def test_lines_leave_no_trace_in_values(compile_tree):
     )
     call = compile_tree({"site.sls": text, "plain.txt": "p\nq\n"}).calls[0]
 
-    assert call.low["tags"] == ["one\ntwo", "A\nB", "<in>", "p\nq\n", 7]
+    assert call.low["tags"] == ["one\ntwo", "A\nB", "<in>", "p\nq", 7]
 
 
 def test_included_text_leaves_no_trace_in_values(compile_tree):
@@ -181,11 +184,55 @@ def test_included_text_leaves_no_trace_in_values(compile_tree):
     text = (
         "{% set x %}{% include 'plain.txt' %}{% endset %}\n{% set y | upper %}{%- include 'plain.txt' -%}{% endset %}\n"
         "{% macro m() %}{% include 'plain.txt' ignore missing %}{% endmacro %}\n"
-        "a:\n  lamp.lit:\n    - tags: {{ [x, y, m(), x|length, x == 'p\nq\n'] | json }}\n"
+        "a:\n  lamp.lit:\n    - tags: {{ [x, y, m(), x|length, x == 'p\nq'] | json }}\n"
     )
     call = compile_tree({"site.sls": text, "plain.txt": "p\nq\n"}).calls[0]
 
-    assert call.low["tags"] == ["p\nq\n", "P\nQ\n", "p\nq\n", 4, True]
+    assert call.low["tags"] == ["p\nq", "P\nQ", "p\nq", 3, True]
+
+
+def test_line_of_options_changes_jinja_for_its_file(compile_tree):
+    """It stands first, or after the renderers; lines keep their numbers."""
+    loop = '{% for x in "ab" %}\n{{ x }}: lamp.lit\n{% endfor %}\n'
+    first = compile_tree({"a.sls": '#jinja2: {"trim_blocks": true, "lstrip_blocks": true}\n' + loop})
+    second = compile_tree(
+        {"a.sls": '#!jinja|yaml\n#jinja2: {"variable_start_string": "<<", "variable_end_string": ">>"}\n<< "c" >>: lamp.lit\n'}
+    )
+
+    assert [(call.low["__id__"], call.place.line) for call in first.calls] == [("a", 3), ("b", 3)]
+    assert [(call.low["__id__"], call.place.line) for call in second.calls] == [("c", 3)]
+
+
+def test_line_of_options_is_no_part_of_a_managed_file():
+    """The text begins after it, and errors still name their line."""
+    text = '#jinja2: {"trim_blocks": true}\n{% if true %}\nx\n{% endif %}\n'
+
+    assert render_text(text, name="x", variables={}, grains={}, pillar={}) == "x\n\n"
+    with pytest.raises(CompileError) as caught:
+        render_text(text + "{{ nope }}", name="x", variables={}, grains={}, pillar={})
+    assert caught.value.problems[0].place.line == 5
+
+
+def test_import_sees_the_context_only_when_told_to(compile_tree, problems):
+    """As Jinja has it for all imports: `with context`."""
+    files = {"data.yaml": "v: {{ x }}\n"}
+    text = "{% set x = 5 %}\n{% import_yaml 'data.yaml' as data WITH %}\na:\n  lamp.lit:\n    - size: {{ data.v }}\n"
+    found = compile_tree({**files, "site.sls": text.replace("WITH", "with context")})
+    (problem,) = problems({**files, "site.sls": text.replace("WITH", "")})
+
+    assert found.calls[0].low["size"] == 5
+    assert place(problem) == ("data.yaml", 1)
+
+
+def test_tags_for_data_and_for_timing(compile_tree):
+    """What is set within a block of data stays within; a profile is its content."""
+    text = (
+        "{% load_yaml as one %}{% set inner = 1 %}v: {{ inner }}{% endload %}\n{% load_json as two %}[1]{% endload %}\n"
+        "{% load_text as three %} x {% endload %}\n"
+        "{% profile as 'slow' %}\na:\n  lamp.lit:\n    - tags: {{ [one, two, three, inner is defined] | json }}\n{% endprofile %}\n"
+    )
+
+    assert compile_tree(text).calls[0].low["tags"] == [{"v": 1}, [1], " x ", False]
 
 
 def test_managed_templates_render_with_their_variables():

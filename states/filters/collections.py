@@ -1,0 +1,254 @@
+"""Filters of lists and mappings."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Any
+
+from holdfast.states.filters.formats import refuse_undefined
+from holdfast.states.world import traverse
+
+
+class _Members:
+    """Values that can be looked for, as fast as they can be hashed."""
+
+    def __init__(self, items: Iterable[Any] = ()) -> None:
+        self._hashed: set[Any] = set()
+        self._others: list[Any] = []
+        for item in items:
+            self.add(item)
+
+    def add(self, item: Any) -> None:
+        """One more."""
+        try:
+            self._hashed.add(item)
+        except TypeError:
+            self._others.append(item)
+
+    def __contains__(self, item: Any) -> bool:
+        """Whether it is there, or one that is equal."""
+        try:
+            return item in self._hashed
+        except TypeError:
+            return item in self._others
+
+
+def unique(values: Any) -> Any:
+    """What is in a list, each once, in its order; of a tuple or a text a set, as in Salt."""
+    if isinstance(values, Hashable):
+        return set(values)  # type: ignore[call-overload] # a tuple or a text
+    found, known = [], _Members()
+    for value in values:
+        if value not in known:
+            known.add(value)
+            found.append(value)
+    return found
+
+
+def _both(first: Any, second: Any) -> bool:
+    return isinstance(first, Hashable) and isinstance(second, Hashable)
+
+
+def _kept(first: Iterable[Any], second: Iterable[Any], *, wanted: bool) -> list[Any]:
+    """The items of the first that are in the second, or are not."""
+    others = _Members(second)
+    return [item for item in first if (item in others) is wanted]
+
+
+def union(first: Any, second: Any) -> Any:
+    """What is in either, each once."""
+    return set(first) | set(second) if _both(first, second) else unique([*first, *second])
+
+
+def intersect(first: Any, second: Any) -> Any:
+    """What is in both, each once."""
+    return set(first) & set(second) if _both(first, second) else unique(_kept(first, second, wanted=True))
+
+
+def difference(first: Any, second: Any) -> Any:
+    """What is only in the first, each once."""
+    return set(first) - set(second) if _both(first, second) else unique(_kept(first, second, wanted=False))
+
+
+def symmetric_difference(first: Any, second: Any) -> Any:
+    """What is in just one of them, each once."""
+    return set(first) ^ set(second) if _both(first, second) else [*difference(first, second), *difference(second, first)]
+
+
+def average(values: Any) -> float:
+    """The mean of a list; a number is its own."""
+    return float(sum(values) / len(values)) if iterable(values) else float(values)
+
+
+def iterable(value: Any) -> bool:
+    """Whether a value has parts to go through; a text has none."""
+    return not isinstance(value, str) and isinstance(value, Iterable)
+
+
+def sequence(value: Any) -> Any:
+    """A list of one for what is a single value."""
+    return value if isinstance(value, (list, tuple, set, dict)) else [value]
+
+
+def flatten(values: Iterable[Any], levels: int | None = None, preserve_nulls: bool = False) -> list[Any]:
+    """The items of lists within a list, as one list; without nulls unless they are wanted."""
+    found: list[Any] = []
+    for value in values:
+        if value in (None, "None", "null") and not preserve_nulls:
+            continue
+        if iterable(value) and levels != 0:
+            found += flatten(value, None if levels is None else levels - 1, preserve_nulls)
+        else:
+            found.append(value)
+    return found
+
+
+def compare_dicts(old: Mapping[Any, Any] | None = None, new: Mapping[Any, Any] | None = None) -> dict[Any, Any]:
+    """The keys whose values differ, each with both values; empty text for what is not there."""
+    old, new = old or {}, new or {}
+    keys = dict.fromkeys([*old, *new])
+    return {
+        key: {"old": old.get(key, ""), "new": new.get(key, "")} for key in keys if key not in old or key not in new or old[key] != new[key]
+    }
+
+
+def compare_lists(old: Iterable[Any] = (), new: Iterable[Any] = ()) -> dict[str, list[Any]]:
+    """What is only in the one list, and only in the other."""
+    old, new = list(old), list(new)
+    found = {"new": [item for item in new if item not in old], "old": [item for item in old if item not in new]}
+    return {key: items for key, items in found.items() if items}
+
+
+def to_entries(data: Any) -> list[dict[str, Any]]:
+    """A mapping (or a list) as a list of mappings with `key` and `value`."""
+    pairs = data.items() if isinstance(data, Mapping) else enumerate(data)
+    return [{"key": key, "value": value} for key, value in pairs]
+
+
+def from_entries(entries: Iterable[Mapping[str, Any]]) -> dict[Any, Any]:
+    """The mapping that a list of mappings with `key` (or `name`) and `value` stands for."""
+    found = {}
+    for entry in entries:
+        lower = {key.lower(): value for key, value in entry.items()}
+        key = lower.get("key") or lower.get("name")
+        if key:
+            found[key] = lower.get("value")
+    return found
+
+
+def _holder(data: dict[Any, Any], keys: str, delimiter: str) -> tuple[dict[Any, Any], str]:
+    """The mapping that a nested key stands in, made where it is not there, and its last part."""
+    *path, last = keys.split(delimiter)
+    for part in path:
+        if not isinstance(data.get(part), dict):
+            data[part] = {}
+        data = data[part]
+    return data, last
+
+
+def _nested(change: Callable[[dict[Any, Any], str, Any], None]) -> Callable[..., Any]:
+    """A filter that changes one nested key of a mapping in place, and gives the mapping."""
+
+    def run(data: dict[Any, Any], keys: str, value: Any, delimiter: str = ":", ordered_dict: bool = False) -> dict[Any, Any]:  # noqa: ARG001 - Salt's signature
+        change(*_holder(data, keys, delimiter), value)
+        return data
+
+    return run
+
+
+def _default(holder: dict[Any, Any], key: str, empty: Any) -> Any:
+    if holder.get(key) is None:
+        holder[key] = empty
+    return holder[key]
+
+
+def mysql_to_dict(lines: Iterable[str], key: str) -> dict[Any, Any]:
+    """The rows of a table that mysql has drawn, by one of its columns."""
+    from holdfast.states.filters.text import to_num  # noqa: PLC0415 - hardly any template has such a table
+
+    headers: list[str] = []
+    found = {}
+    for line in lines:
+        if not line or line.startswith("+"):
+            continue
+        cells = [cell.strip() for cell in line.split("|")][1:-1]
+        if not headers:
+            headers = cells
+            continue
+        row = dict(zip(headers, map(to_num, cells), strict=False))
+        found[row[key]] = row
+    return found
+
+
+def json_query(data: Any, expression: str) -> Any:
+    """What a JMESPath expression finds, where the package jmespath is installed. Raises `RuntimeError` elsewhere."""
+    try:
+        import jmespath  # type: ignore[import-untyped,import-not-found,unused-ignore] # noqa: PLC0415 - not one of our dependencies
+    except ImportError as error:
+        raise RuntimeError("json_query needs the Python package jmespath, which is not installed") from error
+    return jmespath.search(expression, data)
+
+
+def method_call(value: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+    """What a method of a value gives; None without such a method."""
+    if name.startswith("_"):
+        raise AttributeError(f"templates cannot call {name}")
+    method = getattr(value, name, None)
+    return None if method is None else method(*args, **kwargs)
+
+
+def _chosen(values: Iterable[Any], size: int, seed: Any = None) -> list[Any]:
+    """Some items at random; the same ones for the same seed."""
+    return random.Random(None if seed is None else str(seed)).sample(list(values), size)  # noqa: S311 - not for secrets
+
+
+def _of(function: Callable[..., Any]) -> Callable[..., Any]:
+    """One of itertools, that refuses a name which is not there."""
+
+    def run(*values: Any, **options: Any) -> Any:
+        for value in values:
+            refuse_undefined(value)
+        return function(*values, **options)
+
+    return run
+
+
+FILTERS: dict[str, Any] = {
+    "traverse": lambda data, key, default=None, delimiter=":": traverse(data, key, default, delimiter),
+    "unique": unique,
+    "union": union,
+    "intersect": intersect,
+    "difference": difference,
+    "symmetric_difference": symmetric_difference,
+    "avg": average,
+    "sequence": sequence,
+    "is_list": lambda value: isinstance(value, list),
+    "is_iter": iterable,
+    "flatten": flatten,
+    "sorted_ignorecase": lambda values: sorted(values, key=str.lower),
+    "compare_dicts": compare_dicts,
+    "compare_lists": compare_lists,
+    "to_entries": to_entries,
+    "from_entries": from_entries,
+    "exactly_n_true": lambda values, amount=1: sum(map(bool, values)) == amount,
+    "exactly_one_true": lambda values: sum(map(bool, values)) == 1,
+    "set_dict_key_value": _nested(lambda holder, key, value: holder.update({key: value})),
+    "append_dict_key_value": _nested(lambda holder, key, value: _default(holder, key, []).append(value)),
+    "extend_dict_key_value": _nested(lambda holder, key, value: _default(holder, key, []).extend(value)),
+    "update_dict_key_value": _nested(lambda holder, key, value: _default(holder, key, {}).update(value)),
+    "mysql_to_dict": mysql_to_dict,
+    "json_query": json_query,
+    "method_call": method_call,
+    "random_sample": _chosen,
+    "random_shuffle": lambda values, seed=None: _chosen(values, len(values), seed),
+    "combinations": _of(itertools.combinations),
+    "combinations_with_replacement": _of(itertools.combinations_with_replacement),
+    "compress": _of(itertools.compress),
+    "permutations": _of(itertools.permutations),
+    "product": _of(itertools.product),
+    "zip": _of(zip),
+    "zip_longest": _of(itertools.zip_longest),
+}
+"""Name in templates -> function."""

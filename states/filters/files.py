@@ -1,0 +1,94 @@
+"""Filters that look at this host, or at chance: what they give may change without any file of the tree changing."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pwd
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+from jinja2 import pass_context
+from jinja2.runtime import Context
+
+from holdfast.states.filters.text import hexdigest, random_text
+from holdfast.states.world import Forbidden
+
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""Where `which` looks after the agent's own PATH."""
+
+
+def looking(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A filter after which its file is rendered each time."""
+
+    @pass_context
+    def run(context: Context, *args: Any, **kwargs: Any) -> Any:
+        context["salt"].world.looked = True
+        return function(*args, **kwargs)
+
+    return run
+
+
+def which(name: str | None) -> str | None:
+    """The path of a program; None when it is not installed."""
+    return shutil.which(name, path=f"{os.environ.get('PATH', '')}:{PATH}") if name else None
+
+
+def is_text(path: str, blocksize: int = 512) -> bool:
+    """Whether a file begins as text does."""
+    if not Path(path).is_file():
+        return False
+    with Path(path).open("rb") as file:
+        block = file.read(blocksize)
+    try:
+        block.decode()
+    except UnicodeDecodeError as error:
+        return error.end >= len(block) - 3 and b"\0" not in block
+    return b"\0" not in block
+
+
+def list_files(directory: str) -> list[str]:
+    """A path, and everything below it."""
+    found = {directory}
+    for root, directories, files in os.walk(directory):
+        found.update(os.path.join(root, name) for name in [*directories, *files])  # noqa: PTH118 - text in, text out
+    return sorted(found)
+
+
+def uid_of(name: str | None) -> int | None:
+    """The number of a user; None when there is no such user."""
+    try:
+        return pwd.getpwnam(name or "").pw_uid
+    except KeyError:
+        return None
+
+
+def mac(prefix: str = "AC:DE:48") -> str:
+    """A random hardware address that begins with a prefix."""
+    return ":".join([prefix, *(f"{random.randint(0, 255):02X}" for _ in range(3))])  # noqa: S311 - not for secrets
+
+
+def no_network(*_: Any, **__: Any) -> NoReturn:
+    """Refuse a filter that would ask other machines."""
+    raise Forbidden("templates do not use the network", "put the data into the pillar")
+
+
+FILTERS: dict[str, Any] = {
+    "which": looking(which),
+    "get_uid": looking(uid_of),
+    "is_text_file": looking(is_text),
+    "is_bin_file": looking(lambda path: Path(path).is_file() and not is_text(path)),
+    "is_empty": looking(lambda path: Path(path).stat().st_size == 0),
+    "file_hashsum": looking(lambda path, form="sha256": hashlib.new(form, Path(path).read_bytes(), usedforsecurity=False).hexdigest()),
+    "list_files": looking(list_files),
+    "random_str": looking(random_text),
+    "random_hash": looking(lambda size=9999999999, hash_type="sha512": hexdigest(random.SystemRandom().randint(0, size), hash_type)),
+    "rand_str": looking(lambda size=9999999999, hash_type="md5": hexdigest(random.SystemRandom().randint(0, size), hash_type)),
+    "gen_mac": looking(mac),
+    "http_query": no_network,
+    "dns_check": no_network,
+}
+"""Name in templates -> function."""

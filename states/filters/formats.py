@@ -1,0 +1,188 @@
+"""Filters between data and text: YAML, JSON, XML, Python's own form; and how a mapping looks that a template prints."""
+
+from __future__ import annotations
+
+import io
+import json
+import pprint
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from typing import Any
+from xml.dom import minidom
+from xml.etree import ElementTree as ET
+
+import yaml
+from jinja2.environment import TemplateModule
+from jinja2.runtime import Undefined
+
+from holdfast.states.lines import unmark
+from holdfast.states.parse import load_text
+
+
+class _Dumper(yaml.CSafeDumper):
+    """Writes subclasses of the plain types as what they are. Keys are sorted, but for those of an `OrderedDict`."""
+
+
+_Dumper.add_multi_representer(dict, _Dumper.represent_dict)
+_Dumper.add_multi_representer(str, _Dumper.represent_str)
+_Dumper.add_multi_representer(list, _Dumper.represent_list)
+_Dumper.add_multi_representer(tuple, _Dumper.represent_list)
+_Dumper.add_representer(OrderedDict, lambda dumper, data: dumper.represent_mapping("tag:yaml.org,2002:map", data.items()))
+
+
+def to_yaml(value: Any, flow_style: bool | None = True) -> str:
+    """YAML on one line, or on many without `flow_style`; without its document end and last newline."""
+    refuse_undefined(value)
+    text: str = yaml.dump(value, Dumper=_Dumper, default_flow_style=flow_style, allow_unicode=True)
+    return text.strip().removesuffix("\n...")
+
+
+def to_json(value: Any, sort_keys: bool = True, indent: int | None = None) -> str:
+    """JSON text, with letters of all languages as they are."""
+    refuse_undefined(value)
+    return json.dumps(value, sort_keys=sort_keys, indent=indent, ensure_ascii=False)
+
+
+def to_html_json(value: Any, indent: int | None = None) -> str:
+    """JSON text that may stand in HTML, keys in their own order."""
+    refuse_undefined(value)
+    text = json.dumps(value, indent=indent)
+    for char in "<>&'":
+        text = text.replace(char, f"\\u{ord(char):04x}")
+    return text
+
+
+def refuse_undefined(value: Any) -> None:
+    """Raise what Jinja says of a name that is not there, instead of writing it into a text."""
+    if isinstance(value, Undefined):
+        str(value)
+
+
+def source_text(value: Any) -> str:
+    """The text that a load filter reads: a template that was imported counts as what it puts out."""
+    refuse_undefined(value)
+    return unmark(str(value))
+
+
+def load_yaml(value: Any) -> Any:
+    """The data of a YAML text. What is no text was loaded already."""
+    if not isinstance(value, (str, TemplateModule, Undefined)):
+        raise TypeError(f"load_yaml reads text, and this is a {type(value).__name__}")
+    return load_text(source_text(value), "the text to load")
+
+
+def load_json(value: Any) -> Any:
+    """The data of a JSON text."""
+    return json.loads(source_text(value))
+
+
+def double_quoted(value: Any) -> str:
+    """A text in double quotes, as YAML reads it."""
+    text: str = yaml.dump(str(value), Dumper=yaml.CSafeDumper, default_style='"', width=(1 << 31) - 1, allow_unicode=True)
+    return text.removesuffix("\n")
+
+
+def single_quoted(value: Any) -> str:
+    """A text in single quotes, as YAML reads it."""
+    stream = io.StringIO()
+    emitter: Any = yaml.emitter.Emitter(stream, width=(1 << 31) - 1)
+    emitter.write_single_quoted(str(value))
+    return stream.getvalue()
+
+
+def yaml_encode(value: Any) -> str:
+    """One simple value, written so that YAML reads it back. Raises `TypeError` for lists and mappings."""
+    refuse_undefined(value)
+    if isinstance(value, str):
+        return double_quoted(value)
+    if isinstance(value, (list, tuple, set, Mapping)):
+        raise TypeError("yaml_encode writes one value, not lists or mappings: use yaml")
+    return to_yaml(value)
+
+
+def sls_parameters(value: Mapping[str, Any], flow_style: bool = False) -> str:
+    """A mapping as the list of arguments of a state."""
+    return to_yaml([{key: item} for key, item in value.items()], flow_style)
+
+
+def to_xml(value: Any) -> str:
+    """XML, indented: a mapping's simple values are attributes, nested ones elements."""
+    refuse_undefined(value)
+    root = _elements(_pairs(value), None)
+    if root is None:
+        raise ValueError("an empty mapping has no root element")
+    return minidom.parseString(ET.tostring(root)).toprettyxml(indent=" ")  # noqa: S318 - text that was just made here
+
+
+def _pairs(value: Any) -> list[tuple[str, Any]]:
+    """What becomes elements: the entries of a mapping, or a (name, content) pair."""
+    if isinstance(value, Mapping):
+        return list(value.items())
+    if isinstance(value, (list, tuple)):
+        return [tuple(value)] if len(value) == 2 and isinstance(value[0], str) else []
+    raise TypeError("only a mapping or a list can be written as XML")
+
+
+def _elements(pairs: Iterable[tuple[str, Any]], parent: ET.Element | None) -> ET.Element | None:
+    """Add elements to `parent`; returns the last."""
+    element = None
+    for tag, content in pairs:
+        if isinstance(content, list):
+            for part in content:
+                _elements([(tag, part)], parent)
+            continue
+        element = ET.Element(tag) if parent is None else ET.SubElement(parent, tag)
+        if not isinstance(content, Mapping):
+            element.text = str(content)
+            continue
+        element.attrib.update({key: str(part) for key, part in content.items() if not isinstance(part, (Mapping, list))})
+        _elements([(key, part) for key, part in content.items() if isinstance(part, (Mapping, list))], element)
+    return element
+
+
+def readable(value: Any) -> Any:
+    """What `{{ value }}` prints: mappings in a form that YAML reads back, whatever characters their texts have."""
+    return _Readable(value) if isinstance(value, (dict, list, tuple, set)) and value else value
+
+
+class _Readable:
+    """Data on their way into the text of a template."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __str__(self) -> str:
+        """The data as Python shows them, but for texts of several lines as values of a mapping."""
+        return _shown(self.value)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key!r}: {_text(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_shown, value)) + "]"
+    if isinstance(value, tuple):
+        return "(" + ", ".join(map(_shown, value)) + (",)" if len(value) == 1 else ")")
+    return repr(value)
+
+
+def _text(value: Any) -> str:
+    several = isinstance(value, str) and any(char in value for char in "\n\r\t")
+    return double_quoted(value) if several else _shown(value)
+
+
+FILTERS: dict[str, Any] = {
+    "yaml": to_yaml,
+    "json": to_json,
+    "tojson": to_html_json,
+    "python": lambda value: pprint.pformat(value).strip(),
+    "xml": to_xml,
+    "dict_to_sls_yaml_params": sls_parameters,
+    "load_yaml": load_yaml,
+    "load_json": load_json,
+    "load_text": lambda value: source_text(value) if isinstance(value, (str, TemplateModule)) else value,
+    "yaml_dquote": double_quoted,
+    "yaml_squote": single_quoted,
+    "yaml_encode": yaml_encode,
+}
+"""Name in templates -> function."""

@@ -1,0 +1,94 @@
+"""Filters of addresses and networks."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address | ipaddress.IPv4Interface | ipaddress.IPv6Interface
+
+PROPERTIES: dict[str, Callable[[Any], bool]] = {
+    "global": lambda address: not address.is_private,
+    "public": lambda address: not address.is_private,
+    "private": lambda address: address.is_private,
+    "loopback": lambda address: address.is_loopback,
+    "lo": lambda address: address.is_loopback,
+    "multicast": lambda address: address.is_multicast,
+    "reserved": lambda address: address.is_reserved,
+    "unspecified": lambda address: address.is_unspecified,
+    **dict.fromkeys(("link_local", "linklocal", "ll"), lambda address: address.is_link_local),
+    **dict.fromkeys(("site_local", "sl"), lambda address: getattr(address, "is_site_local", False)),
+}
+"""Word in `options` -> what an address must be."""
+
+
+def address(value: Any, version: int | None = None, options: str | None = None) -> str | None:
+    """A text that is an address (or an address with its network) of the version, with all that `options` ask for; else None."""
+    try:
+        found: Address = ipaddress.ip_interface(value) if "/" in str(value) else ipaddress.ip_address(value)
+    except ValueError:
+        return None
+    wanted = [word.strip().replace("-", "_") for word in options.split(",")] if options else []
+    if version not in (None, found.version) or not all(PROPERTIES[word](found) for word in wanted if word in PROPERTIES):
+        return None
+    return str(found)
+
+
+def only(version: int | None) -> Callable[..., Any]:
+    """The filter that keeps what is an address of that version."""
+
+    def keep(value: Any, options: str | None = None) -> Any:
+        if not isinstance(value, (list, tuple)):
+            return address(value, version, options)
+        versions = (4, 6) if version is None else (version,)
+        return [found for wanted in versions for item in value if (found := address(item, wanted, options))]
+
+    return keep
+
+
+def _each(work: Callable[[str], Any]) -> Callable[..., Any]:
+    """A filter that works on an address, or on each of a list; None where there is none."""
+
+    def run(value: Any, options: str | None = None, version: int | None = None) -> Any:
+        found = only(version)(value, options)
+        if not found:
+            return None
+        return [work(item) for item in found] if isinstance(value, (list, tuple)) else work(found)
+
+    return run
+
+
+def wrapped(value: Any) -> Any:
+    """IPv6 addresses in brackets, anything else as it is."""
+    if isinstance(value, (list, tuple)):
+        return [wrapped(item) for item in value]
+    return f"[{value}]" if address(value, 6) else value
+
+
+def within(values: Any, networks: Iterable[str] | None) -> Any:
+    """The addresses that are in one of the networks; of a mapping of lists, those of each."""
+    if networks is None:
+        return values
+    nets = [ipaddress.ip_network(network) for network in networks]
+
+    def keep(items: Iterable[str]) -> list[str]:
+        return [item for item in items for net in nets if ipaddress.ip_address(item) in net]
+
+    return {key: keep(items) for key, items in values.items()} if isinstance(values, Mapping) else keep(values)
+
+
+FILTERS: dict[str, Any] = {
+    "is_ip": lambda value, options=None: address(value, None, options) is not None,
+    "is_ipv4": lambda value, options=None: address(value, 4, options) is not None,
+    "is_ipv6": lambda value, options=None: address(value, 6, options) is not None,
+    "ipaddr": only(None),
+    "ipv4": only(4),
+    "ipv6": only(6),
+    "ipwrap": wrapped,
+    "ip_host": _each(lambda text: str(ipaddress.ip_interface(text))),
+    "network_hosts": _each(lambda text: [str(host) for host in ipaddress.ip_network(text, strict=False).hosts()]),
+    "network_size": _each(lambda text: ipaddress.ip_network(text, strict=False).num_addresses),
+    "filter_by_networks": within,
+}
+"""Name in templates -> function."""

@@ -1,0 +1,90 @@
+"""Calls that run programs: `cmd.run` and its like. Off unless the settings say `template_commands`.
+
+Compiling must not change the host, and nobody but the author of a template knows what its commands do.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from holdfast.states.helpers.table import looking
+from holdfast.states.world import Forbidden, World
+
+TIMEOUT = 30.0
+"""Seconds that a command of a template may take unless it says otherwise."""
+
+
+def _run(
+    world: World,
+    cmd: str | list[str],
+    *,
+    cwd: str | None = None,
+    stdin: str | None = None,
+    runas: str | None = None,
+    shell: str = "/bin/sh",
+    env: Mapping[str, Any] | list[Mapping[str, Any]] | None = None,
+    timeout: float | None = None,
+    python_shell: bool = True,
+    **_: Any,
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end. Raises `Forbidden` where templates may run none."""
+    if not world.options.get("template_commands"):
+        hint = "use a grain or the pillar, or a state with a guard; or allow it in agent.yaml: template_commands: true"
+        raise Forbidden(f"templates may not run commands: {cmd}", hint)
+    given = env if isinstance(env, Mapping) else {key: value for part in env or () for key, value in part.items()}
+    argv = cmd if isinstance(cmd, list) else [shell, "-c", cmd] if python_shell else shlex.split(cmd)
+    try:
+        return subprocess.run(
+            argv,
+            cwd=cwd,
+            input=stdin or "",
+            user=runas,
+            env={**os.environ, "LC_ALL": "C", **{key: str(value) for key, value in given.items()}},
+            timeout=timeout or TIMEOUT,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ValueError(f"the command did not end within {timeout or TIMEOUT:g} s: {cmd}") from error
+
+
+def _all(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    return {"pid": 0, "retcode": done.returncode, "stdout": done.stdout.rstrip("\n"), "stderr": done.stderr.rstrip("\n")}
+
+
+def _said(done: subprocess.CompletedProcess[str]) -> str:
+    """Output and errors of a command, as `cmd.run` gives them."""
+    return "\n".join(part for part in (done.stdout.rstrip("\n"), done.stderr.rstrip("\n")) if part)
+
+
+def _command(*names: str, gives: Callable[[subprocess.CompletedProcess[str]], Any]) -> None:
+    looking(*names)(lambda world, cmd, cwd=None, **options: gives(_run(world, cmd, cwd=cwd, **options)))
+
+
+_command("cmd.run", "cmd.shell", gives=_said)
+_command("cmd.run_stdout", gives=lambda done: done.stdout.rstrip("\n"))
+_command("cmd.run_stderr", gives=lambda done: done.stderr.rstrip("\n"))
+_command("cmd.retcode", gives=lambda done: done.returncode)
+_command("cmd.run_all", gives=_all)
+
+
+@looking("cmd.exec_code", "cmd.exec_code_all")
+def exec_code(world: World, lang: str, code: str, **options: Any) -> str:
+    """What a program text prints, run by an interpreter."""
+    return _said(_run(world, [lang, "-c", code], **options))
+
+
+@looking("cmd.script")
+def script(world: World, source: str, args: str = "", **options: Any) -> dict[str, Any]:
+    """Run a file of the tree."""
+    if world.tree is None:
+        raise ValueError("there are no files to run here")
+    path: Path = world.tree.template(source)
+    return _all(_run(world, [str(path), *shlex.split(args)], **options))

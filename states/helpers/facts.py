@@ -1,0 +1,233 @@
+"""Calls about what is known of a host: its grains, its pillar, the settings, and which expressions mean it."""
+
+# ruff: noqa: ARG001, PLR0917 - a call takes the world and then what it takes in Salt, used or not
+from __future__ import annotations
+
+import fnmatch
+import functools
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from holdfast.states.helpers.table import TABLE, helper
+from holdfast.states.world import MISSING, Helper, World, merge, traverse
+
+
+@helper("grains.get", "grains.fetch")
+def grains_get(world: World, key: str, default: Any = "", delimiter: str = ":", ordered: bool = True) -> Any:
+    """A grain, nested ones as `a:b`."""
+    return traverse(world.grains, key, default, delimiter)
+
+
+@helper("grains.items")
+def grains_items(world: World, sanitize: bool = False) -> Any:
+    """All grains."""
+    return world.grains
+
+
+@helper("grains.ls")
+def grains_ls(world: World) -> list[str]:
+    """The names of all grains, sorted."""
+    return sorted(world.grains)
+
+
+@helper("grains.item")
+def grains_item(world: World, *keys: str, default: Any = "", delimiter: str = ":") -> dict[str, Any]:
+    """Some grains, by name."""
+    return {key: traverse(world.grains, key, default, delimiter) for key in keys}
+
+
+@helper("grains.has_value")
+def grains_has_value(world: World, key: str) -> bool:
+    """Whether there is such a grain, whatever it is."""
+    return traverse(world.grains, key, MISSING) is not MISSING
+
+
+@helper("grains.equals")
+def grains_equals(world: World, key: str, value: Any) -> bool:
+    """Whether a grain has this value."""
+    return str(traverse(world.grains, key)) == str(value)
+
+
+@helper("grains.filter_by")
+def filter_by(
+    world: World,
+    lookup_dict: Mapping[Any, Any],
+    grain: str = "os_family",
+    merge: Any = None,
+    default: str = "default",
+    base: str | None = None,
+) -> Any:
+    """The entry of `lookup_dict` for the value of a grain (globs match), upon `base`, under `merge`."""
+    return _by_value(lookup_dict, traverse(world.grains, grain, []), default, base, merge)
+
+
+@helper("pillar.filter_by")
+def pillar_filter_by(
+    world: World, lookup_dict: Mapping[Any, Any], pillar: str, merge: Any = None, default: str = "default", base: str | None = None
+) -> Any:
+    """The same for a value of the pillar."""
+    return _by_value(lookup_dict, traverse(world.pillar, pillar, []), default, base, merge)
+
+
+def _by_value(lookup: Mapping[Any, Any], values: Any, default: str, base: str | None, over: Any) -> Any:
+    """The entry for the first of the values that has one."""
+    for value in values if isinstance(values, list) else [values]:
+        found = next((lookup[key] for key in lookup if fnmatch.fnmatchcase(str(value), str(key)) or str(key) == str(value)), None)
+        if found is not None:
+            return _layered(lookup, found, base, over)
+    return _layered(lookup, lookup.get(default), base, over)
+
+
+def _layered(lookup: Mapping[Any, Any], found: Any, base: str | None, over: Any, *, lists: bool = False) -> Any:
+    """What was found, upon the entry `base`, under `over`. Raises `TypeError` where one of them is no mapping."""
+    if base and base in lookup:
+        found = lookup[base] if found is None else merge(lookup[base], _mapping(found))
+    if over:
+        found = _mapping(over) if found is None else merge(_mapping(found), _mapping(over), lists=lists)
+    return found
+
+
+def _mapping(value: Any) -> Mapping[Any, Any]:
+    if not isinstance(value, Mapping):
+        raise TypeError("what the lookup found cannot be merged: it is not a mapping")
+    return value
+
+
+def matching(world: World, kind: str, expression: str, minion_id: str | None = None, delimiter: str = ":") -> bool:
+    """Whether an expression means this host (or one of that name with all else the same)."""
+    from holdfast.states.match import Host, matches  # noqa: PLC0415 - few templates match hosts
+
+    if delimiter != ":":
+        expression = expression.replace(delimiter, ":")
+    return matches(kind, expression, Host(minion_id or world.minion_id, world.grains, world.pillar, world.options))
+
+
+def _matcher(kind: str) -> Helper:
+    if kind in {"grain", "grain_pcre", "pillar", "pillar_pcre"}:
+        return lambda world, tgt, delimiter=":", minion_id=None: matching(world, kind, tgt, minion_id, delimiter)
+    return lambda world, tgt, minion_id=None: matching(world, kind, tgt, minion_id)
+
+
+for _kind in ("compound", "glob", "pcre", "list", "grain", "grain_pcre", "pillar", "pillar_pcre", "ipcidr"):
+    TABLE[f"match.{_kind}"] = _matcher(_kind)
+
+
+@helper("match.filter_by")
+def match_filter_by(
+    world: World,
+    lookup: Mapping[str, Any],
+    tgt_type: str = "compound",
+    minion_id: str | None = None,
+    merge: Any = None,
+    merge_lists: bool = False,
+    default: str = "default",
+) -> Any:
+    """The first entry of `lookup` whose key matches this host."""
+    found = next((value for key, value in lookup.items() if matching(world, tgt_type, key, minion_id)), lookup.get(default))
+    return _layered(lookup, found, None, merge, lists=merge_lists)
+
+
+@helper("match.search_by")
+def match_search_by(
+    world: World, lookup: Mapping[str, Iterable[str]], tgt_type: str = "compound", minion_id: str | None = None
+) -> list[str] | None:
+    """The keys of `lookup` one of whose expressions matches this host; None without any."""
+    return [key for key, targets in lookup.items() if any(matching(world, tgt_type, target, minion_id) for target in targets)] or None
+
+
+@helper("pillar.get", "pillar.fetch")
+def pillar_get(
+    world: World, key: str, default: Any = "", merge: bool = False, merge_nested_lists: bool | None = None, delimiter: str = ":", **_: Any
+) -> Any:
+    """A value of the pillar, nested ones as `a:b`; with `merge` it is laid upon the default, when both are mappings or both are lists."""
+    found = traverse(world.pillar, key, MISSING, delimiter)
+    if found is MISSING:
+        return default
+    if merge and isinstance(default, Mapping) and isinstance(found, Mapping):
+        lists = world.options.get("pillar_merge_lists", False) if merge_nested_lists is None else merge_nested_lists
+        return _merge(default, found, lists=bool(lists))
+    if merge and isinstance(default, list) and isinstance(found, list):
+        return _merge(default, found, lists=True)
+    return found
+
+
+_merge = merge
+"""`merge` is also the name of an argument."""
+
+
+@helper("pillar.items", "pillar.data")
+def pillar_items(world: World) -> Any:
+    """The whole pillar."""
+    return world.pillar
+
+
+@helper("pillar.ls")
+def pillar_ls(world: World) -> list[Any]:
+    """The names of all values of the pillar."""
+    return list(world.pillar)
+
+
+@helper("pillar.raw")
+def pillar_raw(world: World, key: str | None = None) -> Any:
+    """The whole pillar, or one value of it."""
+    return world.pillar.get(key, {}) if key else world.pillar
+
+
+@helper("pillar.item")
+def pillar_item(world: World, *keys: str, default: Any = "", delimiter: str = ":") -> dict[str, Any]:
+    """Some values of the pillar, by name."""
+    return {key: traverse(world.pillar, key, default, delimiter) for key in keys}
+
+
+@helper("pillar.keys")
+def pillar_keys(world: World, key: str, delimiter: str = ":") -> list[Any]:
+    """The keys below a key of the pillar. Raises `KeyError` when there is none."""
+    found = traverse(world.pillar, key, MISSING, delimiter)
+    if not isinstance(found, Mapping):
+        raise KeyError(f"the pillar has no mapping {key!r}")
+    return list(found)
+
+
+@helper("config.get")
+def config_get(
+    world: World,
+    key: str,
+    default: Any = "",
+    delimiter: str = ":",
+    merge: str | None = None,
+    omit_opts: bool = False,
+    omit_pillar: bool = False,
+    omit_master: bool = False,
+    omit_grains: bool = False,
+) -> Any:
+    """A setting: from the agent's options, else the grains, else the pillar; with `merge` these laid upon each other, first ones on top."""
+    places = [
+        place for omitted, place in ((omit_opts, world.opts()), (omit_grains, world.grains), (omit_pillar, world.pillar)) if not omitted
+    ]
+    if merge == "overwrite":
+        places = [place for place in places if key.partition(delimiter)[0] in place]
+    found = [value for place in places if (value := traverse(place, key, MISSING, delimiter)) is not MISSING]
+    if merge in {None, "overwrite"} or not found:
+        return found[0] if found else default
+    return functools.reduce(_merge, reversed(found))
+
+
+@helper("config.option")
+def config_option(world: World, value: str, default: Any = "", **_: Any) -> Any:
+    """A setting by its whole name."""
+    return next((place[value] for place in (world.opts(), world.grains, world.pillar) if value in place), default)
+
+
+@helper("config.merge")
+def config_merge(world: World, value: str, default: Any = "", **_: Any) -> Any:
+    """A setting of the agent's options laid upon that of the pillar."""
+    found = [place[value] for place in (world.pillar, world.opts()) if value in place]
+    if len(found) == 2 and isinstance(found[0], Mapping) and isinstance(found[1], Mapping):
+        return {**found[0], **found[1]}
+    return found[-1] if found else default
+
+
+@helper("config.manage_mode")
+def manage_mode(world: World, mode: Any) -> str:
+    """A file mode as text of four digits."""
+    return str(mode).zfill(4)

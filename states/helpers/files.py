@@ -1,0 +1,250 @@
+"""Calls about files: paths as text, files of this host, files of the states directory."""
+
+# ruff: noqa: ARG001, ARG005 - a call takes the world and then what it takes in Salt, used or not
+from __future__ import annotations
+
+import glob
+import grp
+import hashlib
+import os
+import posixpath
+import pwd
+import re
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from holdfast.states.errors import CompileError
+from holdfast.states.helpers.table import helper, looking, plain
+from holdfast.states.world import World
+
+ACCESS = {"f": os.F_OK, "r": os.R_OK, "w": os.W_OK, "x": os.X_OK}
+"""Mode of `file.access` -> what the system calls it."""
+TYPES = (
+    (stat.S_ISDIR, "dir"),
+    (stat.S_ISCHR, "char"),
+    (stat.S_ISBLK, "block"),
+    (stat.S_ISREG, "file"),
+    (stat.S_ISLNK, "link"),
+    (stat.S_ISFIFO, "pipe"),
+    (stat.S_ISSOCK, "socket"),
+)
+"""Test of a mode -> the word for that type."""
+
+plain(
+    file__dirname=posixpath.dirname,
+    file__basename=posixpath.basename,
+    file__join=posixpath.join,
+    file__normpath=posixpath.normpath,
+    file__pardir=lambda: os.pardir,
+)
+
+
+def _home(path: str) -> str:
+    return os.path.expanduser(path)  # noqa: PTH111 - text in, text out
+
+
+def _test(name: str, test: Callable[[str], bool]) -> None:
+    looking(name)(lambda world, path: test(_home(str(path))))
+
+
+_test("file.file_exists", os.path.isfile)
+_test("file.directory_exists", os.path.isdir)
+_test("file.is_link", os.path.islink)
+_test("file.path_exists_glob", lambda path: bool(glob.glob(path)))  # noqa: PTH207 - text in, text out
+for _word, _is in (("blkdev", stat.S_ISBLK), ("chrdev", stat.S_ISCHR), ("fifo", stat.S_ISFIFO)):
+    _test(f"file.is_{_word}", lambda path, _is=_is: os.path.lexists(path) and _is(os.lstat(path).st_mode))  # type: ignore[misc] # a bound loop variable
+
+
+@looking("file.access")
+def access(world: World, path: str, mode: str) -> bool:
+    """Whether the agent may do that with a path: f (it exists), r, w or x."""
+    return os.access(_home(path), ACCESS[mode])
+
+
+@looking("file.readlink")
+def readlink(world: World, path: str, canonicalize: bool = False) -> str:
+    """Where a symbolic link points. Raises `OSError` for what is none."""
+    target = os.readlink(_home(path))  # noqa: PTH115 - text in, text out
+    return os.path.realpath(_home(path)) if canonicalize else target
+
+
+@looking("file.read")
+def read(world: World, path: str, binary: bool = False) -> str:
+    """What a file contains. Raises `OSError`."""
+    return Path(_home(path)).read_text()
+
+
+@looking("file.stats")
+def stats(world: World, path: str, hash_type: str | None = None, follow_symlinks: bool = True) -> dict[str, Any]:
+    """Owner, mode, type, size and times of a path; empty when it is not there."""
+    path = _home(path)
+    try:
+        info = os.stat(path) if follow_symlinks else os.lstat(path)  # noqa: PTH116 - text in, text out
+    except OSError:
+        return {}
+    found = {
+        "inode": info.st_ino,
+        "uid": info.st_uid,
+        "gid": info.st_gid,
+        "group": group_name(info.st_gid),
+        "user": user_name(info.st_uid),
+        "atime": info.st_atime,
+        "mtime": info.st_mtime,
+        "ctime": info.st_ctime,
+        "size": info.st_size,
+        "mode": f"{stat.S_IMODE(info.st_mode):04o}",
+        "type": next((word for test, word in TYPES if test(info.st_mode)), ""),
+        "target": os.path.realpath(path),
+    }
+    return found if hash_type is None else {**found, "sum": checksum(world, path, hash_type)}
+
+
+def _part(name: str, key: str) -> None:
+    """A call that gives one part of `file.stats`, or an empty text."""
+    looking(name)(lambda world, path, follow_symlinks=True: stats(world, path, None, follow_symlinks).get(key, ""))
+
+
+for _name, _key in (("mode", "mode"), ("user", "user"), ("group", "group"), ("uid", "uid"), ("gid", "gid")):
+    _part(f"file.get_{_name}", _key)
+
+
+@looking("file.lstat")
+def lstat(world: World, path: str) -> dict[str, Any]:
+    """The numbers of a path's own inode; empty when it is not there."""
+    try:
+        info = os.lstat(_home(path))
+    except OSError:
+        return {}
+    return {f"st_{key}": getattr(info, f"st_{key}") for key in ("atime", "mtime", "ctime", "uid", "gid", "mode", "nlink", "size")}
+
+
+@looking("file.get_hash", "file.get_sum")
+def checksum(world: World, path: str, form: str = "sha256", *_: Any) -> str:
+    """The checksum of a file's content. Raises `OSError`."""
+    return hashlib.new(form, Path(_home(path)).read_bytes(), usedforsecurity=False).hexdigest()
+
+
+@looking("file.contains")
+def contains(world: World, path: str, text: str) -> bool:
+    """Whether a file contains a text."""
+    return os.path.isfile(_home(path)) and str(text) in Path(_home(path)).read_text()  # noqa: PTH113 - text in, text out
+
+
+@looking("file.contains_regex", "file.search")
+def contains_regex(world: World, path: str, regex: str, lchar: str = "", flags: int = 8, **_: Any) -> bool:
+    """Whether a pattern is found in a file."""
+    return os.path.isfile(_home(path)) and re.search(regex, Path(_home(path)).read_text(), re.MULTILINE) is not None  # noqa: PTH113 - as above
+
+
+@looking("file.readdir")
+def readdir(world: World, path: str) -> list[str]:
+    """What is in a directory, as the system lists it. Raises `OSError`."""
+    return [".", "..", *os.listdir(_home(path))]  # noqa: PTH208 - text in, text out
+
+
+def user_name(uid: int) -> str:
+    """The name of a user; the number as text when it has none."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def group_name(gid: int) -> str:
+    """The name of a group; the number as text when it has none."""
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return str(gid)
+
+
+def _number(of: Callable[[str], int]) -> Callable[..., Any]:
+    """A call that gives a name's number; an empty text when there is no such name."""
+
+    def run(world: World, name: Any) -> Any:
+        try:
+            return name if isinstance(name, int) else of(name)
+        except KeyError:
+            return ""
+
+    return run
+
+
+looking("file.uid_to_user")(lambda world, uid: user_name(int(uid)))
+looking("file.gid_to_group")(lambda world, gid: group_name(int(gid)))
+looking("file.user_to_uid")(_number(lambda name: pwd.getpwnam(name).pw_uid))
+looking("file.group_to_gid")(_number(lambda name: grp.getgrnam(name).gr_gid))
+
+
+def _in_tree(world: World, path: str) -> Path | None:
+    """The path of a file or directory of the tree, which may not exist; None without a tree."""
+    try:
+        return None if world.tree is None else world.tree.template(path)
+    except FileNotFoundError:
+        return None
+
+
+def tree_has(world: World, path: str, *, files: bool = True, directories: bool = True) -> bool:
+    """Whether the states directory has such a path."""
+    found = _in_tree(world, path)
+    return found is not None and ((files and found.is_file()) or (directories and found.is_dir()))
+
+
+looking("slsutil.file_exists")(lambda world, path, saltenv="base": tree_has(world, path, directories=False))
+looking("slsutil.dir_exists")(lambda world, path, saltenv="base": tree_has(world, path, files=False))
+looking("slsutil.path_exists")(lambda world, path, saltenv="base": tree_has(world, path))
+
+
+@looking("slsutil.findup")
+def findup(world: World, startpath: str, filenames: str | list[str], saltenv: str = "base") -> str:
+    """The first of the names that is in a directory of the tree, or in one above it. Raises `ValueError` when none is."""
+    if startpath and not tree_has(world, startpath):
+        raise ValueError(f"the states directory has no {startpath!r}")
+    directory = posixpath.normpath(startpath) if startpath else ""
+    while True:
+        for name in [filenames] if isinstance(filenames, str) else filenames:
+            full = posixpath.join(directory, name)
+            if tree_has(world, full):
+                return full
+        if not directory:
+            raise ValueError(f"there is no {filenames} in {startpath!r} or above it")
+        directory = posixpath.dirname(directory)
+
+
+@looking("cp.get_file_str")
+def get_file_str(world: World, path: str, saltenv: str = "base") -> Any:
+    """What a file of the tree contains; false when there is none."""
+    found = _in_tree(world, path)
+    if world.tree is None or found is None or not found.is_file():
+        return False
+    return world.tree.read(found).text
+
+
+@looking("cp.list_states")
+def list_states(world: World, saltenv: str = "base") -> list[str]:
+    """The names of all state files."""
+    return [] if world.tree is None else sorted(world.tree.names())
+
+
+@looking("cp.list_master")
+def list_master(world: World, saltenv: str = "base", prefix: str = "") -> list[str]:
+    """The paths of all files of the tree, sorted."""
+    if world.tree is None:
+        return []
+    root = world.tree.root
+    found = (Path(directory, name).relative_to(root).as_posix() for directory, _, names in os.walk(root) for name in names)
+    return sorted(path for path in found if path.startswith(prefix))
+
+
+@helper("cp.hash_file")
+def hash_file(world: World, path: str, saltenv: str = "base") -> dict[str, str]:
+    """The checksum of a file of the tree; empty when there is none."""
+    world.looked = True
+    found = _in_tree(world, path)
+    try:
+        digest = "" if found is None else hashlib.sha256(found.read_bytes()).hexdigest()
+    except (OSError, CompileError):
+        digest = ""
+    return {"hsum": digest, "hash_type": "sha256"} if digest else {}

@@ -1,0 +1,254 @@
+"""Calls about this host: its users and groups, addresses, packages, services, and the agent's environment."""
+
+# ruff: noqa: ARG001, ARG005 - a call takes the world and then what it takes in Salt, used or not
+from __future__ import annotations
+
+import grp
+import ipaddress
+import os
+import pwd
+import re
+import socket
+from collections.abc import Iterable
+from functools import cmp_to_key
+from pathlib import Path
+from typing import Any
+
+from holdfast.states.filters.files import which
+from holdfast.states.helpers.table import looking, plain
+from holdfast.states.world import World
+
+STATUS = Path("/var/lib/dpkg/status")
+"""What dpkg knows of its packages."""
+UNITS = tuple(
+    Path(path)
+    for path in (
+        "/etc/systemd/system",
+        "/run/systemd/system",
+        "/usr/local/lib/systemd/system",
+        "/usr/lib/systemd/system",
+        "/lib/systemd/system",
+    )
+)
+"""Where units of systemd are, the first one of a name winning."""
+
+
+@looking("environ.get")
+def environ_get(world: World, key: str, default: str = "") -> str:
+    """A variable of the agent's environment."""
+    return os.environ.get(key, default)
+
+
+@looking("environ.has_value")
+def environ_has_value(world: World, key: str, value: str | None = None) -> bool:
+    """Whether the agent's environment has a variable, with that value if one is given."""
+    return key in os.environ and value in (None, os.environ[key])
+
+
+def _described(entry: pwd.struct_passwd) -> dict[str, Any]:
+    """A user, with Salt's keys."""
+    gecos = [*entry.pw_gecos.split(",", 4), "", "", "", "", ""][:5]
+    words = dict(zip(("fullname", "roomnumber", "workphone", "homephone", "other"), gecos, strict=True))
+    return {
+        "gid": entry.pw_gid,
+        "groups": groups_of(entry),
+        "home": entry.pw_dir,
+        "name": entry.pw_name,
+        "passwd": entry.pw_passwd,
+        "shell": entry.pw_shell,
+        "uid": entry.pw_uid,
+        **words,
+    }
+
+
+def groups_of(entry: pwd.struct_passwd) -> list[str]:
+    """The names of all groups of a user, sorted."""
+    names = {group.gr_name for group in grp.getgrall() if entry.pw_name in group.gr_mem or group.gr_gid == entry.pw_gid}
+    return sorted(names)
+
+
+def _user(name: str) -> pwd.struct_passwd | None:
+    try:
+        return pwd.getpwnam(str(name))
+    except KeyError:
+        return None
+
+
+@looking("user.info")
+def user_info(world: World, name: str) -> dict[str, Any]:
+    """A user; empty when there is no such user."""
+    entry = _user(name)
+    return {} if entry is None else _described(entry)
+
+
+looking("user.list_users")(lambda world: sorted(entry.pw_name for entry in pwd.getpwall()))
+looking("user.getent")(lambda world, refresh=False: [_described(entry) for entry in pwd.getpwall()])
+looking("user.list_groups")(lambda world, name: [] if (entry := _user(name)) is None else groups_of(entry))
+looking("user.get_uid")(lambda world, name: "" if (entry := _user(name)) is None else entry.pw_uid)
+
+
+@looking("user.primary_group")
+def primary_group(world: World, name: str) -> str:
+    """The name of a user's own group; empty when there is no such user."""
+    entry = _user(name)
+    return "" if entry is None else grp.getgrgid(entry.pw_gid).gr_name
+
+
+def _members(entry: grp.struct_group) -> dict[str, Any]:
+    return {"name": entry.gr_name, "passwd": entry.gr_passwd, "gid": entry.gr_gid, "members": list(entry.gr_mem)}
+
+
+@looking("group.info")
+def group_info(world: World, name: str) -> dict[str, Any]:
+    """A group; empty when there is no such group."""
+    try:
+        return _members(grp.getgrnam(str(name)))
+    except KeyError:
+        return {}
+
+
+looking("group.getent")(lambda world, refresh=False: [_members(entry) for entry in grp.getgrall()])
+
+
+def _addresses(world: World, version: int, interface: str | None, cidr: str | None) -> list[str]:
+    """The host's addresses, as its grains tell them, but for those of itself."""
+    by_interface = world.grains.get(f"ip{version}_interfaces") or {}
+    given = by_interface.get(interface, []) if interface else world.grains.get(f"ipv{version}") or []
+    found = [address for text in given if not (address := ipaddress.ip_address(str(text).partition("%")[0])).is_loopback]
+    network = ipaddress.ip_network(cidr) if cidr else None
+    return [str(address) for address in sorted(found, key=int) if network is None or address in network]
+
+
+def ip_addrs(
+    world: World, interface: str | None = None, include_loopback: bool = False, cidr: str | None = None, type: str | None = None
+) -> list[str]:
+    """The IPv4 addresses of the host, or of one interface, in a network."""
+    found = _addresses(world, 4, interface, cidr)
+    private = {"private": True, "public": False}.get(type or "")
+    found = [text for text in found if private is None or ipaddress.ip_address(text).is_private == private]
+    return ["127.0.0.1", *found] if include_loopback else found
+
+
+def ip_addrs6(world: World, interface: str | None = None, include_loopback: bool = False, cidr: str | None = None) -> list[str]:
+    """The IPv6 addresses of the host, or of one interface, in a network."""
+    return [*(["::1"] if include_loopback else []), *_addresses(world, 6, interface, cidr)]
+
+
+@looking("network.interface_ip")
+def interface_ip(world: World, iface: str) -> str:
+    """The first IPv4 address of an interface; empty without one."""
+    return next(iter((world.grains.get("ip4_interfaces") or {}).get(iface, [])), "")
+
+
+@looking("network.in_subnet")
+def in_subnet(world: World, cidr: str, addr: str | Iterable[str] | None = None) -> bool:
+    """Whether the host (or that address) is in a network."""
+    network = ipaddress.ip_network(cidr)
+    given = [*ip_addrs(world), *ip_addrs6(world)] if addr is None else [addr] if isinstance(addr, str) else addr
+    return any(ipaddress.ip_address(text) in network for text in given)
+
+
+def convert_cidr(cidr: str) -> dict[str, Any]:
+    """Network, netmask and broadcast address of a network; each None for what is none."""
+    try:
+        network = ipaddress.ip_network(cidr, strict=False)
+    except ValueError:
+        return {"network": None, "netmask": None, "broadcast": None}
+    return {"network": str(network.network_address), "netmask": str(network.netmask), "broadcast": str(network.broadcast_address)}
+
+
+for _name, _call in (("ip_addrs", ip_addrs), ("ipaddrs", ip_addrs), ("ip_addrs6", ip_addrs6), ("ipaddrs6", ip_addrs6)):
+    looking(f"network.{_name}")(_call)
+looking("network.get_hostname", "network.get_fqdn")(lambda world: socket.gethostname())
+plain(
+    network__is_loopback=lambda text: ipaddress.ip_address(text).is_loopback,
+    network__is_private=lambda text: ipaddress.ip_address(text).is_private,
+    network__calc_net=lambda text, netmask=None: str(ipaddress.ip_network(f"{text}/{netmask}" if netmask else text, strict=False)),
+    network__convert_cidr=convert_cidr,
+)
+
+
+def installed(status: Path = STATUS) -> dict[str, str]:
+    """The installed packages, each with its version, as dpkg's database has them; empty where there is none."""
+    try:
+        text = status.read_text(errors="replace")
+    except OSError:
+        return {}
+    found = {}
+    for entry in text.split("\n\n"):
+        fields = dict(re.findall(r"^(Package|Status|Version): (.*)$", entry, re.MULTILINE))
+        if fields.get("Status", "").endswith(" installed"):
+            found[fields["Package"]] = fields.get("Version", "")
+    return found
+
+
+@looking("pkg.version")
+def pkg_version(world: World, *names: str, **_: Any) -> Any:
+    """The version of an installed package, empty when it is not; of several a mapping."""
+    known = installed()
+    return known.get(names[0], "") if len(names) == 1 else {name: known.get(name, "") for name in names}
+
+
+looking("pkg.list_pkgs")(lambda world, **_: installed())
+
+
+def version_cmp(one: str, two: str, ignore_epoch: bool = False) -> int:
+    """-1, 0 or 1: which of two versions of Debian packages is the newer."""
+    pair = [_version(text, ignore_epoch) for text in (one, two)]
+    return (pair[0] > pair[1]) - (pair[0] < pair[1])
+
+
+def _version(text: str, ignore_epoch: bool) -> tuple[int, Any, Any]:
+    epoch, colon, rest = str(text).partition(":")
+    upstream, _, revision = (
+        (rest if colon else epoch).rpartition("-") if "-" in (rest if colon else epoch) else (rest if colon else epoch, "", "0")
+    )
+    return (0 if ignore_epoch or not colon else int(epoch or 0), _PARTS(upstream), _PARTS(revision))
+
+
+def _compare(one: str, two: str) -> int:
+    """Debian's order of one part of a version: words and numbers in turn, `~` before everything."""
+    while one or two:
+        words = [re.match(r"\D*", text)[0] for text in (one, two)]  # type: ignore[index] # matches always
+        weights = [[_weight(char) for char in word] + [0] for word in words]
+        if weights[0] != weights[1]:
+            return -1 if weights[0] < weights[1] else 1
+        one, two = one[len(words[0]) :], two[len(words[1]) :]
+        numbers = [re.match(r"\d*", text)[0] for text in (one, two)]  # type: ignore[index] # matches always
+        if int(numbers[0] or 0) != int(numbers[1] or 0):
+            return -1 if int(numbers[0] or 0) < int(numbers[1] or 0) else 1
+        one, two = one[len(numbers[0]) :], two[len(numbers[1]) :]
+    return 0
+
+
+def _weight(char: str) -> int:
+    return -1 if char == "~" else ord(char) if char.isalpha() else ord(char) + 256
+
+
+_PARTS = cmp_to_key(_compare)
+plain(pkg__version_cmp=version_cmp)
+
+
+@looking("service.available")
+def service_available(world: World, name: str) -> bool:
+    """Whether systemd has a unit of that name."""
+    unit = name if "." in name else f"{name}.service"
+    template = re.sub("@.*\\.", "@.", unit)
+    return any((directory / each).exists() for directory in UNITS for each in {unit, template})
+
+
+@looking("service.missing")
+def service_missing(world: World, name: str) -> bool:
+    """Whether systemd has no unit of that name."""
+    return not service_available(world, name)
+
+
+@looking("service.enabled")
+def service_enabled(world: World, name: str, **_: Any) -> bool:
+    """Whether a service starts with the system."""
+    unit = name if "." in name else f"{name}.service"
+    return any(UNITS[0].glob(f"*.wants/{unit}")) or any(UNITS[0].glob(f"*.requires/{unit}"))
+
+
+looking("cmd.which")(lambda world, cmd: which(cmd))
+looking("cmd.has_exec")(lambda world, cmd: which(cmd) is not None)
