@@ -10,7 +10,7 @@ import click
 from holdfast.agent import facts
 from holdfast.agent.cli.options import Function, Source, on_states, output, print_json, reports_problems, source
 from holdfast.agent.tree import Compiled, Trees
-from holdfast.states.data import Call
+from holdfast.states.data import Call, Low
 
 BACKWARD = frozenset({"prereq"})
 """Requisites whose target runs after the state that names it."""
@@ -37,8 +37,7 @@ def view(*forms: str) -> Callable[[Function], click.Command]:
 @view("text", "json")
 def low(sls: tuple[str, ...], source: Source, form: str) -> None:
     """Show the single calls, with all their arguments, sorted by order number."""
-    calls = sorted(_compile(sls, source).compilation.calls, key=lambda call: (call.low["order"], call.position))
-    _print([call.low for call in calls], form)
+    _print(numbered(_compile(sls, source).compilation.calls), form)
 
 
 @view("text", "json")
@@ -96,6 +95,11 @@ def grains(source: Source, form: str) -> None:
     settings = source.settings()
     given = source.facts(settings)
     _print(facts.gather(settings) if given is None else given, form)
+
+
+def numbered(calls: tuple[Call, ...]) -> list[Low]:
+    """Low data in definition order: by number, those with one number as Salt sorts them."""
+    return sorted((call.low for call in calls), key=lambda low: (low["order"], f"{low['state']}{low['name']}{low['fun']}"))
 
 
 def edges(calls: tuple[Call, ...]) -> Iterator[tuple[str, str, str]]:

@@ -191,7 +191,7 @@ class Command(Resource, Refreshable):
         words = parse_verdict(out)
         if words is None:
             raise Permanent(f"{self.name!r} is stateful, but the last line of its output is neither JSON nor changed=yes|no")
-        changed = str(words.pop("changed", "no")).lower() in TRUE
+        changed = str(words.get("changed", "no")).lower() in TRUE
         ctx.report.comment = str(words.pop("comment", "")) or ctx.report.comment
         ctx.report.changes = {**ctx.report.changes, **words} if changed else {}
         return not changed

@@ -33,8 +33,8 @@ from holdfast.resources.kinds.file.base import (
 )
 from holdfast.resources.kinds.file.disk import Look, back_up, compare, difference, inherited, read, source_mode
 
-NEW_MODE = 0o644
-"""Mode of a new file that declares none."""
+NEW_MODE, PRIVATE = 0o644, 0o600
+"""Mode of a new file that declares none, and that of every file while it is written."""
 HIDDEN = "<show_changes=False>"
 
 
@@ -282,9 +282,10 @@ class Managed(OwnedResource, kind="file.managed"):
         diff = ""
         if look.seen is None:
             diff = unified(b"", look.wanted or b"", look.path)
-            # As in Salt, where a file from a source tells its mode in any case.
+            # As in Salt, where a file from a source tells its mode in any case, and none tells that of a new temporary.
             mode = NEW_MODE if look.owner.mode is None and self.source else look.owner.mode
-            changes = {"diff": "New file", **({} if mode is None else {"mode": f"{mode:04o}"})} if apply else {"newfile": look.path}
+            told = {} if mode in {None, PRIVATE} else {"mode": f"{mode:04o}"}
+            changes = {"diff": "New file", **told} if apply else {"newfile": look.path}
         else:
             changes = dict(wrong)
             if look.differs:

@@ -1,0 +1,88 @@
+"""In what two answers differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from holdfast.states.data import REQUISITES
+
+KINDS = frozenset(REQUISITES)
+Answer = Mapping[str, Any]
+"""`errors`, or `low` and, for each mode, its rows in order of execution and, under "MODE disk", what the disk held afterwards."""
+Row = Mapping[str, Any]
+"""id, state, fun, name, result, ran, why (it did not run), changes (their keys), comment."""
+Found = tuple[str, str]
+"""An aspect (`compiles`, `low`, `order`, `result`, `ran`, `why`, `changes`, `disk`), and what is different in it."""
+
+
+def differences(salt: Answer, ours: Answer, modes: Sequence[str]) -> list[Found]:
+    """Every difference between two answers about one tree."""
+    if "errors" in salt or "errors" in ours:
+        return [] if "errors" in salt and "errors" in ours else [("compiles", f"Salt: {_brief(salt)}\nours: {_brief(ours)}")]
+    found = list(_lists("low", _noted(salt["low"]), _noted(ours["low"])))
+    for mode in modes:
+        found += [(aspect, f"{mode}: {text}") for aspect, text in _runs(salt[mode], ours[mode], _looked_at(salt["low"]))]
+        found += [(aspect, f"{mode}: {text}") for aspect, text in _disks(salt[f"{mode} disk"], ours[f"{mode} disk"])]
+    return found
+
+
+def _brief(answer: Answer) -> str:
+    return f"errors {answer['errors']}" if "errors" in answer else f"{len(answer['low'])} states"
+
+
+def _lists(aspect: str, salt: Sequence[Any], ours: Sequence[Any]) -> Iterator[Found]:
+    """Two lists whose items must be equal, one by one."""
+    for number in range(max(len(salt), len(ours))):
+        theirs, own = (items[number] if number < len(items) else None for items in (salt, ours))
+        if theirs != own:
+            yield aspect, f"{number}.\n  Salt: {theirs}\n  ours: {own}"
+
+
+def _noted(low: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Low data without what either side only notes for itself: the difference "notes" of `differences.yaml`.
+
+    Salt: `prerequired`, `name_order`, and repeated entries of a requisite. Ours: what the `listen_in` of another state says.
+    """
+    notes = {"prerequired", "name_order"} | ({"listen"} if any("listen_in" in chunk for chunk in low) else set())
+    return [
+        {key: _once(value) if key in KINDS and isinstance(value, list) else value for key, value in chunk.items() if key not in notes}
+        for chunk in low
+    ]
+
+
+def _once(items: Sequence[Any]) -> list[Any]:
+    return [item for number, item in enumerate(items) if item not in items[:number]]
+
+
+def _identity(row: Row) -> str:
+    return f"{row['state']}.{row['fun']}[{row['id']}:{row['name']}]"
+
+
+def _looked_at(low: Sequence[Mapping[str, Any]]) -> set[str]:
+    """The targets of prereqs. The look ahead at one may stand for its run, and Salt does not say whether it does."""
+    return {f"{chunk['state']}.{chunk['fun']}[{chunk['__id__']}:{chunk['name']}]" for chunk in low if "prerequired" in chunk}
+
+
+def _runs(salt: Sequence[Row], ours: Sequence[Row], looked_at: set[str]) -> Iterator[Found]:
+    """Order of execution, and then each row."""
+    if any("raised" in row for row in salt):
+        yield "result", f"Salt gave up: {salt[0]['raised']}"
+        return
+    yield from _lists("order", [_identity(row) for row in salt], [_identity(row) for row in ours])
+    own = {_identity(row): row for row in ours}
+    for row in salt:
+        other = own.get(_identity(row))
+        if other is None:
+            continue
+        unsaid = ("ran", "why") if other["why"] == "prereq" and row["ran"] and _identity(row) in looked_at else ()
+        for aspect in {"result", "ran", "why", "changes"}.difference(unsaid):
+            if row[aspect] != other[aspect]:
+                words = [f"{side[aspect]} ({side['comment']})" for side in (row, other)]
+                yield aspect, f"{aspect} of {_identity(row)}\n  Salt: {words[0]}\n  ours: {words[1]}"
+
+
+def _disks(salt: Mapping[str, str], ours: Mapping[str, str]) -> Iterator[Found]:
+    for name in sorted({*salt, *ours}):
+        if salt.get(name) != ours.get(name):
+            yield "disk", f"{name}\n  Salt: {salt.get(name)!r}\n  ours: {ours.get(name)!r}"

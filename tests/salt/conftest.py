@@ -1,0 +1,64 @@
+"""Salt beside Holdfast: a worker for each of its versions, fed with all trees while the tests read its answers.
+
+`scripts/test --salt` makes their environments, and so does CI. Without them the tests are skipped, with the reason.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # its own modules are no package: Salt's interpreter runs one of them
+
+import ours
+from asking import Asking
+from stage import Job, plain_umask
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="session")
+def jobs() -> list[Job]:
+    """All trees."""
+    from trees import TREES
+
+    return [tree.job() for tree in TREES]
+
+
+@pytest.fixture(scope="session")
+def _workers(jobs: list[Job], tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Asking]]:
+    """Both versions, at work at once."""
+    pythons = {version: ROOT / f".venv-salt-{version}" / "bin" / "python" for version in ("3007", "3008")}
+    if missing := [str(path) for path in pythons.values() if not path.exists()]:
+        pytest.skip(f"no Salt to compare with: {' and '.join(missing)} missing; scripts/test --salt installs it")
+    asked = {"3007": jobs, "3008": [{**job, "modes": ()} for job in jobs]}  # of 3008 only what it makes of a tree
+    workers = {version: Asking(python, tmp_path_factory.mktemp(version), asked[version]) for version, python in pythons.items()}
+    yield workers
+    for worker in workers.values():
+        worker.close()
+
+
+@pytest.fixture
+def salt_3007(_workers: dict[str, Asking]) -> Callable[[str], dict[str, Any]]:
+    """The answer of Salt 3007 about a tree."""
+    return _workers["3007"].answer
+
+
+@pytest.fixture
+def salt_3008(_workers: dict[str, Asking]) -> Callable[[str], dict[str, Any]]:
+    """What Salt 3008 makes of a tree, not run."""
+    return _workers["3008"].answer
+
+
+@pytest.fixture
+def holdfast(tmp_path: Path) -> Iterator[Callable[[Job], dict[str, Any]]]:
+    """Our answer about a tree."""
+    before = os.umask(0)
+    plain_umask()
+    yield lambda job: ours.answer(tmp_path / "ours", job)
+    os.umask(before)

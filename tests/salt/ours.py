@@ -1,0 +1,56 @@
+"""Asks Holdfast, in the same words as `worker` asks Salt."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from stage import GRAINS, Job, Stage
+
+from holdfast.agent import once
+from holdfast.agent.cli.oneshot import results
+from holdfast.agent.cli.show import numbered
+from holdfast.agent.engine.options import EngineOptions
+from holdfast.agent.settings import Settings
+from holdfast.agent.tree import Compiled, Trees
+from holdfast.states.errors import CompileError
+
+
+def answer(base: Path, job: Job) -> dict[str, Any]:
+    """Everything about one tree."""
+    stage = Stage(base, job)
+    try:
+        compiled = {mode: _compile(stage, job, mode) for mode in ("test", *job["modes"])}
+        found: dict[str, Any] = {"low": numbered(compiled["test"].compilation.calls)}
+        for mode in job["modes"]:
+            stage.set()
+            found[mode] = list(_rows(_settings(stage, job, mode), compiled[mode]))
+            found[f"{mode} disk"] = stage.found()
+    except CompileError as error:
+        found = {"errors": [f"{problem.code}: {problem}" for problem in error.problems]}
+    finally:
+        shutil.rmtree(base)
+    return dict(stage.placeless(found))
+
+
+def _settings(stage: Stage, job: Job, mode: str) -> Settings:
+    options = dict(stage.here(job["options"]))
+    engine = EngineOptions(noop=mode == "test", failhard=options.pop("failhard", False))
+    return Settings(
+        states=stage.states, pillar=stage.pillar, state_dir=stage.memory / mode, durable=False, resources=stage.memory, engine=engine, **options
+    )
+
+
+def _compile(stage: Stage, job: Job, mode: str) -> Compiled:
+    return Trees().compile(_settings(stage, job, mode), sls=tuple(job["sls"]), grains=json.loads(json.dumps({**GRAINS, **job["grains"]})))
+
+
+def _rows(settings: Settings, compiled: Compiled) -> Iterator[dict[str, Any]]:
+    record = once.converge(settings, compiled, lambda _: None, timeout=60)
+    assert record is not None
+    for row in results(compiled, record.outcomes):
+        known = {key: row[key] for key in ("id", "state", "fun", "name", "result", "ran", "comment")}
+        yield known | {"why": row.get("reason", ""), "changes": sorted(row["changes"])}

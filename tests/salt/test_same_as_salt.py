@@ -1,0 +1,59 @@
+"""Each tree, designed or generated, means to Holdfast what it means to Salt, but for the differences that are on purpose."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from compare import differences
+from trees import TREES
+
+HERE = Path(__file__).parent
+DIFFERENCES = {row["name"]: row for row in yaml.safe_load((HERE / "differences.yaml").read_text(encoding="utf-8"))}
+
+
+def excused(tree, salt):
+    """The aspects in which a tree may differ from a version of Salt."""
+    return {aspect for name in tree.differs if DIFFERENCES[name]["salt"] == salt for aspect in DIFFERENCES[name]["shows"]}
+
+
+@pytest.mark.parametrize("tree", TREES, ids=lambda tree: tree.name)
+def test_low_data_order_and_outcome_are_those_of_salt_3007(tree, salt_3007, holdfast):
+    """Applied for real and in test mode: numbers, order of execution, results, why not, changes, and what is on the disk."""
+    found = differences(salt_3007(tree.name), holdfast(tree.job()), tree.modes)
+
+    unexpected = [f"{aspect}: {what}" for aspect, what in found if aspect not in excused(tree, 3007)]
+    assert not unexpected, "\n".join(unexpected)
+    expected = [name for name in tree.differs if DIFFERENCES[name]["salt"] == 3007]
+    assert found or not expected, f"no longer different: {expected}"
+
+
+@pytest.mark.parametrize("tree", TREES, ids=lambda tree: tree.name)
+def test_what_salt_3008_finds_before_it_runs_is_found(tree, salt_3008, holdfast):
+    """The same mistakes are errors at compile time."""
+    errors = salt_3008(tree.name).get("errors")
+    found = [("compiles", str(errors))] if errors and "errors" not in holdfast({**tree.job(), "modes": ()}) else []
+
+    assert not found or excused(tree, 3008), found
+    expected = [name for name in tree.differs if DIFFERENCES[name]["salt"] == 3008]
+    assert found or not expected, f"no longer different: {expected}"
+
+
+def test_each_difference_is_shown_by_a_tree_and_told_to_users():
+    """The list has nothing that no tree shows, and nothing that docs/language.md keeps to itself."""
+    shown = {name for tree in TREES for name in tree.differs}
+    told = " ".join((HERE.parents[1] / "docs/language.md").read_text(encoding="utf-8").split())
+
+    assert shown <= DIFFERENCES.keys()
+    assert {name for name, row in DIFFERENCES.items() if row["shows"]} <= shown
+    assert [row["documented"] for row in DIFFERENCES.values() if row["documented"] not in told] == []
+
+
+def test_there_are_enough_trees():
+    """At least 150 designed and 300 generated ones, each with a name of its own."""
+    generated = [tree for tree in TREES if tree.name.startswith("generated")]
+
+    assert len(generated) >= 300
+    assert len(TREES) - len(generated) >= 150
+    assert len({tree.name for tree in TREES}) == len(TREES)
