@@ -1,4 +1,4 @@
-"""One-shot runs of files that are already right, whole process, against Salt where `SALT_CALL` names its program.
+"""One-shot runs of files that are already right, whole process, against Salt where `SALT` names the directory of its programs.
 
 Prints one line of JSON.
 """
@@ -46,13 +46,13 @@ def salt(base: Path, program: str) -> float:
 def main() -> None:
     """Measure and print."""
     figures: dict[str, float] = {}
-    program = os.environ.get("SALT_CALL")
+    programs = os.environ.get("SALT")
     for count in (1000, 5000, 10_000):
         with private_directory() as base:
             declare_files(base, count, 10)
             figures[f"apply_{count}_s"] = round(ours(base), 3)
-            if program and count < 10_000:
-                figures[f"salt_{count}_s"] = round(salt(base, program), 3)
+            if programs and count < 10_000:
+                figures[f"salt_{count}_s"] = round(salt(base, f"{programs}/salt-call"), 3)
                 figures[f"ratio_{count}"] = round(figures[f"apply_{count}_s"] / figures[f"salt_{count}_s"], 2)
     figures["ratio_10000_to_5000"] = round(figures["apply_10000_s"] / figures["apply_5000_s"], 2)
     print(json.dumps(figures))

@@ -22,6 +22,7 @@ ROWS = (
     ("apply", "the same against salt-call, 5 000 files", "times", "ratio_5000", 0.4),
     ("apply", "10 000 files against 5 000", "times", "ratio_10000_to_5000", 2.2),
     ("compile", "compile 5 000 states against PyYAML's C loading", "times", "ratio", 2.0),
+    ("compile", "compile 10 000 states, checks included, against Salt's compile", "times", "ratio_to_salt", 1.0),
     ("compile", "compile them again unchanged", "s", "unchanged_s", None),
     ("check", "holdfast check, 5 000 states in one file", "s", "plain_s", 3.0),
     ("check", "the same made by 500 templates", "s", "templates_s", 3.0),

@@ -115,6 +115,17 @@ def _word(word: str, host: Host) -> bool:
     return matches(_LETTERS[found[1]], expression.replace(delimiter, ":") if delimiter else expression, host)
 
 
+def _words(expression: str) -> Iterator[str]:
+    """The words of a compound. A parenthesis is one, unless it is closed within its word, as in P@os:(Debian|Ubuntu)."""
+    for word in expression.split():
+        inner = word.lstrip("(")
+        yield from "(" * (len(word) - len(inner))
+        closing = min(len(inner) - len(inner.rstrip(")")), max(0, inner.count(")") - inner.count("(")))
+        if inner[: len(inner) - closing]:
+            yield inner[: len(inner) - closing]
+        yield from ")" * closing
+
+
 def compound(expression: str, host: Host) -> bool:
     """Words joined by `and`, `or`, `not` and parentheses (`and` binds stronger than `or`). Raises `BadExpression`."""
     reader = _Compound(expression, host)
@@ -132,8 +143,7 @@ class _Compound:
 
     def __init__(self, expression: str, host: Host) -> None:
         self.expression, self.host = expression, host
-        # parentheses stand alone; elsewhere they belong to a word, such as E@web(1|2)
-        self.words = re.sub(r"(?<!\S)\(|\)(?!\S)", lambda found: f" {found[0]} ", expression).split()
+        self.words = [*_words(expression)]
 
     def take(self, *wanted: str) -> bool:
         """Take the next word if it is one of these."""

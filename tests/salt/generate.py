@@ -34,7 +34,7 @@ class _Generator:
     """One tree."""
 
     def __init__(self, seed: int) -> None:
-        self.random = random.Random(seed)  # noqa: S311 - the same numbers each time are the point
+        self.random = random.Random(seed)
         self.parts = self.random.randint(1, 3)
         self.listener = ""
         self.states = [self._state(number) for number in range(self.random.randint(3, 10))]

@@ -22,13 +22,15 @@ from holdfast.states.errors import CompileError
 def answer(base: Path, job: Job) -> dict[str, Any]:
     """Everything about one tree."""
     stage = Stage(base, job)
+    found: dict[str, Any] = {}
     try:
-        compiled = {mode: _compile(stage, job, mode) for mode in ("test", *job["modes"])}
-        found: dict[str, Any] = {"low": numbered(compiled["test"].compilation.calls)}
-        for mode in job["modes"]:
+        for mode in job["modes"] or [None]:
             stage.set()
-            found[mode] = list(_rows(_settings(stage, job, mode), compiled[mode]))
-            found[f"{mode} disk"] = stage.found()
+            compiled = _compile(stage, job, mode)
+            found["low"] = numbered(compiled.compilation.calls)
+            if mode is not None:
+                found[mode] = list(_rows(_settings(stage, job, mode), compiled))
+                found[f"{mode} disk"] = stage.found()
     except CompileError as error:
         found = {"errors": [f"{problem.code}: {problem}" for problem in error.problems]}
     finally:
@@ -36,15 +38,15 @@ def answer(base: Path, job: Job) -> dict[str, Any]:
     return dict(stage.placeless(found))
 
 
-def _settings(stage: Stage, job: Job, mode: str) -> Settings:
+def _settings(stage: Stage, job: Job, mode: str | None) -> Settings:
     options = dict(stage.here(job["options"]))
-    engine = EngineOptions(noop=mode == "test", failhard=options.pop("failhard", False))
+    engine = EngineOptions(noop=mode != "real", failhard=options.pop("failhard", False))
     return Settings(
-        states=stage.states, pillar=stage.pillar, state_dir=stage.memory / mode, durable=False, resources=stage.memory, engine=engine, **options
+        states=stage.states, pillar=stage.pillar, state_dir=stage.memory, durable=False, resources=stage.memory, engine=engine, **options
     )
 
 
-def _compile(stage: Stage, job: Job, mode: str) -> Compiled:
+def _compile(stage: Stage, job: Job, mode: str | None) -> Compiled:
     return Trees().compile(_settings(stage, job, mode), sls=tuple(job["sls"]), grains=json.loads(json.dumps({**GRAINS, **job["grains"]})))
 
 

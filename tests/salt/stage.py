@@ -52,16 +52,15 @@ class Stage:
         self.disk.mkdir()
         for name, what in self._job["disk"].items():
             path = self.disk / name
-            if isinstance(what, str):
-                what = {"text": what}
-            if "text" in what:
-                self._write(path, what["text"])
-            elif "link" in what:
-                path.symlink_to(self.here(what["link"]))
+            entry = {"text": what} if isinstance(what, str) else what
+            if "text" in entry:
+                self._write(path, entry["text"])
+            elif "link" in entry:
+                path.symlink_to(self.here(entry["link"]))
             else:
                 path.mkdir(parents=True)
-            if "mode" in what:
-                path.chmod(int(what["mode"], 8))
+            if "mode" in entry:
+                path.chmod(int(entry["mode"], 8))
 
     def found(self) -> dict[str, str]:
         """What the disk holds: name -> kind, mode, content."""

@@ -9,13 +9,15 @@ import yaml
 from compare import differences
 from trees import TREES
 
+pytestmark = pytest.mark.filterwarnings("ignore:invalid escape sequence:DeprecationWarning")  # Jinja's, of a template with '\d'
+
 HERE = Path(__file__).parent
 DIFFERENCES = {row["name"]: row for row in yaml.safe_load((HERE / "differences.yaml").read_text(encoding="utf-8"))}
 
 
 def excused(tree, salt):
     """The aspects in which a tree may differ from a version of Salt."""
-    return {aspect for name in tree.differs if DIFFERENCES[name]["salt"] == salt for aspect in DIFFERENCES[name]["shows"]}
+    return {aspect for name in tree.differs if salt in DIFFERENCES[name]["salt"] for aspect in DIFFERENCES[name]["shows"]}
 
 
 @pytest.mark.parametrize("tree", TREES, ids=lambda tree: tree.name)
@@ -25,7 +27,7 @@ def test_low_data_order_and_outcome_are_those_of_salt_3007(tree, salt_3007, hold
 
     unexpected = [f"{aspect}: {what}" for aspect, what in found if aspect not in excused(tree, 3007)]
     assert not unexpected, "\n".join(unexpected)
-    expected = [name for name in tree.differs if DIFFERENCES[name]["salt"] == 3007]
+    expected = [name for name in tree.differs if 3007 in DIFFERENCES[name]["salt"]]
     assert found or not expected, f"no longer different: {expected}"
 
 
@@ -36,14 +38,14 @@ def test_what_salt_3008_finds_before_it_runs_is_found(tree, salt_3008, holdfast)
     found = [("compiles", str(errors))] if errors and "errors" not in holdfast({**tree.job(), "modes": ()}) else []
 
     assert not found or excused(tree, 3008), found
-    expected = [name for name in tree.differs if DIFFERENCES[name]["salt"] == 3008]
+    expected = [name for name in tree.differs if 3008 in DIFFERENCES[name]["salt"]]
     assert found or not expected, f"no longer different: {expected}"
 
 
 def test_each_difference_is_shown_by_a_tree_and_told_to_users():
-    """The list has nothing that no tree shows, and nothing that docs/language.md keeps to itself."""
+    """The list has nothing that no tree shows, and nothing that docs/coming-from-salt.md keeps to itself."""
     shown = {name for tree in TREES for name in tree.differs}
-    told = " ".join((HERE.parents[1] / "docs/language.md").read_text(encoding="utf-8").split())
+    told = " ".join((HERE.parents[1] / "docs/coming-from-salt.md").read_text(encoding="utf-8").split())
 
     assert shown <= DIFFERENCES.keys()
     assert {name for name, row in DIFFERENCES.items() if row["shows"]} <= shown

@@ -107,7 +107,7 @@ class Host:
             found = self._apply(highstate, job)
         except CompiledOnly:
             return {"low": low}
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever Salt raises is its answer
             if not low:
                 return {"errors": [f"raised {type(error).__name__}: {error}"]}
             rows = [{"raised": f"{type(error).__name__}: {error}"}]

@@ -49,6 +49,8 @@ HOST = Host(
         ("compound", "( db* or web* ) and G@os:Debian", True),
         ("compound", "(db* or web*) and G@os:Debian", True),
         ("compound", r"E@web(1|2)\.", True),
+        ("compound", "P@os:(Debian|Ubuntu)", True),
+        ("compound", "(G@os:Fedora or (P@os:(Debian|Ubuntu) and web*)) and not (db* or mail*)", True),
         ("compound", "not not web*", True),
         ("compound", "L@a,web1.example.org", True),
         ("compound", "S@10.0.0.0/24 and N@fronts and I@tier:front and P@os:Deb and J@tier:fr", True),

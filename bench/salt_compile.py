@@ -1,0 +1,70 @@
+"""How long Salt takes to compile a state file: run by Salt's interpreter.
+
+    python bench/salt_compile.py FILE REPEAT
+
+prints the seconds of the fastest repetition: rendering, high data, requisites, low data, order; not Salt's start-up, and nothing is run.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+logging.disable(logging.CRITICAL)
+
+import salt.config  # noqa: E402 - its loggers must find logging disabled
+import salt.state  # noqa: E402 - the same
+
+
+class Compiled(Exception):
+    """Ends a run before the first state."""
+
+
+def minion(base: Path) -> Any:
+    """A minion without a master, whose directories are all below `base`."""
+    directories = {"root_dir": "root", "pki_dir": "pki", "cachedir": "cache", "sock_dir": "sock", "log_file": "log"}
+    config = {"id": "bench", "file_client": "local", "file_roots": {"base": [str(base / "states")]}}
+    (base / "minion").write_text(json.dumps(config | {key: str(base / name) for key, name in directories.items()}))
+    highstate = salt.state.HighState(salt.config.minion_config(str(base / "minion")))
+
+    def stop(*_: Any, **__: Any) -> None:
+        raise Compiled
+
+    highstate.state.call_chunks = stop
+    return highstate
+
+
+def compile_once(highstate: Any, sls: str) -> None:
+    """As `state.apply` begins."""
+    high, errors = highstate.render_highstate({"base": [sls]})
+    try:
+        problems = errors or highstate.state.call_high(high)
+    except Compiled:
+        return
+    raise SystemExit(f"Salt cannot compile this: {problems}")
+
+
+def main() -> None:
+    """Measure and print."""
+    with tempfile.TemporaryDirectory() as directory:
+        base = Path(directory)
+        (base / "states").mkdir()
+        (base / "states/big.sls").write_text(Path(sys.argv[1]).read_text())
+        (base / "states/small.sls").write_text("/small:\n  file.absent: []\n")
+        highstate = minion(base)
+        compile_once(highstate, "small")
+        seconds = []
+        for _ in range(int(sys.argv[2])):
+            began = time.perf_counter()
+            compile_once(highstate, "big")
+            seconds.append(time.perf_counter() - began)
+    print(min(seconds))
+
+
+if __name__ == "__main__":
+    main()
