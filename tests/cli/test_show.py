@@ -49,6 +49,13 @@ def test_low_is_sorted_by_order_number(tree):
     assert restart["watch"] == [{"file": f"{tree.host}/conf"}]
 
 
+def test_low_data_with_one_number_are_sorted_as_in_salt(tree):
+    """By type, name and function, whatever requires what."""
+    tree.sls("web", "b: {test.nop: [{order: 1}]}\na: {test.nop: [{order: 1}, {require: [{test: b}]}]}\n")
+
+    assert [chunk["__id__"] for chunk in tree.json("show", "low", check=0)] == ["a", "b"]
+
+
 def test_order_is_the_order_of_execution_with_reasons(tree):
     """What is pulled forward says by whom."""
     places = tree.json("show", "order", check=0)
