@@ -7,6 +7,7 @@ import functools
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from heapq import heappop
 from pathlib import Path
 from typing import Any, ClassVar, ParamSpec
 
@@ -36,6 +37,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self._now
 
     def _run_once(self) -> None:
+        while self._scheduled and self._scheduled[0]._cancelled:  # the loop would wait, in real time, for the one behind it
+            heappop(self._scheduled)._scheduled = False
+            self._timer_cancelled_count -= 1
         if not self._ready and self._scheduled:
             self._now = max(self._now, self._scheduled[0]._when)
         super()._run_once()
