@@ -117,6 +117,14 @@ CALLS = _of(
     },
 )
 """From declarations to checked calls."""
+FORMATTING = _of(
+    "error",
+    {
+        "format-break": "a file to be formatted has lines that end with something else than a newline",
+        "format-unsafe": "a file cannot be formatted without changing what it means",
+    },
+)
+"""What `holdfast fmt` says; to the compiler they are nothing."""
 NOTES = _of(
     "warning",
     {
@@ -153,7 +161,7 @@ LINT = _of(
 )
 """What `holdfast check` finds beyond that."""
 
-CODES: Mapping[str, Code] = {**SOURCES, **RENDERING, **DECLARATIONS, **CALLS, **NOTES, **LINT}
+CODES: Mapping[str, Code] = {**SOURCES, **RENDERING, **DECLARATIONS, **CALLS, **FORMATTING, **NOTES, **LINT}
 """Every code there is."""
 
 

@@ -32,6 +32,7 @@ VERBS = {
     "plan": Verb("oneshot", "Show what apply would change, with diffs; change nothing."),
     "check": Verb("check", "Find what is wrong with states, or only strange, without touching the machine."),
     "show": Verb("show", "Show what states compile to: low, high, graph, order, top, pillar, grains."),
+    "fmt": Verb("fmt", "Bring state files into their canonical form; --check, --diff."),
     "status": Verb("live", "Show resources and health of the running agent."),
     "log": Verb("live", "Show the running agent's log."),
     "pause": Verb("live", "Have the running agent repair nothing until resume."),

@@ -1,0 +1,225 @@
+"""`fmt`: state files in their canonical form, written whole or not at all."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import stat
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+
+import click
+
+from holdfast.agent.cli.options import NOT_COMPILED, Source, source
+from holdfast.agent.words import number_of
+from holdfast.states.errors import CompileError, Problem
+from holdfast.states.format import format_text
+from holdfast.states.source import LIMIT, decode, display, refuse, too_large
+
+FAILED, WOULD = 1, 2
+"""Exit codes: a file cannot be written; with `--check` or `--diff`, something would be changed."""
+STDIN = "<stdin>"
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A state file, before and after."""
+
+    name: str
+    old: str
+    new: str
+    kept: tuple[str, ...] = ()
+    path: Path | None = None
+    """Where it really is, symbolic links followed; None: it came from standard input."""
+    info: os.stat_result | None = None
+    """What it was when it was read."""
+
+    @property
+    def changed(self) -> bool:
+        """Whether it is not in its canonical form."""
+        return self.old != self.new
+
+    @property
+    def diff(self) -> str:
+        """What would be changed."""
+        lines = difflib.unified_diff(list(StringIO(self.old)), list(StringIO(self.new)), self.name, self.name)
+        return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+@dataclass(slots=True)
+class Tally:
+    """How it went."""
+
+    changed: int = 0
+    same: int = 0
+    refused: int = 0
+    failed: int = 0
+
+    def code(self, *, dry: bool) -> int:
+        """The exit code."""
+        if self.refused or self.failed:
+            return FAILED if self.failed else NOT_COMPILED
+        return WOULD if dry and self.changed else 0
+
+
+@click.command()
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
+@source("config", "states")
+@click.option("--check", is_flag=True, help="Change nothing; name the files that would be, with exit code 2.")
+@click.option("--diff", is_flag=True, help="Change nothing; show what would be, with exit code 2.")
+@click.option("-v", "--verbose", is_flag=True, help="Tell also which declarations keep their layout, and why.")
+def fmt(paths: tuple[Path, ...], source: Source, check: bool, diff: bool, verbose: bool) -> None:
+    """Bring state files into their canonical form: those at PATHS, which may be directories; without one, the states directory.
+
+    Only white space is changed, and never what a file means. `-` reads standard input and writes standard output.
+
+    Exit codes: 0 all is well, 2 something would be changed (`--check`, `--diff`), 3 a file cannot be formatted and is left as it is,
+    1 a file cannot be written.
+    """
+    if Path("-") in paths:
+        if len(paths) > 1:
+            raise click.UsageError("'-' stands alone: standard input is one file")
+        raise click.exceptions.Exit(_filter(check=check, diff=diff, verbose=verbose))
+    dry, tally = check or diff, Tally()
+    for path in _files(paths or _default(source), tally):
+        try:
+            file = _read(path)
+        except CompileError as error:
+            tally.refused += 1
+            _complain(error.problems)
+            continue
+        if verbose:
+            _complain(file.kept)
+        _treat(file, tally, check=check, diff=diff)
+    _summarise(tally, dry=dry)
+    raise click.exceptions.Exit(tally.code(dry=dry))
+
+
+def _default(source: Source) -> tuple[Path, ...]:
+    """The states directory."""
+    try:
+        return (source.settings().states,)
+    except CompileError as error:
+        _complain(error.problems)
+        raise click.exceptions.Exit(NOT_COMPILED) from error
+
+
+def _treat(file: File, tally: Tally, *, check: bool, diff: bool) -> None:
+    """Show, or write, what became of a file."""
+    if not file.changed:
+        tally.same += 1
+        return
+    if not check and not diff:
+        try:
+            _write(file)
+        except OSError as error:
+            tally.failed += 1
+            click.echo(f"{file.name}: cannot write the file: {error.strerror or error}", err=True)
+            return
+    tally.changed += 1
+    if diff:
+        click.echo(file.diff, nl=False)
+    else:
+        click.echo(f"{'would format' if check else 'formatted'} {file.name}")
+
+
+def _filter(*, check: bool, diff: bool, verbose: bool) -> int:
+    """Standard input to standard output. What cannot be formatted is passed on as it is."""
+    content = sys.stdin.buffer.read()
+    try:
+        old = decode(Path(STDIN), content)
+        result = format_text(old, STDIN)
+    except CompileError as error:
+        _complain(error.problems)
+        if not check and not diff:
+            click.echo(content, nl=False)
+        return NOT_COMPILED
+    file = File(STDIN, old, result.text, result.kept)
+    if verbose:
+        _complain(file.kept)
+    if diff:
+        click.echo(file.diff, nl=False)
+    elif check and file.changed:
+        click.echo(f"would format {STDIN}")
+    elif not check:
+        click.echo(file.new.encode(), nl=False)
+    return Tally(changed=file.changed).code(dry=check or diff)
+
+
+def _files(paths: Iterable[Path], tally: Tally) -> Iterator[Path]:
+    """Each file once: those named, and the `*.sls` below directories, sorted by path."""
+    seen: set[str] = set()
+    for path in paths:
+        for file in _below(path, tally) if path.is_dir() else (path,):
+            real = os.path.realpath(file)
+            if real not in seen:
+                seen.add(real)
+                yield file
+
+
+def _below(directory: Path, tally: Tally) -> list[Path]:
+    """All state files below a directory. A link in it is left alone: what it leads to is formatted where it is, if at all."""
+
+    def fail(error: OSError) -> None:
+        tally.refused += 1
+        _complain(refuse(error.filename, "source-unreadable", f"cannot read the directory: {error.strerror}", "").problems)
+
+    found: list[Path] = []
+    for parent, directories, files in os.walk(directory, onerror=fail):
+        directories[:] = [name for name in directories if not name.startswith(".")]
+        names = (Path(parent, name) for name in files if name.endswith(".sls") and not name.startswith("."))
+        found += [path for path in names if not path.is_symlink()]
+    return sorted(found)
+
+
+def _read(path: Path) -> File:
+    """A file, formatted. Raises `CompileError`."""
+    real = Path(os.path.realpath(path))
+    try:
+        descriptor = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as stream:
+            info = os.fstat(descriptor)
+            if not stat.S_ISREG(info.st_mode):
+                raise refuse(path, "source-unreadable", "this is not a regular file", "")
+            content = stream.read(LIMIT + 1)
+    except (OSError, ValueError) as error:
+        raise refuse(path, "source-unreadable", f"cannot read the file: {getattr(error, 'strerror', None) or error}", "") from error
+    if len(content) > LIMIT:
+        raise too_large(path, LIMIT)
+    old = decode(path, content)
+    result = format_text(old, display(path))
+    return File(display(path), old, result.text, result.kept, real, info)
+
+
+def _write(file: File) -> None:
+    """Replace a file with mode, owner and attributes kept. Raises `OSError`."""
+    from holdfast.agent.host.files import Replacement
+
+    if file.path is None or file.info is None:
+        return
+    now = file.path.stat()
+    if (now.st_ino, now.st_mtime_ns, now.st_size) != (file.info.st_ino, file.info.st_mtime_ns, file.info.st_size):
+        raise OSError("somebody else has just changed it; format it again")
+    if now.st_nlink > 1:
+        raise OSError(f"it has {now.st_nlink} names (hard links), and would become a file apart")
+    mode = stat.S_IMODE(now.st_mode)
+    Replacement(str(file.path), file.new.encode(), mode, now.st_uid, now.st_gid, durable=True).place()
+
+
+def _summarise(tally: Tally, *, dry: bool) -> None:
+    """The last line."""
+    words = [
+        f"{number_of(tally.changed, 'file')} {'would be ' if dry else ''}formatted" if tally.changed else "",
+        f"{number_of(tally.same, 'file')} left as {'it was' if tally.same == 1 else 'they were'}" if tally.same else "",
+        f"{tally.refused} cannot be formatted" if tally.refused else "",
+        f"{tally.failed} cannot be written" if tally.failed else "",
+    ]
+    click.echo(", ".join(word for word in words if word) or "there is no state file", err=True)
+
+
+def _complain(problems: Iterable[Problem | str]) -> None:
+    for problem in problems:
+        click.echo(str(problem), err=True)

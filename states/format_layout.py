@@ -1,0 +1,377 @@
+"""The canonical layout of one declaration: how far each of its lines is indented, one space after a dash and after the colon of a key.
+
+The columns of YAML say what belongs to what; so a line may move only together with all that is compared with it, whatever branch of a template
+is taken. That holds when each block of Jinja has whole siblings as its body: then what is rendered is the same tree with some of its subtrees
+left out or repeated, and where a subtree stands depends on its ancestors alone. Whatever is not of this form is kept as it is.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import yaml
+from yaml.tokens import (
+    AliasToken,
+    AnchorToken,
+    BlockEntryToken,
+    FlowMappingEndToken,
+    FlowMappingStartToken,
+    FlowSequenceEndToken,
+    FlowSequenceStartToken,
+    KeyToken,
+    ScalarToken,
+    TagToken,
+    ValueToken,
+)
+
+from holdfast.states.format_lines import BLANKS, Kind, Line, indent_of
+
+STEP = 2
+"""Columns from one level to the next."""
+_OPENING = (FlowMappingStartToken, FlowSequenceStartToken)
+_CLOSING = (FlowMappingEndToken, FlowSequenceEndToken)
+_NODES = (ScalarToken, AliasToken, AnchorToken, TagToken, *_OPENING)
+_INVISIBLE = (yaml.BlockMappingStartToken, yaml.BlockSequenceStartToken, yaml.BlockEndToken, yaml.StreamStartToken, yaml.StreamEndToken)
+
+
+class Kept(Exception):
+    """These lines are left as they are; the message says why, `line` where."""
+
+    def __init__(self, why: str, line: Line) -> None:
+        self.line = line
+        super().__init__(why)
+
+
+class Mark(NamedTuple):
+    """Where something that YAML compares by its column begins in a line."""
+
+    column: int
+    kind: str
+    """`-`, `key` or `leaf`."""
+
+    @property
+    def depth(self) -> tuple[int, bool]:
+        """What is greater is deeper: a list may begin in the column of its key."""
+        return self.column, self.kind == "-"
+
+
+@dataclass(slots=True)
+class Span:
+    """Lines that continue a value: those after `first` up to `last`."""
+
+    first: int
+    last: int
+    block: bool
+    """It is a block scalar: each blank counts."""
+    header: str = ""
+    """Of a block scalar: `|`, `>-`, `|2+`."""
+
+
+@dataclass(slots=True)
+class Structure:
+    """What YAML says of the masked lines."""
+
+    marks: dict[int, list[Mark]] = field(default_factory=dict)
+    gaps: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    """Line -> blanks in it that become one space."""
+    spans: list[Span] = field(default_factory=list)
+
+    @property
+    def continued(self) -> set[int]:
+        """Lines that begin within a value."""
+        return {line for span in self.spans for line in range(span.first + 1, span.last + 1)}
+
+
+@dataclass(slots=True)
+class _Level:
+    """An open list or mapping."""
+
+    old: int
+    kind: str
+    new: int
+    line: int = 0
+    """New indentation of the line with the latest key."""
+
+    @property
+    def depth(self) -> tuple[int, bool]:
+        """As of a mark."""
+        return self.old, self.kind == "-"
+
+
+def layout(lines: Sequence[Line], gap: Sequence[Line]) -> list[str]:
+    """The lines of a declaration in their canonical form. `gap` are those up to the next declaration. Raises `Kept`."""
+    found = structure(lines)
+    _check_blocks([*lines, *gap], found)
+    _check_widths([*lines, *gap], found)
+    return _Layout(lines, found).texts()
+
+
+def structure(lines: Sequence[Line]) -> Structure:
+    """Read masked lines. Raises `Kept` when they are no YAML, or of a form that is not moved."""
+    try:
+        tokens = list(yaml.scan("".join(f"{line.masked}\n" for line in lines), Loader=yaml.CLoader))
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        raise Kept("this is not YAML before the template is run", lines[min(mark.line, len(lines) - 1) if mark else 0]) from error
+    found = Structure()
+    for before, token in _outside_of_flow(tokens, found, lines):
+        _note(found, before, token, lines)
+    for span in found.spans:
+        _extend(span, lines)
+    inside = found.continued
+    for number, line in enumerate(lines):
+        if line.kind is Kind.DATA and number not in found.marks and number not in inside:
+            raise Kept("a line begins neither a key, an item nor a value", line)
+    return found
+
+
+def _outside_of_flow(tokens: list[Any], found: Structure, lines: Sequence[Line]) -> Iterator[tuple[Any, Any]]:
+    """Tokens with the one before each; what is inside of brackets is part of the bracket that opens. Notes values of several lines."""
+    depth, opened, before = 0, None, None
+    for token in tokens:
+        if isinstance(token, _CLOSING):
+            depth -= 1
+            if not depth and opened is not None and token.end_mark.line > opened.start_mark.line:
+                found.spans.append(Span(opened.start_mark.line, token.end_mark.line, block=False))
+            before = token
+        elif not depth:
+            yield before, token
+            before = token if not isinstance(token, _INVISIBLE) else before
+            if isinstance(token, ScalarToken) and token.end_mark.line > token.start_mark.line:
+                found.spans.append(_span(token, lines))
+        if isinstance(token, _OPENING):
+            depth += 1
+            opened = token if depth == 1 else opened
+
+
+def _span(token: ScalarToken, lines: Sequence[Line]) -> Span:
+    """The lines of a scalar, without the blank ones behind it."""
+    first, last = token.start_mark.line, min(token.end_mark.line, len(lines) - 1)
+    block = token.style in ("|", ">")
+    if block and token.end_mark.column == 0 and token.end_mark.line <= len(lines) - 1:
+        last -= 1
+    while last > first and not lines[last].masked.strip(BLANKS):
+        last -= 1
+    header = lines[first].masked[token.start_mark.column :].split("#")[0].strip(BLANKS) if block else ""
+    return Span(first, last, block, header)
+
+
+def _note(found: Structure, before: Any, token: Any, lines: Sequence[Line]) -> None:
+    """Note what a token says of its line."""
+    mark = token.start_mark
+    if isinstance(token, _INVISIBLE) or mark.line >= len(lines):
+        return
+    marks = found.marks.setdefault(mark.line, [])
+    line = lines[mark.line].masked
+    begins = not line[: mark.column].strip(BLANKS)
+    if isinstance(token, KeyToken) and token.end_mark.column != mark.column:
+        raise Kept("a key of the form '? key'", lines[mark.line])
+    if isinstance(token, ValueToken) and begins:
+        raise Kept("a colon without a key before it", lines[mark.line])
+    if isinstance(before, (BlockEntryToken, ValueToken)) and before.end_mark.line == mark.line and not isinstance(token, ValueToken):
+        gap = (before.end_mark.column, mark.column)
+        if gap[0] < gap[1] and gap not in found.gaps.setdefault(mark.line, []):
+            found.gaps[mark.line].append(gap)
+    if isinstance(token, BlockEntryToken):
+        marks.append(Mark(mark.column, "-"))
+    elif isinstance(token, KeyToken):
+        marks.append(Mark(mark.column, "key"))
+    elif isinstance(token, _NODES) and begins and not marks:
+        marks.append(Mark(mark.column, "leaf"))
+    if not marks:
+        del found.marks[mark.line]
+
+
+def _extend(span: Span, lines: Sequence[Line]) -> None:
+    """Take in the tags behind a value that close blocks opened within it. Raises `Kept` if blocks reach out of it."""
+    depth, at = 0, span.first
+    while at < span.last or (depth > 0 and at + 1 < len(lines) and lines[at + 1].kind in (Kind.TAGS, Kind.BLANK)):
+        at += 1
+        for piece in lines[at].pieces:
+            depth += piece.step
+            if depth < 0 or (piece.switches and not depth):
+                raise Kept("a block of Jinja begins or ends within a value", lines[at])
+    if depth:
+        raise Kept("a block of Jinja begins or ends within a value", lines[span.first])
+    span.last = max(span.last, at)
+
+
+class _Blocks:
+    """Blocks of Jinja and the depth of what is in them."""
+
+    def __init__(self) -> None:
+        self.opened: list[list[tuple[int, bool] | None]] = []
+        """For each open block, where each of its branches begins; None: not seen yet."""
+        self.ended: list[tuple[int, bool]] = []
+        """Where the branches began of blocks that have just ended."""
+
+    def tags(self, line: Line) -> None:
+        """A line of tags."""
+        for piece in line.pieces:
+            if piece.step > 0:
+                self.opened.append([None])
+            elif piece.switches and self.opened:
+                self.opened[-1].append(None)
+            elif piece.step < 0 and self.opened:
+                self.ended += [depth for depth in self.opened.pop() if depth is not None]
+
+    def comment(self, depth: tuple[int, bool], line: Line) -> None:
+        """A comment, or anything else, at this depth. Raises `Kept`."""
+        if any(depth > end for end in self.ended):
+            raise Kept("what follows a block of Jinja belongs to what is in it", line)
+
+    def data(self, depth: tuple[int, bool], line: Line) -> None:
+        """Something at this depth. Raises `Kept`."""
+        self.comment(depth, line)
+        self.ended = []
+        for branches in self.opened:
+            first = next((branch for branch in branches if branch is not None), depth)
+            if depth < first or (branches[-1] is None and depth != first):
+                raise Kept("a block of Jinja has more in it than siblings", line)
+            branches[-1] = first
+
+
+def _check_blocks(lines: Sequence[Line], found: Structure) -> None:
+    """Refuse blocks of Jinja whose body is not a row of whole siblings. Raises `Kept`."""
+    inside, blocks = found.continued, _Blocks()
+    for number, line in enumerate(lines):
+        if number in inside:
+            continue
+        if number in found.marks:
+            blocks.data(found.marks[number][0].depth, line)
+        elif line.kind is Kind.COMMENT:
+            blocks.comment((line.indent, False), line)
+        elif line.kind is Kind.TAGS:
+            blocks.tags(line)
+
+
+def _check_widths(lines: Sequence[Line], found: Structure) -> None:
+    """Refuse blanks that could become part of a block scalar, in some branch. Raises `Kept`."""
+    starts = [lines[number].indent for span in found.spans if span.block for number in [_first_content(span, lines)] if number]
+    inside = found.continued
+    if not starts or not any(line.pieces for line in lines):
+        return
+    for number, line in enumerate(lines):
+        if number not in inside and not line.masked.strip(BLANKS) and len(line.masked) > min(starts):
+            raise Kept("blanks could become a part of the text before them", line)
+
+
+def _first_content(span: Span, lines: Sequence[Line]) -> int:
+    """The first line of a block scalar that is not blank; 0: there is none."""
+    return next((number for number in range(span.first + 1, span.last + 1) if lines[number].masked.strip(BLANKS)), 0)
+
+
+class _Layout:
+    """The lines of one declaration on their way to new columns."""
+
+    def __init__(self, lines: Sequence[Line], found: Structure) -> None:
+        self.lines, self.found = lines, found
+        self.stack: list[_Level] = []
+        self.new: dict[int, str] = {}
+        """Line -> its new text."""
+
+    def texts(self) -> list[str]:
+        """All of them. Raises `Kept`."""
+        spans = {span.first: span for span in self.found.spans}
+        for number, line in enumerate(self.lines):
+            if number not in self.found.marks:
+                continue
+            indent = self._indent(self.found.marks[number])
+            self.new[number] = self._line(number, indent)
+            if number in spans:
+                self._continue(spans[number], indent - line.indent)
+        self._between()
+        return self._collapsed()
+
+    def _indent(self, marks: list[Mark]) -> int:
+        """The new column of a line that begins so; opens and closes levels."""
+        column = indent = -1
+        for mark in marks:
+            column = self._column(mark, column)
+            indent = column if indent < 0 else indent
+            if mark.kind == "key":
+                self.stack[-1].line = indent
+        return indent
+
+    def _column(self, mark: Mark, before: int) -> int:
+        """The new column of a mark; `before` is that of the dash before it in its line, or -1."""
+        stack = self.stack
+        while stack and (stack[-1].depth > mark.depth or (mark.kind == "leaf" and stack[-1].old >= mark.column)):
+            stack.pop()
+        if stack and stack[-1].depth == mark.depth and mark.kind != "leaf":
+            return stack[-1].new
+        if before >= 0:
+            new = before + STEP
+        elif not stack:
+            new = 0
+        elif stack[-1].kind == "key" and mark.kind == "-":
+            new = max(stack[-1].line + STEP, stack[-1].new)
+        else:
+            new = stack[-1].new + STEP
+        if mark.kind != "leaf":
+            stack.append(_Level(mark.column, mark.kind, new))
+        return new
+
+    def _line(self, number: int, indent: int) -> str:
+        """A line with its new indentation, and one space where a gap was."""
+        line = self.lines[number]
+        text = line.text
+        for start, end in sorted(self.found.gaps.get(number, ()), reverse=True):
+            if not line.masked[start:end].strip(BLANKS) and not text[start:end].strip(BLANKS):
+                text = f"{text[:start]} {text[end:]}"
+        return " " * indent + text.rstrip(BLANKS).lstrip(" ")
+
+    def _continue(self, span: Span, shift: int) -> None:
+        """Move the lines of a value that begins in a line which moves by `shift`."""
+        base = self.stack[-1].new if self.stack else 0
+        numbers = range(span.first + 1, span.last + 1)
+        if span.block:
+            first = _first_content(span, self.lines)
+            moved = any(char.isdigit() for char in span.header)
+            by = (base - self.stack[-1].old if self.stack else 0) if moved else base + STEP - self.lines[first].indent if first else 0
+            for number in numbers:
+                self.new[number] = self._moved(number, by, base)
+            return
+        for number in numbers:
+            line = self.lines[number]
+            if line.kind is Kind.BLANK:
+                self.new[number] = line.text
+            else:
+                self.new[number] = " " * max(line.indent + shift, base + STEP) + line.text.lstrip(" ")
+
+    def _moved(self, number: int, by: int, base: int) -> str:
+        """A line of a block scalar. Raises `Kept` when it cannot be moved as far as the others."""
+        line = self.lines[number]
+        if not by or not line.text:
+            return line.text
+        if line.kind is Kind.DATA and line.pieces:
+            raise Kept("what is put out within a text may have several lines", line)
+        if line.indent + by < (base + 1 if line.masked.strip(BLANKS) else 0):
+            raise Kept("a line of a text is indented less than the others", line)
+        return " " * (line.indent + by) + line.text[line.indent :]
+
+    def _between(self) -> None:
+        """Tags and comments that stand between go with the data next to them that begin in the same column, else with those that follow."""
+        known = sorted(self.found.marks)
+        for number, line in enumerate(self.lines):
+            if number in self.new:
+                continue
+            at = bisect_left(known, number)
+            near = [*known[at : at + 1], *known[max(at - 1, 0) : at]]
+            guide = next((other for other in near if self.lines[other].indent == line.indent), near[0] if near and line.indent else None)
+            shift = 0 if guide is None else indent_of(self.new[guide]) - self.lines[guide].indent
+            text = line.text.strip(BLANKS)
+            self.new[number] = " " * max(line.indent + shift, 0) + text if text else ""
+
+    def _collapsed(self) -> list[str]:
+        """The texts, of blank lines that follow each other one; all, where a text keeps those behind it."""
+        inside = self.found.continued
+        keeps = any("+" in span.header for span in self.found.spans)
+        return [
+            self.new[number]
+            for number in range(len(self.lines))
+            if keeps or number in inside or self.new[number] or number - 1 in inside or self.new.get(number - 1, "x")
+        ]

@@ -1,0 +1,178 @@
+"""A state file as lines that can be moved: each with what it is, and with its Jinja masked so that YAML can be read.
+
+In the mask an expression is a word as long as itself, and a line of tags is blank: so the mask has the columns of the file. A piece of Jinja
+that runs over several lines makes one line of them, of which only the beginning moves.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from holdfast.states.format_jinja import Piece
+
+BLANKS = " \t"
+"""White space within a line, to YAML; other kinds are text."""
+
+
+class Kind(Enum):
+    """What a line is."""
+
+    BLANK = 0
+    COMMENT = 1
+    """A comment of YAML."""
+    TAGS = 2
+    """Jinja that puts nothing out."""
+    DATA = 3
+    LOUD = 4
+    """Jinja that puts out whatever it likes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line, or several that a piece of Jinja holds together."""
+
+    number: int
+    """Of its beginning, from 1."""
+    text: str
+    masked: str
+    kind: Kind
+    pieces: tuple[Piece, ...] = ()
+    loose: bool = False
+    """What it puts out may be more than a part of one line of YAML."""
+
+    @property
+    def indent(self) -> int:
+        """How many spaces it begins with."""
+        return indent_of(self.text)
+
+
+def indent_of(text: str) -> int:
+    """How many spaces a text begins with."""
+    return len(text) - len(text.lstrip(" "))
+
+
+def lines_of(text: str, pieces: Sequence[Piece]) -> list[Line]:
+    """All lines of a text; the last is not empty unless the text ends with an empty line."""
+    lines = []
+    start, number, first = 0, 1, 0
+    for end in _ends(text, pieces):
+        last = first
+        while last < len(pieces) and pieces[last].start < end:
+            last += 1
+        lines.append(_line(number, text[start:end], start, tuple(pieces[first:last])))
+        number += text.count("\n", start, end) + 1
+        start, first = end + 1, last
+    return lines
+
+
+def _ends(text: str, pieces: Sequence[Piece]) -> Iterator[int]:
+    """Where lines end: at each newline that is not inside of a piece of Jinja."""
+    starts = [piece.start for piece in pieces]
+    at = -1
+    while (at := text.find("\n", at + 1)) >= 0:
+        index = bisect_right(starts, at) - 1
+        if index < 0 or pieces[index].end <= at:
+            yield at
+    if text and not text.endswith("\n"):
+        yield len(text)
+
+
+def _line(number: int, text: str, start: int, pieces: tuple[Piece, ...]) -> Line:
+    """One line, looked at."""
+    data = _replaced(text, start, pieces, lambda _: " ")
+    if not data.strip(BLANKS):
+        if not pieces:
+            return Line(number, text, text, Kind.BLANK)
+        loud = any(piece.puts_out for piece in pieces)
+        masked = text[: indent_of(text)] + text[pieces[-1].end - start :]
+        return Line(number, text, masked, Kind.LOUD if loud else Kind.TAGS, pieces, loose=loud)
+    masked = _replaced(text, start, pieces, lambda piece: "x" if piece.puts_out or piece.step or piece.switches else " ")
+    kind = Kind.COMMENT if data.lstrip(BLANKS).startswith("#") and masked.lstrip(BLANKS).startswith("#") else Kind.DATA
+    loose = (
+        "\n" in text or _is_loose(pieces) or (bool(pieces) and not pieces[0].puts_out and not text[: pieces[0].start - start].strip(BLANKS))
+    )
+    return Line(number, text, masked, kind, pieces, loose)
+
+
+def _replaced(text: str, start: int, pieces: Sequence[Piece], fill: Callable[[Piece], str]) -> str:
+    """The text with each piece filled with one character."""
+    parts, at = [], 0
+    for piece in pieces:
+        parts += [text[at : piece.start - start], fill(piece) * (piece.end - piece.start)]
+        at = piece.end - start
+    return "".join([*parts, text[at:]])
+
+
+def _is_loose(pieces: Sequence[Piece]) -> bool:
+    """Whether Jinja within a line of data does more than to put out a part of it."""
+    depth = 0
+    for piece in pieces:
+        depth += piece.step
+        if piece.many or piece.left or piece.right or depth < 0 or (piece.switches and not depth):
+            return True
+    return depth != 0
+
+
+def tangled(lines: Sequence[Line]) -> Line | None:
+    """The first line whose column is not the one it has in the file, because tags strip the white space before it; None: there is none.
+
+    A tag that strips what follows (`-%}`) has the next line begin where the tag itself does, or where the tag stands after which its block was
+    left out, or ended to begin anew. It is well if all of those stand in the same column.
+    """
+    jumps = _jumps(lines)
+    chain: list[Line] = []
+    begun = False
+    for line in lines:
+        if line.kind is Kind.TAGS:
+            chain = [*chain, line, *jumps.get(line.number, ())] if line.pieces[-1].right else []
+        elif line.kind is not Kind.BLANK:
+            if (line.pieces and _strips(line)) or (chain and not _aligned(line, chain, begun)):
+                return line
+            chain, begun = [], True
+    return None
+
+
+def _jumps(lines: Sequence[Line]) -> dict[int, list[Line]]:
+    """Number of a line with tags -> the lines with tags from which a template may come there."""
+    found: dict[int, list[Line]] = {}
+    opened: list[list[Line]] = []
+    chain: list[Line] = []
+    for line in lines:
+        for piece in line.pieces if line.kind is Kind.TAGS else ():
+            if piece.step > 0:
+                opened.append([])
+                if piece.word == "for":
+                    found.setdefault(line.number, []).append(line)
+            if opened and (piece.step or piece.switches):
+                opened[-1] += [*chain, line]
+                if piece.step <= 0:
+                    found.setdefault(line.number, []).extend(opened[-1])
+                    _again(found, opened[-1])
+            if piece.step < 0 and opened:
+                opened.pop()
+        if line.kind is not Kind.BLANK:
+            chain = [*chain, line] if line.kind is Kind.TAGS and line.pieces[-1].right else []
+    return found
+
+
+def _again(found: dict[int, list[Line]], block: Sequence[Line]) -> None:
+    """A loop begins anew from where it, or a branch of it, ends."""
+    for line in block:
+        if any(piece.word == "for" for piece in line.pieces):
+            found.setdefault(line.number, []).extend(block)
+
+
+def _strips(line: Line) -> bool:
+    """Whether a line with data strips the newline before or after it."""
+    before = line.pieces[0].left and line.text.lstrip(BLANKS).startswith("{")
+    return before or (line.pieces[-1].right and line.text.rstrip(BLANKS).endswith("}"))
+
+
+def _aligned(line: Line, chain: Sequence[Line], begun: bool) -> bool:
+    """Whether a line begins in its own column, whatever of the tags before it has stripped what stood between."""
+    if any(tags.pieces[0].left for tags in chain):
+        return not begun and line.indent == 0
+    return all(tags.indent == line.indent for tags in chain)

@@ -1,0 +1,206 @@
+"""`format`: the canonical form, what is left alone and why, what is refused."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.states.errors import CompileError
+from holdfast.states.format import format_text
+
+EXAMPLES = Path(__file__).parents[2] / "config/examples"
+
+FORMS = {
+    "indentation": (
+        "a:\n    file.managed:\n        - mode: 1\n        - require:\n            - file: b\n        - context:\n              k: v\n",
+        "a:\n  file.managed:\n    - mode: 1\n    - require:\n      - file: b\n    - context:\n        k: v\n",
+    ),
+    "lists below their key": ("include:\n- a\n-   b\n", "include:\n  - a\n  - b\n"),
+    "one space after colons and dashes": ("a:\n  f.g:\n    -   k:   v  # c\n", "a:\n  f.g:\n    - k: v  # c\n"),
+    "one blank line between declarations": ("a: b.c\nd: e.f\n\n\n\n# g\nh: i.j\n", "a: b.c\n\nd: e.f\n\n# g\nh: i.j\n"),
+    "one blank line within a declaration": ("a:\n  b.c:\n\n\n    - d\n", "a:\n  b.c:\n\n    - d\n"),
+    "no blanks at the ends": ("\n\na: b.c   \n\n\n", "a: b.c\n"),
+    "a final newline": ("a: b.c", "a: b.c\n"),
+    "newlines": ("a:\r\n  b.c: []\r\n", "a:\n  b.c: []\n"),
+    "delimiters": ("{%if x%}\na: {{x}}\n{%-endif-%}\n", "{% if x %}\na: {{ x }}\n{%- endif -%}\n"),
+    "nesting inside of tags is an author's own": ("{%   set x = 1   %}\n", "{%   set x = 1 %}\n"),
+    "comments and tags go with what they stand at": (
+        "a:\n    b.c:\n        # d\n        {% if x %}\n        - e: 1\n        {% endif %}\n# f\n",
+        "a:\n  b.c:\n    # d\n    {% if x %}\n    - e: 1\n    {% endif %}\n# f\n",
+    ),
+    "texts keep their shape": (
+        "a:\n  b.c:\n    - d: |\n            one\n              two\n\n            three\n",
+        "a:\n  b.c:\n    - d: |\n        one\n          two\n\n        three\n",
+    ),
+    "texts with an indentation of their own": (
+        "a:\n    b.c:\n        - d: |2\n              one\n",
+        "a:\n  b.c:\n    - d: |2\n          one\n",
+    ),
+    "a value of several lines": ("a:\n    b.c:\n        - d: one\n            two\n", "a:\n  b.c:\n    - d: one\n        two\n"),
+    "brackets": ("a:\n    b.c:   {d: 1,\n          e:  2}\n", "a:\n  b.c: {d: 1,\n        e:  2}\n"),
+    "several keys in one item": ("a:\n - b:  1\n   c:\n     - d\n", "a:\n  - b: 1\n    c:\n      - d\n"),
+    "a blank line goes before a tag that begins": ("a: b.c\n{% for i in x %}\nd: e.f\n", None),
+    "blank lines and tags": (
+        "{% if x %}\na: b.c\n{% else %}\nd: e.f\n{% endif %}\ng: h.i\n{% if y %}\nj: k.l\n{% endif %}\n",
+        "{% if x %}\na: b.c\n{% else %}\nd: e.f\n{% endif %}\n\ng: h.i\n\n{% if y %}\nj: k.l\n{% endif %}\n",
+    ),
+    "no template": ("#!yaml\na:\n    b.c:   {d: {e: f}}\n", "#!yaml\na:\n  b.c: {d: {e: f}}\n"),
+}
+
+
+@pytest.mark.parametrize(("old", "new"), [pytest.param(old, new, id=name) for name, (old, new) in FORMS.items() if new])
+def test_the_canonical_form(old, new):
+    """What becomes of a text; and of that, nothing more."""
+    assert format_text(old, "x.sls").text == new
+    assert format_text(new, "x.sls").text == new
+
+
+KEPT = {
+    "a macro's text may have several lines": ("{% from 'm' import m %}\na:\n    b.c:\n        {{ m() }}\n        - d\n", "several lines"),
+    "a value laid out by a macro": ("a:\n    b.c:\n        - d: {{ m(1) }}\n", "several lines"),
+    "a value with its own newlines": ("a:\n    b.c:\n        - {{ x | join('\\n        - ') }}\n", "several lines"),
+    "an indented text": ("a:\n    b.c:\n        - d: |\n            {{ x | indent(12) }}\n", "several lines"),
+    "a text with data in it": ("a:\n    b.c:\n        - d: |\n            one {{ x }}\n", "several lines"),
+    "a text that was set": ("{% set x = '\\n  b.c' %}\na:\n    b.c: {{ x }}\n", "several lines"),
+    "a text block that was set": ("{% set x %}a\nb{% endset %}\na:\n    b.c: {{ x }}\n", "several lines"),
+    "an include": ("a:\n    {% include 'x' %}\n    b.c: []\n", "several lines"),
+    "a head within a block": ("a:\n{% if x %}\n    b.c:\n{% else %}\n    b.d:\n{% endif %}\n        - e\n", "belongs to what is in it"),
+    "a block across declarations": ("{% if x %}\na:\n{% endif %}\n    b.c: []\n", "reaches from one declaration"),
+    "a tag that joins lines": ("a:\n{% if x -%}\n    b.c: []\n{% endif %}\n", "joins lines"),
+    "branches that are no siblings": (
+        "a:\n    b.c:\n        - d\n{% if x %}\n        - f\n{% else %}\n    b.e: []\n{% endif %}\n",
+        "more in it than siblings",
+    ),
+    "a blank of another kind is text": ("a:\n    b.c:\n    \xa0\n        - {{ d }}\n", "not YAML"),
+    "a document's beginning": ("---\n{% set x = 1 %}\n", "no declaration"),
+}
+
+
+@pytest.mark.parametrize(("text", "why"), KEPT.values(), ids=KEPT)
+def test_a_layout_that_may_mean_something_is_kept(text, why):
+    """The lines stay as they are, and it is told why, and where."""
+    formatted = format_text(text, "x.sls")
+
+    assert formatted.text == text
+    assert formatted.kept
+    assert all(why in note and re.match(r"x.sls:[1-9]", note) for note in formatted.kept)
+
+
+def test_only_the_declaration_concerned_is_kept():
+    """The others have the canonical form."""
+    text = "a:\n    {{ m() }}\n\nb:\n    c.d: []\n"
+
+    assert format_text(text, "x.sls").text == "a:\n    {{ m() }}\n\nb:\n  c.d: []\n"
+
+
+def test_macros_and_raw_text_are_not_touched():
+    """What a macro puts out may be wanted blank by blank."""
+    text = "{% macro m() %}\n   a:   \n\n\n     b\n{% endmacro %}\n{% raw %}{{x}}\n\n\n   y{% endraw %}\n"
+
+    assert format_text(text, "x.sls").text == text
+
+
+def test_a_text_that_keeps_its_blank_lines_keeps_them():
+    """With `+`, blank lines at its end are a part of it."""
+    text = "a:\n  b.c:\n    - d: |+\n        one\n\n\n\ne: f.g\n"
+
+    assert format_text(text, "x.sls").text == text
+
+
+def test_a_text_without_a_newline_does_not_get_one():
+    """`|` at the end of a file that does not end with a newline."""
+    assert format_text("a: |\n  b", "x.sls").text == "a: |\n  b"
+
+
+def test_json_is_left_alone():
+    """It has no form of ours."""
+    text = '#!json\n{"a":   {}}'
+
+    assert format_text(text, "x.sls").text == text
+
+
+REFUSED = {
+    "no YAML": ("a:\n  b: [\n", "yaml-syntax", 2),
+    "a tab": ("a:\n\tb: c\n", "yaml-tab", 2),
+    "no template": ("a:\n{% if %}\n", "template-syntax", 2),
+    "a tag without an end": ("{% if x %}\na: b.c\n", "template-syntax", 1),
+    "a number without an end": ("a: {{ " + "9" * 5000 + " }}\n", "template-error", 0),
+    "a strange end of line": ("a: b\n# \x85\n", "format-break", 2),
+    "a program": ("#!py\n", "renderer-unknown", 1),
+}
+
+
+@pytest.mark.parametrize(("text", "code", "line"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_read_is_refused(text, code, line):
+    """With its place; no line is shown, for it may be a pillar's."""
+    with pytest.raises(CompileError) as caught:
+        format_text(text, "x.sls")
+
+    (problem,) = caught.value.problems
+    assert (problem.code, problem.place.file) == (code, "x.sls")
+    assert problem.place.line >= line
+    assert not problem.text or code == "renderer-unknown"
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.sls")), ids=lambda path: path.name)
+def test_the_examples_are_in_their_canonical_form(path):
+    """What we show is what we ask for."""
+    text = path.read_text()
+
+    assert format_text(text, str(path)).text == text
+
+
+GOOD = "\n".join(old for old, _ in FORMS.values())
+PARTS = [
+    "{%",
+    "%}",
+    "{{",
+    "}}",
+    "-%}",
+    "{%-",
+    "{#",
+    "#}",
+    "if x",
+    "endif",
+    "else",
+    "for i in x",
+    "endfor",
+    "raw",
+    "macro m()",
+    "- ",
+    ": ",
+    ":",
+]
+WILD = st.one_of(
+    st.text(max_size=60), st.lists(st.sampled_from([*PARTS, "\n", "  ", "a", "|", ">", "'", '"', "[", "&a ", "\t"])).map("".join)
+)
+
+
+def never_raises(text):
+    """Formatting ends with a text, which stays as it is, or an error of ours."""
+    try:
+        result = format_text(text, "x.sls").text
+    except CompileError:
+        return
+    assert format_text(result, "x.sls").text == result
+    assert re.sub("[ \t\r\n]", "", result) == re.sub("[ \t\r\n]", "", text)
+
+
+@given(WILD)
+def test_random_text_never_raises(text):
+    """Whatever it is."""
+    never_raises(text)
+
+
+@given(st.data())
+def test_random_edits_of_good_files_never_raise(data):
+    """Something is taken out, something put in."""
+    text = data.draw(st.sampled_from([GOOD, *(old for old, _ in FORMS.values()), *(old for old, _ in KEPT.values())]))
+    for _ in range(data.draw(st.integers(1, 4))):
+        start = data.draw(st.integers(0, len(text)))
+        text = text[:start] + data.draw(WILD) + text[start + data.draw(st.integers(0, 8)) :]
+    never_raises(text)

@@ -1,0 +1,181 @@
+"""`format`: whatever the templates put out, a formatted file means what it meant; random files, rendered with many pillars."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from holdfast.states.errors import CompileError
+from holdfast.states.format import format_text
+from holdfast.states.marks import Document, plain
+from holdfast.states.parse import parse_yaml
+from holdfast.states.templates import environment
+
+ENVIRONMENT = environment(None, marks=False)
+PILLARS = [
+    {"p": p, "q": q, "items": items, "text": text}
+    for p, q in itertools.product((False, True), repeat=2)
+    for items, text in (([], "word"), (["a", "b"], "two words"), (["z"], "/a/path"))
+]
+VALUES = """\
+1 | yes | '0644' | [] | ~ | x:y | a  b | a # c | {a: 1,  b: [x,y]} | {{ text }} | {{text}}x | "a {{ text }}"
+{% if p %}a{% else %}b{% endif %} | {{ 'a' if p else 'b' }} | {# c #}v""".replace("\n", " | ").split(" | ")
+
+
+def data(text, pillar):
+    """What a file means with a pillar: its data, or that it has none."""
+    try:
+        return plain(parse_yaml(Document("x", ""), ENVIRONMENT.from_string(text).render(pillar))), True
+    except CompileError:
+        return None, False
+
+
+def check(text):
+    """Format a text, twice, and compare what it means."""
+    try:
+        formatted = format_text(text, "x.sls")
+    except CompileError:
+        return None
+    assert format_text(formatted.text, "x.sls").text == formatted.text, f"not stable:\n{text}\n-----\n{formatted.text}"
+    assert re.sub("[ \t\r\n]", "", text) == re.sub("[ \t\r\n]", "", formatted.text)
+    for pillar in PILLARS:
+        before, well = data(text, pillar)
+        if well:
+            assert data(formatted.text, pillar) == (before, True), f"{pillar}\n{text}\n-----\n{formatted.text}"
+    return formatted
+
+
+class Writer:
+    """Writes a state file as a careless person would: any indentation, any style, Jinja everywhere."""
+
+    def __init__(self, draw: random.Random) -> None:
+        self.draw = draw
+        self.out: list[str] = []
+        self.count = 0
+        self.careful = draw.random() < 0.6
+
+    def chance(self, of: float) -> bool:
+        """Whether something happens."""
+        return self.draw.random() < of
+
+    def word(self) -> str:
+        """A key or a name that was not there before."""
+        self.count += 1
+        return self.draw.choice([f"w{self.count}", f"w{self.count}-{{{{ text }}}}", f"'w{self.count}'", f"w{self.count}"])
+
+    def scalar(self) -> str:
+        """A value of one line."""
+        return self.draw.choice(VALUES)
+
+    def line(self, indent: int, text: str) -> None:
+        """One line, perhaps with blanks behind it and blank or comment lines before it."""
+        if self.chance(0.08):
+            self.out += [""] * self.draw.randint(1, 3)
+        if self.chance(0.06):
+            self.out.append(" " * self.draw.choice([indent, 0, indent + 2]) + "# a comment {{ text }}")
+        self.out.append(" " * indent + text + (" " * self.draw.randint(0, 3) if self.chance(0.2) else ""))
+
+    def tag(self, indent: int, text: str) -> None:
+        """A line with one tag."""
+        column = indent if self.careful or self.chance(0.6) else self.draw.choice([0, max(indent - 2, 0), indent + 2])
+        left = "-" if self.chance(0.15) else ""
+        right = "-" if self.chance(0.08) else ""
+        blank = self.draw.choice([" ", " ", "", "  "])
+        self.out.append(" " * column + "{%" + left + blank + text + blank + right + "%}")
+
+    def block(self, indent: int, body) -> None:
+        """Something, perhaps within a block of Jinja."""
+        kind = self.draw.choice(["plain"] * 6 + ["if", "else", "for", "nested", "set", "cut"])
+        if kind == "set":
+            self.tag(indent, "set v = 1")
+        if kind in ("plain", "set"):
+            body()
+            return
+        if kind == "cut":  # a block that is not around whole siblings
+            self.tag(indent, "if p")
+            at = len(self.out)
+            body()
+            end = self.draw.randint(at, len(self.out))
+            self.out.insert(end, " " * indent + "{% endif %}")
+            return
+        opening = {"for": "for i in items"}.get(kind, self.draw.choice(["if p", "if q", "if not p"]))
+        self.tag(indent, opening)
+        if kind == "nested":
+            self.tag(indent, "if q")
+            body()
+            self.tag(indent, "endif")
+        else:
+            body()
+        if kind == "else":
+            self.tag(indent, self.draw.choice(["else", "elif q"]))
+            body()
+        self.tag(indent, "endfor" if kind == "for" else "endif")
+
+    def text(self, indent: int) -> None:
+        """The lines of a block scalar."""
+        for _ in range(self.draw.randint(1, 4)):
+            self.out.append(" " * (indent + self.draw.choice([0, 0, 0, 2])) + self.draw.choice(["text", "# text", "- text", "a: b"]))
+            if self.chance(0.15):
+                self.out.append(self.draw.choice(["", "", " " * (indent + 3)]))
+            if self.chance(0.1):
+                self.tag(indent, "if p")
+                self.out.append(" " * indent + "more {{ text }}" * self.draw.randint(0, 1) + "x")
+                self.tag(indent, "endif")
+
+    def value(self, before: str, indent: int, column: int, depth: int) -> None:
+        """What stands behind `before`, a dash or a key; `column` is that which its lines must be deeper than."""
+        step = self.draw.choice([2, 2, 4, 1, 3])
+        gap = self.draw.choice([" ", " ", "   "])
+        kind = self.draw.choice(["scalar"] * 3 + ["map", "list", "text", "long"] if depth < 4 else ["scalar"])
+        if kind == "scalar":
+            self.line(indent, before + gap + self.scalar())
+        elif kind == "long":
+            self.line(indent, before + gap + self.draw.choice(["many", '"many', "'many"]))
+            quote = self.out[-1].strip()[-5:-4] if self.out[-1].strip()[-5:-4] in "'\"" else ""
+            self.out.append(" " * (column + step) + "words" + quote)
+        elif kind == "text":
+            self.line(indent, before + gap + self.draw.choice(["|", ">", "|-", "|+", ">-", f"|{step}"]))
+            self.text(column + step)
+        else:
+            self.line(indent, before)
+            (self.mapping if kind == "map" else self.items)(column + (0 if kind == "list" and self.chance(0.2) else step), depth + 1)
+
+    def items(self, indent: int, depth: int) -> None:
+        """A list."""
+        for _ in range(self.draw.randint(1, 3)):
+            self.block(indent, lambda: self.item(indent, depth))
+
+    def item(self, indent: int, depth: int) -> None:
+        """An item of a list."""
+        gap = self.draw.choice([" ", " ", "   "])
+        if self.chance(0.5):
+            self.line(indent, f"-{gap}{self.scalar()}")
+        else:
+            column = indent + 1 + len(gap)
+            self.value(f"-{gap}{self.word()}:", indent, column, depth)
+            if self.chance(0.2):
+                self.value(f"{self.word()}:", column, column, depth)
+
+    def mapping(self, indent: int, depth: int) -> None:
+        """A mapping."""
+        for _ in range(self.draw.randint(1, 3)):
+            self.block(indent, lambda: self.value(f"{self.word()}:", indent, indent, depth))
+
+    def file(self) -> str:
+        """A whole file."""
+        if self.chance(0.3):
+            self.out += ["# head", "{%- macro m() %}", "   x", "{% endmacro %}"]
+        for _ in range(self.draw.randint(1, 4)):
+            self.block(0, lambda: self.value(f"{self.word()}:", 0, 0, 1))
+        return "\n".join(self.out) + "\n" * self.draw.randint(0, 3)
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@given(st.integers(0, 1 << 62))
+def test_random_files_mean_what_they_meant(seed):
+    """Jinja in every position, indentation of every kind."""
+    check(Writer(random.Random(seed)).file())
