@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from holdfast.agent import facts
 from holdfast.agent.settings import Settings, trusted_uids
 from holdfast.resources import registry
 from holdfast.states.compile import Compiler
-from holdfast.states.data import Compilation, Request
+from holdfast.states.data import Call, Compilation, Request
 from holdfast.states.errors import CompileError, Place, Problem
 from holdfast.states.pillar import PillarCompiler
 from holdfast.states.source import Tree, refuse
@@ -37,9 +38,14 @@ class Compiled:
     warnings: tuple[Problem, ...] = ()
 
     @property
-    def managed(self) -> frozenset[str]:
-        """Paths that the states manage."""
-        return frozenset(value for call in self.compilation.calls for kind, value in call.resource.uids() if kind == "path")
+    def managed(self) -> Callable[[], Iterable[str]]:
+        """Finds the paths that the states manage."""
+        return partial(_paths, self.compilation.calls)
+
+
+def _paths(calls: Sequence[Call]) -> frozenset[str]:
+    """The paths that calls manage."""
+    return frozenset(value for call in calls for kind, value in call.resource.uids() if kind == "path")
 
 
 class Trees:

@@ -101,7 +101,7 @@ def median(values: list[float]) -> float:
     return statistics.median(values)
 
 
-def process_figures(pid: int) -> dict[str, float]:
+def process_figures(pid: int | str = "self") -> dict[str, float]:
     """Resident and proportional memory in MiB, threads, inotify descriptors, CPU seconds so far."""
     rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
     kib = {line.split(":")[0]: int(line.split()[1]) for line in rollup.splitlines() if line.endswith("kB")}

@@ -141,6 +141,8 @@ class Resource(BaseModel):
         """None when the other is interchangeable with this one, else the first reason why not."""
         if type(self) is not type(other):
             return f"kind {self.kind} is not {other.kind}"
+        if self is other or self.__dict__ == other.__dict__:
+            return None
         for name in type(self).model_fields:
             if getattr(self, name) != getattr(other, name):
                 return f"{name} differs"

@@ -6,9 +6,7 @@ the machine, so that compiling twice gives the same.
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,6 +20,7 @@ from holdfast.states.include import everything, requested
 from holdfast.states.load import Loaded, Loader
 from holdfast.states.low import Chunk, Made, compile_high, high_data
 from holdfast.states.match import Host
+from holdfast.states.memory import collector_at_rest
 from holdfast.states.order import by_number, number
 from holdfast.states.render import Renderer
 from holdfast.states.requisites import Edge, Resolver
@@ -165,15 +164,3 @@ def ambiguous(chunks: Sequence[Chunk]) -> Iterator[Problem]:
         if other is not chunk:
             message = f"{chunk.identity} means two states: the other is in {other.spot.place}"
             yield chunk.spot.problem("identity-repeated", message, "give one of them another ID or name")
-
-
-@contextmanager
-def collector_at_rest() -> Iterator[None]:
-    """No garbage collection while a tree is built: it would walk all of the new data again and again, and find nothing."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import Any, Protocol
 
 from holdfast.agent.engine import limits
 from holdfast.agent.engine.courier import Courier
-from holdfast.agent.engine.graph import Graph, Vertex, connect, edges
+from holdfast.agent.engine.graph import Graph, Vertex, connect, edges, same_shape
 from holdfast.agent.engine.journal import Journal
 from holdfast.agent.engine.options import EngineOptions
 from holdfast.agent.engine.passes import Passes
@@ -26,6 +26,7 @@ from holdfast.agent.engine.status import describe
 from holdfast.agent.engine.watch import needs_watch, supervise
 from holdfast.resources.context import Context
 from holdfast.states.data import Call, Compilation
+from holdfast.states.memory import collector_at_rest
 
 
 class Host(Protocol):
@@ -74,16 +75,20 @@ class Engine:
         async with self._swapping:
             if self._stopped:
                 return
-            vertices = [self._keep(call) or Vertex(call, self._host.context(call.identity)) for call in compilation.calls]
-            kept = {vertex for vertex in vertices if self._graph.by_identity.get(vertex.identity) is vertex}
-            self._journal.adopt(edges(compilation.calls), {vertex.identity for vertex in vertices})
+            found = [self._keep(call) for call in compilation.calls]
+            kept = {vertex: vertex.requisites for vertex in found if vertex}
+            vertices = [
+                vertex or Vertex(call, self._host.context(call.identity)) for vertex, call in zip(found, compilation.calls, strict=True)
+            ]
+            declared = {call.identity for call in compilation.calls}
+            self._journal.adopt(edges(compilation.calls), declared)
             await self._retire([old for old in reversed(self._graph.vertices) if old not in kept])
-            self._tell_who_left(call.identity for call in compilation.calls)
-            shapes = {vertex: vertex.shape() for vertex in kept}
+            self._tell_who_left(declared)
             for vertex, call in zip(vertices, compilation.calls, strict=True):
                 vertex.call = call
-            self._graph = connect(vertices)
-            self._runs.failing &= kept
+            with collector_at_rest():
+                self._graph = connect(vertices)
+            self._runs.failing &= kept.keys()
             self._courier.serve(vertices)
             self._scheduler.rebuild(vertices)
             everything = options is not None and self._take_over(options)
@@ -92,7 +97,7 @@ class Engine:
                     vertex.first = self.options.ordering == "definition"
                     vertex.after = tuple(task for old, task in self._leaving.items() if _same_thing(old, vertex))
                     self._arm(vertex)
-                if everything or vertex not in kept or vertex.failed or vertex.shape() != shapes[vertex]:
+                if everything or vertex not in kept or vertex.failed or not same_shape(vertex.requisites, kept[vertex]):
                     self._mark(vertex, cause)
             self._schedule_recheck()
             self._scheduler.pump()
@@ -180,8 +185,10 @@ class Engine:
 
     def _keep(self, call: Call) -> Vertex | None:
         old = self._graph.by_identity.get(call.identity)
-        same = old is not None and old.resource.cmp(call.resource) is None and old.call.meta == call.meta
-        return old if same else None
+        if old is None or old.call is call:
+            return old
+        same = old.resource is call.resource or old.resource.cmp(call.resource) is None
+        return old if same and (old.call.meta is call.meta or old.call.meta == call.meta) else None
 
     async def _retire(self, vertices: Iterable[Vertex], timeout: float | None = None) -> None:
         """End the watches of these vertices, and see to the end of what runs of them."""
@@ -202,10 +209,9 @@ class Engine:
         if self._leaving.get(vertex) is ended:
             del self._leaving[vertex]
 
-    def _tell_who_left(self, declared: Iterable[str]) -> None:
-        known = set(declared)
+    def _tell_who_left(self, declared: Collection[str]) -> None:
         for old in self._graph:
-            if old.identity not in known:
+            if old.identity not in declared:
                 self._emit(Notice("info", "left", old.identity, "is declared no more; left as it is"))
 
     def _arm(self, vertex: Vertex) -> None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from holdfast.agent.engine.attempt import Failure
 from holdfast.agent.engine.journal import Edge
@@ -39,13 +39,16 @@ class Look(NamedTuple):
     """The target's when this was seen."""
 
 
+Requisites: TypeAlias = "dict[str, tuple[Vertex, ...]]"
+
+
 @dataclass(slots=True, eq=False)
 class Vertex:
     """One resource in the graph."""
 
     call: Call
     ctx: Context
-    requisites: dict[str, tuple[Vertex, ...]] = field(default_factory=dict)
+    requisites: Requisites = field(default_factory=dict)
     """Kind of requisite -> its targets."""
     upstream: tuple[Vertex, ...] = ()
     """Whatever must be settled before this may start."""
@@ -146,10 +149,6 @@ class Vertex:
         """The edges that carry its changes, or its failures."""
         return [(self.identity, who.identity, kind) for who, kind in self.notify if (kind == "onfail") is failure]
 
-    def shape(self) -> tuple[object, ...]:
-        """Its requisites by identity: what must be equal for its past to count in a new graph."""
-        return tuple((kind, tuple(target.identity for target in targets)) for kind, targets in sorted(self.requisites.items()))
-
 
 class Graph:
     """All vertices in order of execution, and by identity."""
@@ -181,29 +180,55 @@ def connect(vertices: Sequence[Vertex]) -> Graph:
 
     One with a prereq looks at its target before the target's own turn: so it also waits for what comes before that.
     """
-    below: list[list[Vertex]] = [[] for _ in vertices]
     above: list[dict[Vertex, None]] = [{} for _ in vertices]
-    notify: list[dict[tuple[Vertex, str], None]] = [{} for _ in vertices]
-    prerequired: list[list[Vertex]] = [[] for _ in vertices]
-    for vertex in vertices:
-        vertex.requisites = {kind: tuple(vertices[i] for i in targets) for kind, targets in vertex.call.requisites.items() if targets}
-        for kind, target in ((kind, target) for kind, targets in vertex.requisites.items() for target in targets):
-            if kind in CARRIES:
-                notify[target.position][vertex, CARRIES[kind]] = None
-            if kind == "prereq":
-                prerequired[target.position].append(vertex)
-                above[target.position][vertex] = None
-            elif kind != "listen":
-                above[vertex.position][target] = None
-    for vertex, target in [(owner, target) for owner in reversed(vertices) for target in owner.requisites.get("prereq", ())]:
-        above[vertex.position].update((up, None) for up in above[target.position] if up.position < vertex.position)
-    for vertex in vertices:
-        for target in above[vertex.position]:
-            below[target.position].append(vertex)
-    for vertex in vertices:
-        vertex.upstream = tuple(above[vertex.position])
-        vertex.downstream = tuple(below[vertex.position])
-        vertex.notify = tuple(notify[vertex.position])
-        vertex.prerequired = tuple(prerequired[vertex.position])
-        vertex.foremost = min((owner.foremost for owner in vertex.prerequired), default=vertex.position)
+    below: list[list[Vertex]] = [[] for _ in vertices]
+    notify: dict[Vertex, dict[tuple[Vertex, str], None]] = {}
+    prerequired: dict[Vertex, list[Vertex]] = {}
+    for vertex, before in zip(vertices, above, strict=True):
+        given = vertex.call.requisites
+        requisites = {kind: tuple([vertices[i] for i in targets]) for kind, targets in given.items() if targets} if given else {}
+        vertex.requisites = _unless_equal(vertex.requisites, requisites)
+        for kind, targets in requisites.items():
+            for target in targets if kind in CARRIES else ():
+                notify.setdefault(target, {})[vertex, CARRIES[kind]] = None
+            for target in targets if kind == "prereq" else ():
+                prerequired.setdefault(target, []).append(vertex)
+            if kind not in ("prereq", "listen"):
+                before.update(dict.fromkeys(targets))
+    _look_ahead(vertices, above, prerequired)
+    for vertex, before in zip(vertices, above, strict=True):
+        for target in before:
+            below[target.call.position].append(vertex)
+    for vertex, before, after in zip(vertices, above, below, strict=True):
+        vertex.upstream = _unless_equal(vertex.upstream, tuple(before))
+        vertex.downstream = _unless_equal(vertex.downstream, tuple(after))
+        vertex.notify = _unless_equal(vertex.notify, tuple(notify.get(vertex, ())))
+        vertex.prerequired = tuple(prerequired.get(vertex, ()))
+        vertex.foremost = min([owner.foremost for owner in vertex.prerequired], default=vertex.call.position)
     return Graph(vertices)
+
+
+def _look_ahead(vertices: Sequence[Vertex], above: list[dict[Vertex, None]], prerequired: Mapping[Vertex, Sequence[Vertex]]) -> None:
+    """One with a prereq comes before its target, and after what comes before that."""
+    for target, owners in prerequired.items():
+        above[target.position].update(dict.fromkeys(owners))
+    for owner in reversed(vertices) if prerequired else ():
+        for target in owner.requisites.get("prereq", ()):
+            above[owner.position].update((up, None) for up in above[target.position] if up.position < owner.position)
+
+
+Kept = TypeVar("Kept")
+
+
+def _unless_equal(old: Kept, new: Kept) -> Kept:
+    """The old one where it is equal: what lives long already costs the garbage collector nothing."""
+    return old if old == new else new
+
+
+def same_shape(one: Requisites, other: Requisites) -> bool:
+    """Whether requisites name the same: what must be so for the past of a vertex to count in a new graph."""
+    if one == other:
+        return True  # the very same vertices, as mostly
+    return {kind: [target.identity for target in targets] for kind, targets in one.items()} == {
+        kind: [target.identity for target in targets] for kind, targets in other.items()
+    }

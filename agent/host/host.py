@@ -5,7 +5,7 @@ One `Host` belongs to one event loop. What a single resource sees of it is its `
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -47,8 +47,9 @@ class Host:
         self.pillar: Mapping[str, Any] = pillar or {}
         self.options: Mapping[str, Any] = options or {}
         """The settings that templates see as `opts`."""
-        self.managed: Sequence[str] = ()
-        """Paths that the states manage, sorted."""
+        self._managed: Sequence[str] = ()
+        self._find_managed: Callable[[], Iterable[str]] | None = None
+        """Finds those paths anew, once somebody wants to know."""
         self.health = health or Health()
         self.blocking = Blocking()
         self._network = Blocking(DOWNLOADS)
@@ -91,13 +92,20 @@ class Host:
         facts: Mapping[str, Any] | None = None,
         pillar: Mapping[str, Any] | None = None,
         options: Mapping[str, Any] | None = None,
-        managed: Collection[str] | None = None,
+        managed: Callable[[], Iterable[str]] | None = None,
     ) -> None:
-        """Replace what has changed; contexts that exist already see it at once."""
+        """Replace what has changed; contexts that exist already see it at once. `managed` finds the paths that states manage."""
         self.facts = self.facts if facts is None else facts
         self.pillar = self.pillar if pillar is None else pillar
         self.options = self.options if options is None else options
-        self.managed = self.managed if managed is None else sorted(managed)
+        self._find_managed = managed or self._find_managed
+
+    @property
+    def managed(self) -> Sequence[str]:
+        """Paths that the states manage, sorted."""
+        if self._find_managed is not None:
+            self._managed, self._find_managed = sorted(self._find_managed()), None
+        return self._managed
 
     def bus(self) -> Bus:
         """The system's D-Bus; connected when it is first used."""

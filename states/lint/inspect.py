@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from holdfast.states.check import Checker
-from holdfast.states.compile import Compiler, Trace, collector_at_rest
+from holdfast.states.compile import Compiler, Trace
 from holdfast.states.data import Request
 from holdfast.states.errors import CompileError, Place, Problem
 from holdfast.states.lint import files, requisites, secrets, sources, states, templates  # noqa: F401 - their import enters the rules
 from holdfast.states.lint.rule import RULES, Subject
 from holdfast.states.lint.silence import Ignored, ignored, silenced, unknown_codes
 from holdfast.states.low import compile_high
+from holdfast.states.memory import collector_at_rest
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,7 @@ async def test_calls_of_guards(host, tmp_path):
 async def test_update_is_seen_at_once(host):
     """Contexts that exist see new pillar, facts and managed paths."""
     ctx = host.context("x")
-    host.update(pillar={"new": True}, managed={"/a/b", "/ab/c", "/a", "/a.b", "/a-/x", "/a0", "/a/\U0010ffff/x"})
+    host.update(pillar={"new": True}, managed=lambda: {"/a/b", "/ab/c", "/a", "/a.b", "/a-/x", "/a0", "/a/\U0010ffff/x"})
 
     assert ctx.pillar == {"new": True}
     assert ctx.facts == {"os": "Debian"}
@@ -75,7 +75,7 @@ async def test_update_is_seen_at_once(host):
 
 async def test_managed_paths_are_found_fast(host):
     """Thousands of directories may ask what is managed below them, each among tens of thousands of paths."""
-    host.update(managed=[f"/d{n // 10}/f{n}" for n in range(50_000)])
+    host.update(managed=lambda: [f"/d{n // 10}/f{n}" for n in range(50_000)])
     ctx = host.context("x")
     began = time.process_time()
     assert all(len(ctx.managed_below(f"/d{n}")) == 10 for n in range(5_000))

@@ -254,7 +254,7 @@ async def test_cleaning_never_leaves_by_a_link_swapped_in(host, tmp_path, monkey
         return found
 
     monkeypatch.setattr(trees, "surplus", swap)
-    host.update(managed=[str(inside / "sub" / "kept")])
+    host.update(managed=lambda: [str(inside / "sub" / "kept")])
     with pytest.raises(Permanent, match=r"cannot remove .*stray: not a directory"):
         await run(host, "file.directory", inside, clean=True)
     assert (outside / "stray").exists()
