@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from holdfast.resources.traits import Refreshable
-from holdfast.states.data import Call
+from holdfast.states.data import Call, Low
 from holdfast.states.errors import Problem
 from holdfast.states.load import Loaded
 from holdfast.states.low import Chunk
@@ -26,7 +26,8 @@ class Order:
     """The order of chunks that are sorted by number and checked."""
 
     def __init__(self, chunks: Sequence[Chunk], loaded: Loaded, disabled: frozenset[str]) -> None:
-        self._chunks, self._included, self._disabled = chunks, loaded.included, disabled
+        self._included, self._disabled = loaded.included, disabled
+        self._remember(chunks)
         resolver = Resolver(chunks, loaded)
         edges = edges_of(chunks, resolver, disabled)
         plan = Plan(chunks, edges)
@@ -37,11 +38,20 @@ class Order:
 
     def holds(self, chunks: Sequence[Chunk], included: Mapping[str, Sequence[str]], disabled: frozenset[str]) -> bool:
         """Whether these chunks would be put into the same order, and nothing be said of it."""
-        same = not self.warnings and (self._included, self._disabled, len(self._chunks)) == (included, disabled, len(chunks))
-        if not same or not all(new is old or _alike(new, old) for new, old in zip(chunks, self._chunks, strict=True)):
+        same = not self.warnings and (self._included, self._disabled) == (included, disabled)
+        if not same or self._refreshes != [_refreshes(chunk) for chunk in chunks]:
             return False
-        self._chunks = chunks
+        before = zip(self._chunks, self._lows, strict=True)
+        if not all((new is old and new.low is low) or _alike(new, old, low) for new, (old, low) in zip(chunks, before, strict=True)):
+            return False
+        self._remember(chunks)
         return True
+
+    def _remember(self, chunks: Sequence[Chunk]) -> None:
+        """Keep what the order depends on: of a chunk that is kept the number may change, and with a new version of its kind more."""
+        self._chunks = chunks
+        self._lows = [chunk.low for chunk in chunks]
+        self._refreshes = [_refreshes(chunk) for chunk in chunks]
 
     def calls(self, chunks: Sequence[Chunk]) -> Iterator[Call]:
         """The calls in order of execution."""
@@ -71,10 +81,10 @@ def _refreshes(chunk: Chunk) -> bool:
     return chunk.checked is None or isinstance(chunk.checked.resource, Refreshable)
 
 
-def _alike(new: Chunk, old: Chunk) -> bool:
-    """Whether two chunks stand to all others in the same way."""
-    same = new.identity == old.identity and all(new.low[key] == old.low[key] for key in ("order", "state", "name", "__id__", "__sls__"))
-    return same and _refreshes(new) == _refreshes(old) and _named(new) == _named(old)
+def _alike(new: Chunk, old: Chunk, low: Low) -> bool:
+    """Whether two chunks stand to all others in the same way; `low` is what the old one had then."""
+    same = new.identity == old.identity and all(new.low[key] == low[key] for key in ("order", "state", "name", "__id__", "__sls__"))
+    return same and _named(new) == _named(old)
 
 
 def _named(chunk: Chunk) -> list[tuple[str, list[tuple[str, str | None]]]]:

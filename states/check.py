@@ -231,8 +231,8 @@ def contradictions(chunks: Iterable[Chunk]) -> tuple[list[Problem], list[Problem
     owners: dict[Uid, list[tuple[Chunk, Resource]]] = {}
     problems: list[Problem] = []
     warnings: list[Problem] = []
-    for chunk in chunks:
-        if chunk.checked is None or not chunk.checked.resource.exclusive:
+    for chunk in _shared(chunks):
+        if chunk.checked is None:
             continue
         resource = chunk.checked.resource
         for uid in chunk.checked.uids:
@@ -248,6 +248,14 @@ def contradictions(chunks: Iterable[Chunk]) -> tuple[list[Problem], list[Problem
             found.append(chunk.spot.problem(code, message, "keep one of the two"))
             break
     return problems, warnings
+
+
+def _shared(chunks: Iterable[Chunk]) -> list[Chunk]:
+    """Those that manage what another manages too."""
+    right = [(chunk, chunk.checked) for chunk in chunks if chunk.checked is not None and chunk.checked.resource.exclusive]
+    first: dict[Uid, Chunk] = {}
+    shared = {uid for chunk, checked in right for uid in checked.uids if first.setdefault(uid, chunk) is not chunk}
+    return [chunk for chunk, checked in right if not shared.isdisjoint(checked.uids)] if shared else []
 
 
 def conditional(*chunks: Chunk) -> bool:

@@ -137,8 +137,9 @@ class _Run:
 
     def _calls(self, made: Iterable[Made], loaded: Loaded) -> tuple[Call, ...]:
         """Number, order and check the chunks; mistakes of all three are reported together."""
-        chunks, warnings = number([chunk for one in made for chunk in one.chunks])
-        chunks, checker = by_number(chunks), Checker()
+        chunks, checker = [chunk for one in made for chunk in one.chunks], Checker()
+        warnings = number(chunks)
+        chunks = by_number(chunks)
         for chunk in chunks:
             checker.check(chunk)
         order = self.kept.order

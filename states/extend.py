@@ -215,6 +215,8 @@ def shown_target(target: Target) -> str:
 
 def apply_excludes(loaded: Loaded) -> None:
     """Remove what is excluded: by ID, or every ID of the files that a glob matches. Files that those include stay."""
+    if not loaded.excludes:
+        return
     ids = {reference.name for reference in loaded.excludes if reference.kind == "id"}
     patterns = [reference.name for reference in loaded.excludes if reference.kind == "sls"]
     for id_, declaration in list(loaded.declarations.items()):

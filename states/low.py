@@ -1,13 +1,14 @@
 """Low data: one chunk for each single call, still unordered, with the places of its arguments.
 
 Chunks are kept from one compilation to the next, with what later steps have made of them, as long as what they were made of is
-the same. Where only their number is another, a copy takes their place: what was handed out is never changed.
+the same. Only their number changes; then they get low data of their own anew, for what was handed out is never changed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, NamedTuple
 
 from holdfast.resources.contract import Resource, Uid
@@ -48,9 +49,9 @@ class Chunk:
     """One of several calls that `names` makes."""
     name_index: int = 0
     """Its place in `names`, from 1; 0 without."""
-    identity: str = ""
+    identity: str = field(init=False)
     """The one spelling of it."""
-    given: Any = None
+    given: Any = field(init=False)
     """Its `order` as written, else its place in definition order."""
     order: float | None = None
     """The number that this gives, once all are known; `low` has it then too."""
@@ -61,34 +62,38 @@ class Chunk:
     """What was handed out of it last."""
 
     def __post_init__(self) -> None:
-        """Give it its identity, unless it is a copy."""
+        """Give it its identity."""
         low = self.low
-        if not self.identity:
-            inner = f"{low['__id__']}:{low['name']}" if self.several else low["__id__"]
-            self.identity = f"{low['state']}.{low['fun']}[{inner}]"
-            self.given = low.get("order")
+        inner = f"{low['__id__']}:{low['name']}" if self.several else low["__id__"]
+        self.identity = f"{low['state']}.{low['fun']}[{inner}]"
+        self.given = low.get("order")
 
     @property
     def spot(self) -> Spot:
         """Where the state stands."""
         return self.state.spot
 
-    def moved(self, number: int) -> Chunk:
-        """The same with another place in definition order."""
-        return self if "order" in self.items else self._copy(number)
+    def renumber(self, given: Any) -> None:
+        """Give it another place in definition order, unless it has an `order` of its own."""
+        if given != self.given and "order" not in self.items:
+            self.given = given
+            self.at(None)
 
-    def at(self, order: float) -> Chunk:
-        """The same with this number."""
-        chunk = self if self.order is None else self._copy(self.given)
-        chunk.order = chunk.low["order"] = order
-        return chunk
+    def at(self, order: float | None) -> None:
+        """Give it another number; None: not known yet. What was handed out is not changed, and made anew."""
+        if self.order is not None:
+            self.low, self.call = {**self.low}, None
+            if self.checked and _takes_order(type(self.checked.resource)):
+                self.checked = None
+        self.order = order
+        if order is not None:
+            self.low["order"] = order
 
-    def _copy(self, given: Any) -> Chunk:
-        """A copy without a number. A kind that takes `order` itself has to check it again."""
-        low = {**self.low, "order": given}
-        checked = None if self.checked is not None and "order" in type(self.checked.resource).model_fields else self.checked
-        several, index = self.several, self.name_index
-        return Chunk(low, self.state, self.items, self.requisites, several, index, self.identity, given, None, checked, self.place)
+
+@cache
+def _takes_order(kind: type[Resource]) -> bool:
+    """Whether `order` is an argument of the kind itself."""
+    return "order" in kind.model_fields
 
 
 class Room:
@@ -107,21 +112,16 @@ class Made(NamedTuple):
     """The chunks of a declaration, and what they were made of."""
 
     declaration: Declaration
-    first: int | None
-    """The number at which its file begins; None: states are not numbered."""
+    numbered: bool
     chain: list[str]
     """The files that pulled its file in."""
     size: int
     """How many values they have."""
     chunks: list[Chunk]
 
-    def suits(self, declaration: Declaration, first: int | None, chain: list[str]) -> bool:
+    def suits(self, declaration: Declaration, numbered: bool, chain: list[str]) -> bool:
         """Whether the same would be made now, but for the numbers."""
-        return self.declaration is declaration and (self.first is None) is (first is None) and self.chain == chain
-
-    def moved(self, first: int) -> Made:
-        """The same where the file begins at another number."""
-        return self._replace(first=first, chunks=[chunk.moved(first + (chunk.state.offset or 0)) for chunk in self.chunks])
+        return self.declaration is declaration and self.numbered is numbered and self.chain == chain
 
 
 def compile_high(loaded: Loaded, kept: Mapping[str, Made]) -> tuple[dict[str, Made], list[Problem]]:
@@ -136,12 +136,16 @@ def compile_high(loaded: Loaded, kept: Mapping[str, Made]) -> tuple[dict[str, Ma
     for id_, declaration in loaded.declarations.items():
         first, chain = files[declaration.sls]
         known, left = kept.get(id_), room.left
-        if known is not None and known.suits(declaration, first, chain) and known.size <= left:
-            made[id_] = known if first is None or known.first == first else known.moved(first)
+        numbered = first is not None
+        if known is not None and known.suits(declaration, numbered, chain) and known.size <= left:
+            if first is not None:
+                for chunk in known.chunks:
+                    chunk.renumber(first + (chunk.state.offset or 0))
+            made[id_] = known
             room.left -= known.size
             continue
         chunks = list(_declared(loaded, declaration, chain, room, problems))
-        made[id_] = Made(declaration, first, chain, left - room.left, chunks)
+        made[id_] = Made(declaration, numbered, chain, left - room.left, chunks)
         if room.left < 0:
             break
     return made, problems

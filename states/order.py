@@ -10,7 +10,7 @@ one requires the other, the look at the one asks only for a look at the other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from holdfast.states.errors import Problem
@@ -28,23 +28,22 @@ VERBS = {"require": "requires", "watch": "watches"}
 """Requisite -> its word in a sentence, where it has one."""
 
 
-def number(chunks: Iterable[Chunk]) -> tuple[list[Chunk], list[Problem]]:
-    """Chunks with their numbers (Salt's arithmetic), as many as there were; and warnings for orders that mean nothing."""
-    chunks = [*chunks]
+def number(chunks: Sequence[Chunk]) -> list[Problem]:
+    """Give chunks their numbers (Salt's arithmetic); returns warnings for orders that mean nothing."""
     cap = 1
     for chunk in chunks:
         given = chunk.given
         if isinstance(given, int) and given >= cap:
             cap = min(given, HUGE) + CAP_STEP
     warnings = []
-    for index, chunk in enumerate(chunks):
+    for chunk in chunks:
         given = chunk.given
         if chunk.order is given and given is not None:
             continue  # as the last time
         order = _number(given, cap) + chunk.name_index / 10000 if chunk.name_index else _number(given, cap)
         order = order + cap + LAST if order < 0 else order
         if chunk.order != order:
-            chunks[index] = chunk.at(order)
+            chunk.at(order)
         if "order" in chunk.items and not isinstance(given, (int, float)) and given not in ("first", "last"):
             hint = "write a number, 'first' or 'last'"
             warnings.append(
@@ -52,7 +51,7 @@ def number(chunks: Iterable[Chunk]) -> tuple[list[Chunk], list[Problem]]:
                     "order-word", f"the order {given!r} means nothing: it runs after the numbered states", hint
                 )
             )
-    return chunks, warnings
+    return warnings
 
 
 def by_number(chunks: Sequence[Chunk]) -> list[Chunk]:

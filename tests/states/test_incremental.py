@@ -231,6 +231,19 @@ def test_kind_that_was_loaded_again_checks_its_states_again(site):
         compiler.compile(site.request())
 
 
+def test_kind_that_was_loaded_again_with_a_refresh_is_ordered_again(site):
+    """Without a refresh `watch` means `require`, and stands beside it: what is new in the kind changes the order."""
+    kind = "class Fan(Resource, {}kind='zfan.on'):\n    async def check_apply(self, ctx, apply):\n        return True\n"
+    lines = "from holdfast.resources.contract import Resource\nfrom holdfast.resources.traits import Refreshable\n"
+    site.edit("a", "fan: {zfan.on: [{require_any: [{lamp: b1}]}, {watch: [{lamp: b0}]}]}")
+    compiler, orders = Compiler(), []
+    for powers in ("", "Refreshable, "):
+        exec(lines + kind.format(powers), {"__name__": "fans"})
+        orders.append([call.identity for call in compiler.compile(site.request()).calls])
+        assert orders[-1] == [call.identity for call in Compiler().compile(site.request()).calls]
+    assert orders[0][:2] == orders[1][1::-1]
+
+
 def test_kind_that_takes_the_order_itself_sees_the_new_one(site):
     """A number is no argument, but where a kind says that it is."""
 
