@@ -5,6 +5,7 @@
 prints one line of JSON: seconds (the best of the repetitions) to load the text with PyYAML, to compile it, to compile it again
 unchanged, to compile twice as many states; and the ratios to hold: `ratio` (compile / load) below 2, `growth` near 2. Where `SALT` names
 the directory of Salt's programs, also the seconds of Salt's own compile of the twice as many, and `ratio_to_salt`, below 1.
+`short_ratio` is `ratio` of 10 000 states of one line.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ import yaml
 
 from holdfast.states.compile import Compiler
 from holdfast.states.data import Request
+
+SHORT = 10_000
+"""States of one line."""
 
 
 def tree(count: int, state: str) -> str:
@@ -58,8 +62,9 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         text, double = tree(options.states, options.state), tree(2 * options.states, options.state)
-        one, two = Path(directory, "one"), Path(directory, "two")
-        for path, content in ((one, text), (two, double)):
+        short = "".join(f"s{number}: test.nop\n" for number in range(SHORT))
+        one, two, three = Path(directory, "one"), Path(directory, "two"), Path(directory, "three")
+        for path, content in ((one, text), (two, double), (three, short)):
             path.mkdir(mode=0o755)
             path.joinpath("site.sls").write_text(content)
         trusted = frozenset({os.getuid()})
@@ -69,9 +74,11 @@ def main() -> None:
         fresh = best(options.repeat, lambda: Compiler().compile(Request(one, trusted_uids=trusted)))
         again = best(options.repeat, lambda: kept.compile(Request(one, trusted_uids=trusted)))
         large = best(options.repeat, lambda: Compiler().compile(Request(two, trusted_uids=trusted)))
+        brief_load = best(options.repeat, lambda: yaml.load(short, yaml.CSafeLoader))
+        brief = best(options.repeat, lambda: Compiler().compile(Request(three, trusted_uids=trusted)))
         salt = salts(two / "site.sls", options.repeat) if "SALT" in os.environ else None
-    figures = {"states": options.states, "yaml_s": load, "compile_s": fresh, "unchanged_s": again, "double_s": large}
-    ratios = {"ratio": fresh / load, "unchanged_ratio": again / load, "growth": large / fresh}
+    figures = {"states": options.states, "yaml_s": load, "compile_s": fresh, "unchanged_s": again, "double_s": large, "short_s": brief}
+    ratios = {"short_ratio": brief / brief_load, "ratio": fresh / load, "unchanged_ratio": again / load, "growth": large / fresh}
     if salt is not None:
         figures["salt_double_s"], ratios["ratio_to_salt"] = salt, large / salt
     print(json.dumps({key: round(value, 4) for key, value in (figures | ratios).items()}))
