@@ -29,7 +29,7 @@ ROWS = (
     ("change", "the same against the first compilation", "times", "ratio_edit", 0.15),
     ("change", "a state more near the front, all after it move: compile and swap", "ms", "grow_ms", None),
     ("change", "swap of an equal graph, compiled anew, of 10 000 resources", "ms", "equal_swap_ms", 100),
-    ("change", "memory for each file resource, with what is kept of its states", "KiB", "memory_kib", 20),
+    ("change", "memory for each file resource, with what is kept of its states", "KiB", "memory_kib", 15),
     ("check", "holdfast check, 5 000 states in one file", "s", "plain_s", 3.0),
     ("check", "the same made by 500 templates", "s", "templates_s", 3.0),
     ("idle", "idle agent, 1 000 resources: CPU", "%", "idle_cpu_percent", 0.1),

@@ -89,10 +89,12 @@ class Loader:
 
     def unit(self, path: Path, sls: str, env: str) -> Unit:
         """One file, normalised. Raises `CompileError` when it cannot be read, rendered or parsed."""
-        rendered = self.renderer.render(path, sls)
         kept = self._units.get(path)
-        if kept is None or kept[0] is not rendered or kept[1] != env:
-            kept = self._units[path] = (rendered, env, normalise(rendered.document, rendered.data, sls, env))
+        spent = kept[0] if kept is not None and kept[1] == env else None
+        rendered = self.renderer.render(path, sls, spent)
+        if kept is None or rendered is not spent:
+            unit = normalise(rendered.document, rendered.data, sls, env)
+            kept = self._units[path] = (self.renderer.spend(path), env, unit)
         return kept[2]
 
     def forget(self, paths: Iterable[Path]) -> None:

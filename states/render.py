@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import posixpath
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import count
 from pathlib import Path
@@ -27,6 +27,9 @@ from holdfast.states.world import World
 
 PIPES = (("jinja", "yaml"), ("yaml",), ("json",), ("jinja", "json"))
 """What the first line of a file may ask for, `#!jinja|yaml` being the default."""
+
+SPENT: Any = object()
+"""Stands for data that are gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +71,19 @@ class Renderer:
         """Forget what files that are gone were rendered to."""
         self._kept = {path: kept for path, kept in self._kept.items() if path in self.loader.tree.read_files}
 
-    def render(self, path: Path, sls: str) -> Rendered:
-        """The data of a file. Raises `CompileError`."""
+    def render(self, path: Path, sls: str, spent: Rendered | None = None) -> Rendered:
+        """The data of a file. Raises `CompileError`. `spent` is good enough if the same would come out, though its data are gone."""
         text = self.loader.tree.read(path)
         kept = self._kept.get(path)
-        if kept is None or not self._still(kept, text, sls):
+        if kept is None or not self._still(kept, text, sls) or (kept.data is SPENT and kept is not spent):
             kept = self._kept[path] = self._render(text, sls)
             self.renders += 1
         return kept
+
+    def spend(self, path: Path) -> Rendered:
+        """Let go of the data of a file: they have been used, and are most of what is kept."""
+        spent = self._kept[path] = replace(self._kept[path], data=SPENT)
+        return spent
 
     def _still(self, kept: Rendered, text: Text, sls: str) -> bool:
         """Whether rendering again would give the same."""

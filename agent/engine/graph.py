@@ -7,7 +7,6 @@ the compiler has ordered the calls already. Vertices are plain state; only the e
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias, TypeVar
@@ -97,7 +96,7 @@ class Vertex:
     last_change: Outcome | None = None
     failures: int = 0
     """Failed runs in a row."""
-    repairs: deque[float] = field(default_factory=lambda: deque(maxlen=1))
+    repairs: list[float] = field(default_factory=list)
     """Loop times of the last repairs of drift; as many as the flap limit."""
     flapping: float = 0.0
     """Seconds between repairs while it flaps; 0: it does not."""

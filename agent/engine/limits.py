@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
-
 from holdfast.agent.engine.graph import Vertex
 from holdfast.agent.engine.options import EngineOptions
 
@@ -36,11 +34,10 @@ def repaired(vertex: Vertex, options: EngineOptions, now: float) -> bool:
 
     While it flaps, the time between repairs doubles, from 1 s to `flap_window`; two windows without a repair end it.
     """
-    if vertex.repairs.maxlen != options.flap_limit:
-        vertex.repairs = deque(vertex.repairs, maxlen=options.flap_limit)
+    del vertex.repairs[: -options.flap_limit]
     calm = not vertex.repairs or now - vertex.repairs[-1] > _memory(vertex, options)
     full = len(vertex.repairs) == options.flap_limit and now - vertex.repairs[0] <= options.flap_window
-    vertex.repairs.append(now)
+    vertex.repairs = [*vertex.repairs, now][-options.flap_limit :]
     if vertex.flapping and not calm:
         vertex.flapping = min(options.flap_window, vertex.flapping * 2)
         return False

@@ -244,6 +244,14 @@ def test_kind_that_was_loaded_again_with_a_refresh_is_ordered_again(site):
     assert orders[0][:2] == orders[1][1::-1]
 
 
+def test_data_of_a_file_are_gone_but_not_missed(site):
+    """What a file was parsed to is let go of once it is used; who needs it again, for another environment, has it made again."""
+    compiler, requests = Compiler(), [replace(site.request(), env=env) for env in ("base", "base", "dev", "base")]
+    found = [outcome(compiler, request)[0] for request in requests]
+    assert found == [outcome(Compiler(), request)[0] for request in requests]
+    assert compiler.renders == 3 * len(FILES)
+
+
 def test_kind_that_takes_the_order_itself_sees_the_new_one(site):
     """A number is no argument, but where a kind says that it is."""
 
