@@ -13,6 +13,8 @@ from holdfast.resources.errors import Permanent
 from holdfast.resources.kinds.file.base import LARGE
 from holdfast.resources.lookup import lookup_value
 
+Sources = tuple[tuple[str, str | None], ...]
+"""URLs, each with its own hash or None."""
 SCHEMES = ("salt://", "tree://", "file://", "http://", "https://", "/")
 REMOTE = ("http://", "https://")
 ALGORITHMS = {32: "md5", 40: "sha1", 56: "sha224", 64: "sha256", 96: "sha384", 128: "sha512"}
@@ -45,6 +47,14 @@ def parse_contents(value: object) -> object:
     return str(value)
 
 
+def decoded(data: bytes, url: str) -> str:
+    """The text of a source. Raises `Permanent` for what is not UTF-8."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise Permanent(f"cannot use {url}: it is not UTF-8 text (byte {error.start})") from None
+
+
 def finished(text: str, *, newline: bool) -> str:
     """Text with, or without, a newline at its end."""
     if not newline:
@@ -67,7 +77,7 @@ def _text(key: str, value: Any, where: str) -> str:
     return str(text)
 
 
-async def fetch(ctx: Context, sources: Sequence[tuple[str, str | None]]) -> tuple[str, str | None, bytes]:
+async def fetch(ctx: Context, sources: Sources) -> tuple[str, str | None, bytes]:
     """The first source that is there: its URL, its own hash, its content. Raises `Permanent` when none is."""
     if len(sources) == 1:
         return *sources[0], await ctx.source(sources[0][0])

@@ -60,7 +60,7 @@ class Managed(OwnedResource, kind="file.managed"):
         "selinux": "the label of a file that exists is kept",
     }
 
-    source: Annotated[tuple[tuple[str, str | None], ...], BeforeValidator(content.parse_sources)] = ()
+    source: Annotated[content.Sources, BeforeValidator(content.parse_sources)] = ()
     """Where the content comes from: a URL, or a list of which the first that is there is taken."""
     source_hash: Text | None = None
     """What the source must hash to: `sha256=HEX`, `HEX`, or the URL of a file with hashes. Needed for http unless `skip_verify`."""
@@ -225,14 +225,9 @@ class Managed(OwnedResource, kind="file.managed"):
             raise Permanent(f"cannot write {self.name}: {self.encoding or 'utf-8'} has no character {text[error.start]!r}") from None
 
     def _render(self, ctx: Context, data: bytes, name: str) -> bytes:
-        try:
-            text = data.decode()
-        except UnicodeDecodeError as error:
-            raise Permanent(f"cannot render {name}: it is not UTF-8 text (byte {error.start})") from None
         own = {"source": name, "name": self.name, "user": self.user, "group": self.group, "mode": self.mode, "saltenv": "base"}
         variables = {**own, **(self.defaults or {}), **(self.context or {})}
-        text = ctx.render(text, name=name, variables=variables)
-        return self._encoded(text)
+        return self._encoded(ctx.render(content.decoded(data, name), name=name, variables=variables))
 
     # -- putting right -----------------------------------------------------------------------------------------
 

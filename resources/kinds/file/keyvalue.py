@@ -1,0 +1,146 @@
+"""`file.keyvalue`: settings of the form `key=value`."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Self
+
+from pydantic import BeforeValidator, field_validator, model_validator
+
+from holdfast.resources.fields import field
+from holdfast.resources.kinds.file.edit import Edit, bare, end_of, ended, split
+
+
+def parse_value(value: object) -> object:
+    """A value as text; numbers and booleans as Python writes them."""
+    return str(value) if isinstance(value, (bool, int, float)) else value
+
+
+Value = Annotated[str, BeforeValidator(parse_value)]
+
+
+class KeyValue(Edit, kind="file.keyvalue"):
+    """Settings of the form `key=value`, one on each line.
+
+    /etc/ssh/sshd_config:
+      file.keyvalue:
+        - key_values:
+            PermitRootLogin: 'no'
+            X11Forwarding: 'no'
+        - separator: ' '
+        - uncomment: '#'
+        - append_if_not_found: true
+    """
+
+    key: str | None = None
+    """A key; with `value`."""
+    value: Value | None = None
+    """Its value."""
+    key_values: dict[str, Value] = field(default_factory=dict)
+    """Several keys and their values, instead."""
+    separator: str = field("=", min_length=1)
+    """What stands between key and value, blanks included."""
+    append_if_not_found: bool = False
+    """Add keys at the end that the file does not have; else they are left out."""
+    prepend_if_not_found: bool = False
+    """Add them at the beginning."""
+    search_only: bool = False
+    """Change keys that are there, add none."""
+    ignore_if_missing: bool = False
+    """A missing file is not an error."""
+    create_if_missing: bool = False
+    """Make a missing file, with all keys."""
+    count: int = field(1, ge=-1)
+    """Lines that one key may have; those that come later are removed. -1: any number."""
+    uncomment: str | None = field(None, min_length=1)
+    """A comment sign that is taken away from before a key."""
+    key_ignore_case: bool = False
+    """Upper and lower case are the same in keys; those in the file are kept."""
+    value_ignore_case: bool = False
+    """Upper and lower case are the same in values."""
+
+    @field_validator("count")
+    @classmethod
+    def _not_none(cls, count: int) -> int:
+        if count == 0:
+            raise ValueError("count 0 would remove the key: for that there is file.line with mode: delete")
+        return count
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if (self.key is None) != (self.value is None):
+            raise ValueError("key and value belong together")
+        if (self.key is None) == (not self.key_values):
+            raise ValueError("give either key and value, or key_values")
+        for key, value in self._pairs():
+            if not key or key != key.strip() or any(end in text for end in "\r\n" for text in (key, value, self.separator)):
+                raise ValueError(
+                    f"{key!r} cannot be a key here: keys have no blanks at their ends, and neither they nor values a line break"
+                )
+        keys = sorted(f"{self._folded(key)}{self.separator}" for key, _ in self._pairs())
+        for one, other in itertools.pairwise(keys):
+            if other.startswith(one):
+                raise ValueError(
+                    f"a line for {other.removesuffix(self.separator)!r} could be one for {one.removesuffix(self.separator)!r}, too"
+                )
+        return self
+
+    def _pairs(self) -> Iterator[tuple[str, str]]:
+        if self.key is not None and self.value is not None:
+            yield self.key, self.value
+        yield from self.key_values.items()
+
+    def _folded(self, text: str) -> str:
+        return text.lower() if self.key_ignore_case else text
+
+    def makes(self) -> bool:
+        """As declared."""
+        return self.create_if_missing
+
+    def tolerates(self) -> bool:
+        """As declared."""
+        return self.ignore_if_missing and not self.create_if_missing
+
+    def edited(self, text: str, given: tuple[str, ...]) -> str:
+        """The text with the values set."""
+        wanted, seen = dict(self._pairs()), dict.fromkeys((key for key, _ in self._pairs()), 0)
+        kept: list[str] = []
+        for line in split(text):
+            found = self._find(line, wanted)
+            if found is None:
+                kept.append(line)
+                continue
+            key, written, value = found
+            seen[key] += 1
+            if self.count == -1 or seen[key] <= self.count:
+                kept.append(line if value is not None and self._equal(value, wanted[key]) else self._line(written, wanted[key], line))
+        added = [key for key, times in seen.items() if not times]
+        return self._with(added, wanted, "".join(kept)) if added and self._adds(text) else "".join(kept)
+
+    def _adds(self, text: str) -> bool:
+        return (self.append_if_not_found or self.prepend_if_not_found or (self.create_if_missing and not text)) and not self.search_only
+
+    def _with(self, keys: list[str], wanted: Mapping[str, str], text: str) -> str:
+        like = text[: text.find("\n") + 1]
+        lines = "".join(self._line(key, wanted[key], like) for key in keys)
+        return lines + text if self.prepend_if_not_found and not self.append_if_not_found else ended(text) + lines
+
+    def _line(self, key: str, value: str, like: str) -> str:
+        return f"{key}{self.separator}{value}{end_of(like)}"
+
+    def _equal(self, one: str, other: str) -> bool:
+        one, other = one.strip(), other.strip()
+        return one.lower() == other.lower() if self.value_ignore_case else one == other
+
+    def _find(self, line: str, keys: Mapping[str, Any]) -> tuple[str, str, str | None] | None:
+        """The key that a line sets, as declared and as written, and its value; that of a comment is None, for it has to change."""
+        flags = re.IGNORECASE if self.key_ignore_case else re.RegexFlag(0)
+        signs = [r"[ \t]*"] if self.uncomment is None else [r"[ \t]*", re.escape(self.uncomment)]
+        for comment, sign in enumerate(signs):
+            for key in keys:
+                found = re.match(f"{sign}({re.escape(key)}){re.escape(self.separator)}", bare(line), flags)
+                if found:
+                    return key, found[1], None if comment else bare(line)[found.end() :]
+        return None

@@ -1,0 +1,159 @@
+"""`file.replace`, `file.comment`, `file.uncomment`: what a regular expression finds in a file, changed."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import BeforeValidator, field_validator
+
+from holdfast.resources.errors import Permanent
+from holdfast.resources.fields import field, parse_list
+from holdfast.resources.kinds.file.append import stands
+from holdfast.resources.kinds.file.content import finished
+from holdfast.resources.kinds.file.edit import Edit, Regex, bare, ended, split
+
+FLAGS = {"IGNORECASE": re.IGNORECASE, "MULTILINE": re.MULTILINE, "DOTALL": re.DOTALL, "VERBOSE": re.VERBOSE, "ASCII": re.ASCII}
+
+
+class Replace(Edit, kind="file.replace"):
+    """Every match of a regular expression replaced. What the replacement makes must not match again, or else it never ends.
+
+    /etc/ssh/sshd_config:
+      file.replace:
+        - pattern: ^#?PermitRootLogin .*$
+        - repl: PermitRootLogin no
+        - append_if_not_found: true
+    """
+
+    pattern: Regex
+    """Python regular expression; `^` and `$` match at every line."""
+    repl: str = ""
+    r"""The replacement; `\1` or `\g<name>` stand for groups."""
+    count: int = field(0, ge=0)
+    """Replacements at most; 0: all."""
+    flags: Annotated[tuple[str, ...], BeforeValidator(parse_list)] = ("MULTILINE",)
+    """Names of flags of Python's re module."""
+    append_if_not_found: bool = False
+    """Add the replacement at the end when the pattern matches nowhere."""
+    prepend_if_not_found: bool = False
+    """Add it at the beginning."""
+    not_found_content: str | None = None
+    """What is added then instead of `repl`."""
+    ignore_if_missing: bool = False
+    """A missing file is not an error."""
+    backslash_literal: bool = False
+    """Take backslashes in `repl` as they are."""
+
+    @field_validator("flags")
+    @classmethod
+    def _known_flags(cls, flags: tuple[str, ...]) -> tuple[str, ...]:
+        for flag in flags:
+            if flag.upper() not in FLAGS:
+                raise ValueError(f"{flag} is not a flag; known are {', '.join(FLAGS)}")
+        return flags
+
+    def tolerates(self) -> bool:
+        """As declared."""
+        return self.ignore_if_missing
+
+    def edited(self, text: str, given: tuple[str, ...]) -> str:
+        """The text with the matches replaced, or with the replacement added."""
+        flags = re.RegexFlag(0)
+        for flag in self.flags:
+            flags |= FLAGS[flag.upper()]
+        replacement = self.repl.replace("\\", "\\\\") if self.backslash_literal else self.repl
+        try:
+            changed, found = re.subn(self.pattern, replacement, text, count=self.count, flags=flags)
+        except (re.error, IndexError) as error:
+            raise Permanent(f"cannot edit {self.name}: the replacement does not fit the pattern: {error}") from None
+        added = finished(self.not_found_content if self.not_found_content is not None else self.repl, newline=True)
+        if found or not (self.append_if_not_found or self.prepend_if_not_found) or stands(text, added):
+            return changed
+        return ended(text) + added if self.append_if_not_found else added + text
+
+
+class Marked(Edit):
+    """Lines that a regular expression finds at their beginning, whether or not they are comments."""
+
+    regex: Regex
+    """Matched from the beginning of a line on, or after its comment sign; `^` before it changes nothing, `$` after it means the line's end."""
+    char: str = "#"
+    """What makes a line a comment."""
+
+    @field_validator("char")
+    @classmethod
+    def _visible(cls, char: str) -> str:
+        if not char.strip() or "\n" in char:
+            raise ValueError(f"{char!r} cannot be told from other text: give a comment sign, like '#'")
+        return char
+
+    def matches(self, line: str) -> bool:
+        """Whether what a line says, comment sign and end taken off, is meant."""
+        core = self.regex.removeprefix("^")
+        whole = core.endswith("$") and (len(core) - len(core[:-1].rstrip("\\"))) % 2 == 1
+        core, end = (core[:-1], "$") if whole else (core, "")
+        return re.match(f"(?:{core}){end}", line) is not None
+
+    def says(self, text: str) -> bool:
+        """The same, behind any of the blanks that the text begins with."""
+        return any(self.matches(text[blanks:]) for blanks in range(len(text) - len(text.lstrip()) + 1))
+
+    def is_comment(self, line: str) -> bool:
+        """Whether a line begins with the comment sign, blanks aside."""
+        return line.lstrip().startswith(self.char.strip())
+
+    def content(self, line: str) -> str:
+        """What a comment says."""
+        return line.lstrip().removeprefix(self.char.strip())
+
+    def demand(self, *, found: bool) -> None:
+        """Raise `Permanent` when there is nothing of what is meant."""
+        if not found:
+            hint = r"it is matched from the beginning of a line on; write \s* or .* before it if other text may stand there"
+            raise Permanent(f"cannot edit {self.name}: no line matches {self.regex!r}, comment or not; {hint}")
+
+
+class Comment(Marked, kind="file.comment"):
+    r"""Lines made comments. Fails if no line matches, neither as a comment nor otherwise.
+
+    /etc/fstab:
+      file.comment:
+        - regex: ^//192\.168\.0\.5
+    """
+
+    ignore_missing: bool = False
+    """It is fine if no line matches."""
+
+    def edited(self, text: str, given: tuple[str, ...]) -> str:
+        """The text with the lines that match as comments."""
+        lines, found = split(text), self.ignore_missing
+        for n, line in enumerate(lines):
+            if self.is_comment(line):
+                found = found or self.matches(bare(line)) or self.says(self.content(bare(line)))
+            elif self.matches(bare(line)):
+                lines[n], found = f"{self.char}{line}", True
+        self.demand(found=found)
+        return "".join(lines)
+
+
+class Uncomment(Marked, kind="file.uncomment"):
+    """Comments made lines again: the comment sign before what matches is taken away. Fails if no line matches at all.
+
+    /etc/adduser.conf:
+      file.uncomment:
+        - regex: EXTRA_GROUPS
+    """
+
+    def edited(self, text: str, given: tuple[str, ...]) -> str:
+        """The text with the comments that match as lines."""
+        lines, found = split(text), False
+        for n, line in enumerate(lines):
+            found = found or self.says(bare(line))
+            rest = line
+            while self.is_comment(rest) and (comment := self.content(bare(rest))).strip() and self.says(comment):
+                indent = rest[: len(rest) - len(rest.lstrip())]
+                rest, found = indent + self.content(rest), True
+            lines[n] = rest
+        self.demand(found=found)
+        return "".join(lines)

@@ -1,0 +1,67 @@
+"""Parts of files that come from sources, all of them one after the other, rendered if they are templates."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, model_validator
+
+from holdfast.resources.context import Context
+from holdfast.resources.fields import Text, Texts
+from holdfast.resources.kinds.file import content
+
+
+class Sourced(BaseModel):
+    """The arguments that say where parts of a file come from; for kinds to inherit."""
+
+    source: Annotated[content.Sources, BeforeValidator(content.parse_sources)] = ()
+    """A URL whose content is taken: salt://, file://, an absolute path, http(s)://."""
+    source_hash: Text | None = None
+    """What it must hash to, or the URL of a file with hashes; needed for http."""
+    sources: Annotated[content.Sources, BeforeValidator(content.parse_sources)] = ()
+    """Several such URLs, or `{URL: hash}`; all of them are taken, in this order."""
+    source_hashes: Texts = ()
+    """The hashes of `sources`, in the same order."""
+    template: Literal["jinja"] | None = "jinja"
+    """Render what comes from a source; null: take it as it is."""
+    context: dict[str, Any] | None = None
+    """Variables of the template."""
+    defaults: dict[str, Any] | None = None
+    """Variables of the template where `context` has none."""
+
+    @model_validator(mode="after")
+    def _sources_fit(self) -> Self:
+        if len(self.source) > 1:
+            raise ValueError("source is one URL; write several under sources")
+        if len(self.source_hashes) > len(self.sources):
+            raise ValueError("there are more source_hashes than sources")
+        for url, digest in self.all_sources():
+            if url.startswith(content.REMOTE) and digest is None:
+                raise ValueError(f"source {url} needs a hash")
+        return self
+
+    def all_sources(self) -> content.Sources:
+        """Each source with its hash."""
+        one = tuple((url, digest or self.source_hash) for url, digest in self.source)
+        hashes = self.source_hashes + (None,) * (len(self.sources) - len(self.source_hashes))
+        return one + tuple((url, own or digest) for (url, own), digest in zip(self.sources, hashes, strict=True))
+
+    def source_paths(self, ctx: Context) -> list[str]:
+        """Paths of what is on this host, to be watched."""
+        urls = [url for url, _ in self.all_sources()]
+        urls += [digest for _, digest in self.all_sources() if digest is not None and digest.startswith(content.SCHEMES)]
+        return [path for path in map(ctx.source_path, urls) if path is not None]
+
+    async def fetch(self, ctx: Context) -> tuple[str, ...]:
+        """The text of each source. Raises `Permanent` or `Temporary` when one is not there, not as its hash says, or not text."""
+        return tuple([await self._text(ctx, url, digest) for url, digest in self.all_sources()])
+
+    async def _text(self, ctx: Context, url: str, digest: str | None) -> str:
+        data = await ctx.source(url)
+        if digest is not None:
+            await content.verify(ctx, url, data, *await content.expected(ctx, digest, url, url))
+        text = content.decoded(data, url)
+        if self.template is None:
+            return text
+        variables = {"source": url, "name": getattr(self, "name", ""), "saltenv": "base", **(self.defaults or {}), **(self.context or {})}
+        return ctx.render(text, name=url, variables=variables)
