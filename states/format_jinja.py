@@ -5,7 +5,7 @@ Jinja's own lexer finds the pieces, so there is never a doubt about what is one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import jinja2
@@ -191,16 +191,19 @@ def _many(text: str, current: _Open, loose: frozenset[str]) -> bool:
     return not known and not current.word.startswith("end")
 
 
-def _one_line(tree: nodes.Node, loose: frozenset[str]) -> bool:
+def _one_line(tree: nodes.Node, loose: Collection[str]) -> bool:
     """Whether an expression is data, rather than a macro or something that lays out text in lines."""
-    if any(name.name in loose for name in tree.find_all(nodes.Name)):
-        return False
+    return not _lays_out(tree) and not any(name.name in loose for name in tree.find_all(nodes.Name))
+
+
+def _lays_out(tree: nodes.Node) -> bool:
+    """Whether an expression by itself, whatever its names stand for, may make several lines."""
     if any(isinstance(const.value, str) and "\n" in const.value for const in tree.find_all(nodes.Const)):
-        return False
+        return True
     if any(found.name not in _ONE_LINE or _has_indent(found) for found in tree.find_all(nodes.Filter)):
-        return False
+        return True
     calls = [call.node for call in tree.find_all(nodes.Call)]
-    return all(not isinstance(called, nodes.Name) or called.name in _FUNCTIONS for called in calls)
+    return any(isinstance(called, nodes.Name) and called.name not in _FUNCTIONS for called in calls)
 
 
 def _has_indent(found: nodes.Filter) -> bool:
@@ -213,13 +216,20 @@ def _loose_names(tree: nodes.Template) -> frozenset[str]:
     blocks = [block for block in tree.find_all(nodes.AssignBlock) if block.filter is None]
     found = {"caller", "self", "super", *(node.target for node in tree.find_all(nodes.Import))}
     found.update(*(_names(block.target) for block in blocks))
-    values = [(_names(node.target), node.node) for node in tree.find_all(nodes.Assign)]
-    values += [(_names(node.target), node.iter) for node in tree.find_all(nodes.For)]
-    values += [
-        (_names(target), value) for node in tree.find_all(nodes.With) for target, value in zip(node.targets, node.values, strict=True)
-    ]
-    while more := {name for names, value in values if not _one_line(nodes.Output([value]), frozenset(found)) for name in names} - found:
+    assigned: list[tuple[nodes.Node, nodes.Node]] = [(node.target, node.node) for node in tree.find_all(nodes.Assign)]
+    assigned += [(node.target, node.iter) for node in tree.find_all(nodes.For)]
+    assigned += [pair for node in tree.find_all(nodes.With) for pair in zip(node.targets, node.values, strict=True)]
+    users: dict[str, set[str]] = {}
+    for target, value in assigned:
+        names, whole = _names(target), nodes.Output([value])
+        found |= names if _lays_out(whole) else set()
+        for name in whole.find_all(nodes.Name):
+            users.setdefault(name.name, set()).update(names)
+    todo = list(found)
+    while todo:
+        more = users.get(todo.pop(), set()) - found
         found |= more
+        todo += more
     return frozenset(found)
 
 

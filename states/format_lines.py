@@ -7,7 +7,7 @@ that runs over several lines makes one line of them, of which only the beginning
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -116,6 +116,10 @@ def _is_loose(pieces: Sequence[Piece]) -> bool:
     return depth != 0
 
 
+Origin = tuple[int, bool]
+"""Where the white space before a line may come from: the column of a line with tags, and whether that strips it itself."""
+
+
 def tangled(lines: Sequence[Line]) -> Line | None:
     """The first line whose column is not the one it has in the file, because tags strip the white space before it; None: there is none.
 
@@ -123,46 +127,41 @@ def tangled(lines: Sequence[Line]) -> Line | None:
     left out, or ended to begin anew. It is well if all of those stand in the same column.
     """
     jumps = _jumps(lines)
-    chain: list[Line] = []
+    chain: frozenset[Origin] = frozenset()
     begun = False
     for line in lines:
         if line.kind is Kind.TAGS:
-            chain = [*chain, line, *jumps.get(line.number, ())] if line.pieces[-1].right else []
+            chain = chain | {_origin(line)} | jumps.get(line.number, frozenset()) if line.pieces[-1].right else frozenset()
         elif line.kind is not Kind.BLANK:
             if (line.pieces and _strips(line)) or (chain and not _aligned(line, chain, begun)):
                 return line
-            chain, begun = [], True
+            chain, begun = frozenset(), True
     return None
 
 
-def _jumps(lines: Sequence[Line]) -> dict[int, list[Line]]:
-    """Number of a line with tags -> the lines with tags from which a template may come there."""
-    found: dict[int, list[Line]] = {}
-    opened: list[list[Line]] = []
-    chain: list[Line] = []
+def _jumps(lines: Sequence[Line]) -> dict[int, frozenset[Origin]]:
+    """Number of a line with tags -> from where a template may come there, other than from the line before it."""
+    found: dict[int, frozenset[Origin]] = {}
+    opened: list[tuple[set[Origin], list[int]]] = []  # of each open block: its tags, and the number of its line if it is a loop
+    chain: frozenset[Origin] = frozenset()
     for line in lines:
         for piece in line.pieces if line.kind is Kind.TAGS else ():
             if piece.step > 0:
-                opened.append([])
-                if piece.word == "for":
-                    found.setdefault(line.number, []).append(line)
+                opened.append((set(), [line.number] if piece.word == "for" else []))
             if opened and (piece.step or piece.switches):
-                opened[-1] += [*chain, line]
-                if piece.step <= 0:
-                    found.setdefault(line.number, []).extend(opened[-1])
-                    _again(found, opened[-1])
+                tags, loop = opened[-1]
+                tags.update(chain, [_origin(line)])
+                for number in [*loop, line.number] if piece.step <= 0 else loop:
+                    found[number] = found.get(number, frozenset()) | tags
             if piece.step < 0 and opened:
                 opened.pop()
         if line.kind is not Kind.BLANK:
-            chain = [*chain, line] if line.kind is Kind.TAGS and line.pieces[-1].right else []
+            chain = chain | {_origin(line)} if line.kind is Kind.TAGS and line.pieces[-1].right else frozenset()
     return found
 
 
-def _again(found: dict[int, list[Line]], block: Sequence[Line]) -> None:
-    """A loop begins anew from where it, or a branch of it, ends."""
-    for line in block:
-        if any(piece.word == "for" for piece in line.pieces):
-            found.setdefault(line.number, []).extend(block)
+def _origin(line: Line) -> Origin:
+    return line.indent, line.pieces[0].left
 
 
 def _strips(line: Line) -> bool:
@@ -171,8 +170,8 @@ def _strips(line: Line) -> bool:
     return before or (line.pieces[-1].right and line.text.rstrip(BLANKS).endswith("}"))
 
 
-def _aligned(line: Line, chain: Sequence[Line], begun: bool) -> bool:
+def _aligned(line: Line, chain: Iterable[Origin], begun: bool) -> bool:
     """Whether a line begins in its own column, whatever of the tags before it has stripped what stood between."""
-    if any(tags.pieces[0].left for tags in chain):
+    if any(left for _, left in chain):
         return not begun and line.indent == 0
-    return all(tags.indent == line.indent for tags in chain)
+    return all(indent == line.indent for indent, _ in chain)
