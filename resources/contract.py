@@ -149,8 +149,19 @@ class Resource(BaseModel):
         return None
 
     def contradicts(self, other: Resource) -> str | None:
-        """Why this and another declaration of the same thing (an equal uid) cannot both hold; None when they can."""
-        return self.cmp(other)
+        """Why this and another declaration of the same thing (an equal uid) cannot both hold; None when they can.
+
+        Two states of one kind contradict each other in what both of them say; what only one says, both can have.
+        """
+        if type(self) is not type(other):
+            return self.cmp(other)
+        both = (self.model_fields_set & other.model_fields_set) - {"name"}
+        return next((f"{name} differs" for name in type(self).model_fields if name in both and self.differs(other, name)), None)
+
+    def differs(self, other: Resource, name: str) -> bool:
+        """Whether both say something of a field, and not the same."""
+        mine, theirs = getattr(self, name), getattr(other, name)
+        return mine is not None and theirs is not None and bool(mine != theirs)
 
     @classmethod
     def declare(cls, name: str, **arguments: Any) -> Self:

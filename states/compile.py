@@ -13,7 +13,7 @@ from pathlib import Path
 from holdfast.states.arrange import Order, edges_of
 from holdfast.states.check import Checked, Checker, contradictions
 from holdfast.states.data import Call, Compilation, Request
-from holdfast.states.errors import CompileError, Place, Problem
+from holdfast.states.errors import CompileError, Place, Problem, Refused
 from holdfast.states.extend import apply_backward, apply_excludes, apply_extends
 from holdfast.states.high import Reference
 from holdfast.states.include import everything, requested
@@ -146,10 +146,11 @@ class _Run:
         if order is None or not order.holds(chunks, loaded.included, self.disabled):
             order = Order(chunks, loaded, self.disabled)
         doubles, sometimes = contradictions(chunks)
-        self._stage(
-            [*order.problems, *checker.problems, *doubles, *ambiguous(chunks)],
-            [*warnings, *order.warnings, *checker.warnings, *sometimes],
-        )
+        refused = [*checker.problems, *doubles, *ambiguous(chunks)]
+        self.warnings += [*warnings, *order.warnings, *checker.warnings, *sometimes]
+        if refused and not order.problems:
+            raise Refused(refused, tuple(chunk.low for chunk in chunks), high_data(loaded))
+        self._stage([*order.problems, *refused])
         self.kept.order = order
         if self.traced:
             self.trace.checked = [Checked(chunk, chunk.checked.resource, chunk.checked.meta) for chunk in chunks if chunk.checked]

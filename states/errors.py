@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from holdfast.resources.errors import HoldfastError
 
@@ -58,3 +59,14 @@ class CompileError(HoldfastError):
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(sorted(set(problems), key=lambda p: (p.place, p.code, p.message)))
         super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+class Refused(CompileError):
+    """The language is right, but not what it asks for: kinds that there are not, wrong arguments, contradictions.
+
+    What the states compile to is known all the same.
+    """
+
+    def __init__(self, problems: Iterable[Problem], low: tuple[dict[str, Any], ...], high: Mapping[str, Any]) -> None:
+        super().__init__(problems)
+        self.low, self.high = low, high

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from holdfast.states.data import Low
 from holdfast.states.errors import Problem
 from holdfast.states.high import Target
 from holdfast.states.low import Chunk
@@ -55,11 +56,16 @@ def number(chunks: Sequence[Chunk]) -> list[Problem]:
 
 
 def by_number(chunks: Sequence[Chunk]) -> list[Chunk]:
-    """The chunks in the order of their numbers; equal ones by state, name, function and ID."""
+    """The chunks in the order of their numbers; equal ones by state, name and function in a row, then by ID."""
     numbers = [chunk.low["order"] for chunk in chunks]
     if len({*numbers}) == len(numbers):
         return sorted(chunks, key=lambda chunk: chunk.low["order"])
-    return sorted(chunks, key=lambda c: (c.low["order"], c.low["state"], c.low["name"], c.low["fun"], c.low["__id__"]))
+    return sorted(chunks, key=lambda chunk: rank(chunk.low))
+
+
+def rank(low: Low) -> tuple[float, str, str]:
+    """What low data are sorted by."""
+    return low["order"], f"{low['state']}{low['name']}{low['fun']}", low["__id__"]
 
 
 def _number(order: object, cap: int) -> float:

@@ -22,7 +22,7 @@ from holdfast.states.lines import by_yaml_lines, has_odd_breaks, split_marks
 from holdfast.states.marks import Document
 from holdfast.states.parse import parse_json, parse_yaml
 from holdfast.states.source import Text, Tree
-from holdfast.states.templates import StateEnvironment, TreeLoader, environment, explain
+from holdfast.states.templates import GIVEN, StateEnvironment, TreeLoader, environment, explain, file_variables
 from holdfast.states.world import World
 
 PIPES = (("jinja", "yaml"), ("yaml",), ("json",), ("jinja", "json"))
@@ -110,6 +110,7 @@ class Renderer:
         name, file = text.path.relative_to(root).as_posix(), str(text.path)
         world = self.world.copy()
         variables = {**world.variables(), **sls_variables(sls, name)}
+        variables[GIVEN] = tuple(variables)
         self.loader.used = {}
         options, body = template_options(text.text, file)
         try:
@@ -201,10 +202,8 @@ def sls_variables(sls: str, name: str) -> dict[str, str]:
         "slsdotpath": directory.replace("/", "."),
         "slscolonpath": directory.replace("/", ":"),
         "sls_path": directory.replace("/", "_"),
-        "tpldir": directory or ".",
-        "tplfile": name,
         "tplpath": name,
-        "tpldot": directory.replace("/", "."),
+        **file_variables(name),
     }
 
 
@@ -226,6 +225,7 @@ def render_text(
     """
     world = World(grains, pillar, options or {}, str(grains.get("id", "")), tree=None if root is None else Tree(root, trusted)).copy()
     context = {**world.variables(), **variables}
+    context[GIVEN] = tuple(context)
     chosen, body = template_options(text, name)
     made = _environment(root) if chosen is None else _environment(root).overlay(**chosen)
     if made.loader is not None and isinstance(made.loader, TreeLoader) and root is not None:

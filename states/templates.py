@@ -26,6 +26,16 @@ CACHED = 2000
 """Templates that are kept compiled."""
 
 
+GIVEN = " given"
+"""Key of a context that has the names of what every file is given; with a blank, so that no template can name it."""
+
+
+def file_variables(name: str) -> dict[str, str]:
+    """What a template is told about its own file. `name` is its path from the root."""
+    directory = posixpath.dirname(name)
+    return {"tpldir": directory or ".", "tplfile": name, "tpldot": directory.replace("/", ".")}
+
+
 class TreeLoader(jinja2.BaseLoader):
     """Reads templates of a tree, and keeps book of which one a rendering has used.
 
@@ -82,8 +92,13 @@ class FreshTemplate(jinja2.Template):
     """
 
     def _get_default_module(self, ctx: Context | None = None) -> TemplateModule:
-        """What `import` without context gives."""
-        return self.make_module({} if ctx is None else {key: ctx.parent[key] for key in ctx.globals_keys - self.globals.keys()})
+        """What `import` without context gives: the template sees what every file is given, and itself as the file."""
+        if ctx is None:
+            return self.make_module({})
+        given = {name: ctx.parent[name] for name in ctx.parent.get(GIVEN, ()) if name in ctx.parent}
+        if "tpldir" in given and self.name is not None:
+            given.update(file_variables(self.name))
+        return self.make_module({**given, GIVEN: ctx.parent.get(GIVEN, ())})
 
 
 class StateEnvironment(BoundedEnvironment):

@@ -62,7 +62,14 @@ class World:
     def opts(self) -> dict[str, Any]:
         """The settings as templates see them, with those of Salt's that have a meaning here."""
         roots = {self.env: [str(self.tree.root)]} if self.tree is not None else {}
-        known = {"id": self.minion_id, "saltenv": self.env, "pillarenv": self.env, "environment": self.env, "file_client": "local"}
+        known = {
+            "id": self.minion_id,
+            "saltenv": self.env,
+            "pillarenv": self.env,
+            "environment": self.env,
+            "file_client": "local",
+            "__cli": "salt-call",
+        }
         return {**known, "file_roots": roots, "grains": self.grains, "pillar": self.pillar, **self.options}
 
 

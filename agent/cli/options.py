@@ -133,12 +133,17 @@ def reports_problems(function: Function) -> Function:
             if values.get("form") == "json":
                 print_json({"errors": [problem.as_dict() for problem in error.problems]})
             else:
-                for problem in error.problems:
-                    click.echo(str(problem), err=True)
-                click.echo(f"{number_of(len(error.problems), 'problem')}; nothing was done", err=True)
+                complain(error)
             raise click.exceptions.Exit(NOT_COMPILED) from error
 
     return wrapper
+
+
+def complain(error: CompileError) -> None:
+    """Tell a person what is wrong, on stderr."""
+    for problem in error.problems:
+        click.echo(str(problem), err=True)
+    click.echo(f"{number_of(len(error.problems), 'problem')}; nothing was done", err=True)
 
 
 def on_states(*forms: str) -> Callable[[Function], Function]:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import click
 
 from holdfast.agent import facts
-from holdfast.agent.cli.options import Function, Source, on_states, output, print_json, reports_problems, source
+from holdfast.agent.cli.options import NOT_COMPILED, Function, Source, complain, on_states, output, print_json, reports_problems, source
 from holdfast.agent.tree import Compiled, Trees
 from holdfast.states.data import Call, Low
+from holdfast.states.errors import Refused
+from holdfast.states.order import rank
 
 BACKWARD = frozenset({"prereq"})
 """Requisites whose target runs after the state that names it."""
@@ -37,13 +40,26 @@ def view(*forms: str) -> Callable[[Function], click.Command]:
 @view("text", "json")
 def low(sls: tuple[str, ...], source: Source, form: str) -> None:
     """Show the single calls, with all their arguments, sorted by order number."""
-    _print(numbered(_compile(sls, source).compilation.calls), form)
+    with _refused(lambda error: _print(error.low, form)):
+        _print(numbered(_compile(sls, source).compilation.calls), form)
 
 
 @view("text", "json")
 def high(sls: tuple[str, ...], source: Source, form: str) -> None:
     """Show the high data: all files merged, with what they extend and number."""
-    _print(_compile(sls, source).compilation.high, form)
+    with _refused(lambda error: _print(error.high, form)):
+        _print(_compile(sls, source).compilation.high, form)
+
+
+@contextmanager
+def _refused(instead: Callable[[Refused], None]) -> Iterator[None]:
+    """Show what states compile to, even though they ask for kinds or arguments that there are not; what is wrong goes to stderr."""
+    try:
+        yield
+    except Refused as error:
+        instead(error)
+        complain(error)
+        raise click.exceptions.Exit(NOT_COMPILED) from error
 
 
 @view("text", "json")
@@ -99,7 +115,7 @@ def grains(source: Source, form: str) -> None:
 
 def numbered(calls: tuple[Call, ...]) -> list[Low]:
     """Low data in definition order: by number, those with one number as Salt sorts them."""
-    return sorted((call.low for call in calls), key=lambda low: (low["order"], f"{low['state']}{low['name']}{low['fun']}"))
+    return sorted((call.low for call in calls), key=rank)
 
 
 def edges(calls: tuple[Call, ...]) -> Iterator[tuple[str, str, str]]:

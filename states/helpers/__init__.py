@@ -40,7 +40,7 @@ def globals_for(world: World) -> dict[str, Any]:
 @pass_context
 def show_full_context(context: Context) -> dict[str, Any]:
     """Every name of a template with its value, but for those that are no data."""
-    return {key: _simple(value) for key, value in context.get_all().items()}
+    return {key: _simple(value) for key, value in context.get_all().items() if key.isidentifier()}
 
 
 def _simple(value: Any) -> Any:

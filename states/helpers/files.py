@@ -228,14 +228,17 @@ def list_states(world: World, saltenv: str = "base") -> list[str]:
     return [] if world.tree is None else sorted(world.tree.names())
 
 
-@looking("cp.list_master")
-def list_master(world: World, saltenv: str = "base", prefix: str = "") -> list[str]:
-    """The paths of all files of the tree, sorted."""
+def _below(world: World, prefix: str, *, files: bool) -> list[str]:
+    """The paths of all files (or directories) of the tree that begin with a prefix, sorted."""
     if world.tree is None:
         return []
     root = world.tree.root
-    found = (Path(directory, name).relative_to(root).as_posix() for directory, _, names in os.walk(root) for name in names)
-    return sorted(path for path in found if path.startswith(prefix))
+    found = (Path(parent, name) for parent, below, names in os.walk(root) for name in (names if files else below))
+    return sorted(path for each in found if (path := each.relative_to(root).as_posix()).startswith(prefix.strip("/")))
+
+
+looking("cp.list_master")(lambda world, saltenv="base", prefix="": _below(world, prefix, files=True))
+looking("cp.list_master_dirs")(lambda world, saltenv="base", prefix="": _below(world, prefix, files=False))
 
 
 @helper("cp.hash_file")

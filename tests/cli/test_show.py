@@ -119,3 +119,25 @@ def test_errors_are_errors_in_every_view(tree, view):
     tree.sls("bad", "x: [\n")
 
     assert tree.json("show", view, check=3)["errors"][0]["file"].endswith("bad.sls")
+
+
+def test_what_asks_for_unknown_kinds_is_shown_all_the_same(tree):
+    """All of it, in the form that was asked for; what is wrong stands together on stderr, and the exit code says that it cannot run."""
+    tree.sls(
+        "web",
+        "x:\n  zzz.on\ny:\n  test.nop\nw:\n  yyy.off:\n    - require: [zzz: x]\nz:\n  file.absent:\n    - name: /z\n    - colour: red\n",
+    )
+
+    for stage in ("low", "high"):
+        done = tree("show", stage, "--format", "json", check=3)
+        shown = json.loads(done.stdout)
+        assert [entry["__id__"] if stage == "low" else entry for entry in shown] == ["x", "y", "w", "z"]
+        assert all(words in done.stderr for words in ("no state 'zzz'", "no state 'yyy'", "no argument 'colour'", "3 problems"))
+
+
+def test_what_the_language_forbids_is_not_shown(tree):
+    """There is nothing to show."""
+    tree.sls("web", "x:\n  zzz.on:\n    - require: [zzz: nope]\n")
+    found = json.loads(tree("show", "low", "--format", "json", check=3).stdout)
+
+    assert {problem["code"] for problem in found["errors"]} == {"requisite-missing", "unknown-state"}

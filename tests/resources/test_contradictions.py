@@ -22,6 +22,10 @@ def declare(kind: str, name: str, **arguments: object):
         (("pkg.installed", "web", {"pkgs": ["a", "b"]}), ("pkg.installed", "db", {"pkgs": ["b", "c"]})),
         (("pkg.installed", "a"), ("pkg.latest", "a")),
         (("pkg.installed", "a"), ("pkg.held", "a")),
+        (("group.present", "g", {"members": ["a"]}), ("group.present", "g", {"system": True})),
+        (("file.managed", "/f", {"replace": False, "mode": "0440"}), ("file.managed", "/f", {"contents": "x"})),
+        (("file.managed", "/f", {"replace": False, "contents": "x"}), ("file.managed", "/f", {"contents": "y"})),
+        (("file.directory", "/d", {"makedirs": True}), ("file.directory", "/d", {"mode": "0755"})),
     ],
 )
 def test_declarations_that_can_both_hold(one: tuple, other: tuple) -> None:
@@ -37,6 +41,9 @@ def test_declarations_that_can_both_hold(one: tuple, other: tuple) -> None:
     [
         (("service.running", "nginx"), ("service.dead", "nginx"), "active is True, not False"),
         (("service.enabled", "nginx"), ("service.running", "nginx", {"enable": False}), "enabled is True, not False"),
+        (("group.present", "g", {"gid": 5}), ("group.present", "g", {"gid": 6}), "gid differs"),
+        (("file.managed", "/f", {"mode": "0440"}), ("file.managed", "/f", {"mode": "0644", "contents": "x"}), "mode differs"),
+        (("file.managed", "/f", {"contents": "x"}), ("file.managed", "/f", {"source": "salt://x"}), "source differs"),
         (("pkg.installed", "a"), ("pkg.removed", "a"), "one is pkg.installed, the other pkg.removed"),
         (("pkg.installed", "a", {"version": "1"}), ("pkg.installed", "a", {"version": "2"}), "version 1 of a is not 2"),
         (("file.managed", "/a", {"contents": "x"}), ("file.managed", "/a", {"contents": "y"}), "contents differs"),

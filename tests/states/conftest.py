@@ -34,6 +34,10 @@ class DarkLamp(Lamp, kind="lamp.dark"):
     """Another function of the family."""
 
 
+class OtherLamp(Lamp, kind="lamps.lit"):
+    """A family whose name begins like another's."""
+
+
 class Bell(Refreshable, Lamp, kind="bell.rung"):
     """Takes anything; has a refresh action."""
 

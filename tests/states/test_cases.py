@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from holdfast.states.order import rank
+
 CASES = [
     pytest.param(case, id=f"{path.stem}: {case['name']}")
     for path in sorted(Path(__file__).parent.glob("cases/*.yaml"))
@@ -20,7 +22,7 @@ def test_tree_compiles_to_the_low_data_and_the_order_written_down(case, compile_
     """Low data sorted by number equal the expected ones, and so does the order of execution."""
     compilation = compile_tree(case["files"], *case.get("sls", ()), options=case.get("options", {}))
 
-    calls = sorted(compilation.calls, key=lambda call: [call.low[key] for key in ("order", "state", "name", "fun")])
+    calls = sorted(compilation.calls, key=lambda call: rank(call.low))
     assert {call.low["__env__"] for call in calls} == {"base"}
     low = [{key: value for key, value in call.low.items() if key != "__env__"} for call in calls]
     assert json.loads(json.dumps(low)) == case["low"]

@@ -30,7 +30,7 @@ VALUES = """\
 def data(text, pillar):
     """What a file means with a pillar: its data, or that it has none."""
     try:
-        return plain(parse_yaml(Document("x", ""), ENVIRONMENT.from_string(text).render(pillar))), True
+        return plain(parse_yaml(Document("x", ""), ENVIRONMENT.from_string(text).render(pillar) + "\n" * text.endswith("\n"))), True
     except CompileError:
         return None, False
 

@@ -127,7 +127,7 @@ def test_files_of_the_tree_can_be_read(compile_tree):
     text = (
         "{% set found = [salt['defaults.get']('web:port'), salt['cp.get_file_str']('salt://web/x.txt'), salt['cp.get_file_str']('nope'),"
         " salt['slsutil.file_exists']('web/x.txt'), salt['slsutil.dir_exists']('web'), salt['slsutil.path_exists']('nope'),"
-        " salt['slsutil.findup']('web/deep', 'x.txt'), salt['cp.list_states'](), salt['slsutil.renderer']('salt://web/y.sls')] %}\n"
+        " salt['slsutil.findup']('web/deep', 'x.txt'), salt['cp.list_states'](), salt['cp.list_master_dirs'](prefix='web/d'), salt['slsutil.renderer']('salt://web/y.sls')] %}\n"
         "a:\n  lamp.lit:\n    - tags: {{ found | json }}\n"
     )
     files = {"site.sls": text, "web/defaults.yaml": "port: 80", "web/x.txt": "text\n", "web/deep/z": "", "web/y.sls": "k: {{ 1 + 1 }}"}
@@ -141,6 +141,7 @@ def test_files_of_the_tree_can_be_read(compile_tree):
         False,
         "web/x.txt",
         ["site", "web.y"],
+        ["web/deep"],
         {"k": 2},
     ]
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, model_validator
 
 from holdfast.resources.context import Context, Watch
+from holdfast.resources.contract import Resource
 from holdfast.resources.diff import unified
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Text, Texts
@@ -36,6 +37,10 @@ from holdfast.resources.kinds.file.disk import Look, back_up, compare, differenc
 NEW_MODE, PRIVATE = 0o644, 0o600
 """Mode of a new file that declares none, and that of every file while it is written."""
 HIDDEN = "<show_changes=False>"
+
+
+CONTENT = ("source", "contents", "contents_pillar", "contents_grains", "template", "context", "defaults")
+"""Arguments that say what is in a file; the first four say where it comes from."""
 
 
 class Managed(OwnedResource, kind="file.managed"):
@@ -107,7 +112,7 @@ class Managed(OwnedResource, kind="file.managed"):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        given = [word for word in ("source", "contents", "contents_pillar", "contents_grains") if getattr(self, word) not in (None, ())]
+        given = [word for word in CONTENT[:4] if getattr(self, word) not in (None, ())]
         if len(given) > 1:
             raise ValueError(f"{' and '.join(given)} exclude each other: the content can come from one place only")
         for url, digest in self.source:
@@ -121,6 +126,20 @@ class Managed(OwnedResource, kind="file.managed"):
         if self.mode == "keep" and not any(not url.startswith(content.REMOTE) for url, _ in self.source):
             raise ValueError("mode: keep needs a source on this host")
         return self
+
+    def contradicts(self, other: Resource) -> str | None:
+        """They want different owners or modes, or different content, and neither is content with what is there."""
+        if not isinstance(other, Managed):
+            return super().contradicts(other)
+        both = self.replace and other.replace and self.gives_content and other.gives_content
+        wrong = next((name for name in ("user", "group", "mode") if self.differs(other, name)), None)
+        wrong = wrong or next((name for name in CONTENT if both and getattr(self, name) != getattr(other, name)), None)
+        return f"{wrong} differs" if wrong else None
+
+    @property
+    def gives_content(self) -> bool:
+        """Whether the state says what is in the file."""
+        return any(getattr(self, name) not in (None, ()) for name in CONTENT[:4])
 
     def watch(self, ctx: Context) -> Watch:
         """Events of the file and of its sources on this host."""
