@@ -124,9 +124,11 @@ async def _call(blocking: Callable[..., Awaitable[object]], step: Callable[[], N
 def sweep(directory: str) -> None:
     """Remove what killed agents left in a directory; looks into each now and then, for what a one-shot run left meanwhile."""
     now = time.monotonic()
-    if now < _swept.get(directory, -SWEEP) + SWEEP:
+    # A directory may be given by a descriptor, whose number stands for another one next time.
+    known = os.readlink(directory) if directory.startswith("/proc/self/fd/") else directory  # noqa: PTH115 - Path objects are slow
+    if now < _swept.get(known, -SWEEP) + SWEEP:
         return
-    _swept[directory] = now
+    _swept[known] = now
     raw = os.fsencode(directory)
     try:
         names = os.listdir(raw)  # noqa: PTH208 - Path objects are slow

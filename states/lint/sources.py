@@ -16,9 +16,13 @@ from holdfast.states.source import Text, Tree
 from holdfast.states.world import World
 
 SCHEMES = ("salt://", "tree://")
-TAKING = frozenset({"file.managed", "cmd.script"})
-OWN = frozenset({"source", "name", "user", "group", "mode", "saltenv"})
-"""What the template of a managed file sees of its state."""
+ONE_OF = frozenset({"file.managed", "file.recurse"})
+"""Kinds that take the first of their sources that is there."""
+ALL_OF = frozenset({"file.append", "file.prepend", "file.blockreplace"})
+"""Kinds that take all of them."""
+PART = frozenset({"source", "name", "saltenv"})
+OWN_OF = {"file.managed": PART | {"user", "group", "mode"}, **dict.fromkeys(ALL_OF, PART)}
+"""What the template of a file sees of its state."""
 
 
 @rule
@@ -26,11 +30,11 @@ def missing_sources(subject: Subject) -> Iterator[Problem]:
     """Files of the tree that are not there, where no other source stands in."""
     tree = subject.all_files()
     for call in subject.calls:
-        urls = _urls(call)
-        if urls and all(url.startswith(SCHEMES) and not _exists(tree, url) for url in urls):
-            key = "source" if "source" in call.chunk.low else "name"
-            text = f"there is no {urls[0]}" if len(urls) == 1 else f"there is none of {', '.join(urls)}"
-            yield spot_of(call.chunk, (key,)).problem("source-absent", text, "paths begin at the states directory")
+        for urls in _urls(call):
+            if all(url.startswith(SCHEMES) and not _exists(tree, url) for url in urls):
+                key = next((key for key in ("source", "sources") if key in call.chunk.low), "name")
+                text = f"there is no {urls[0]}" if len(urls) == 1 else f"there is none of {', '.join(urls)}"
+                yield spot_of(call.chunk, (key,)).problem("source-absent", text, "paths begin at the states directory")
 
 
 @rule
@@ -39,8 +43,8 @@ def undefined_in_sources(subject: Subject) -> Iterator[Problem]:
     tree = subject.all_files()
     templates: dict[str, tuple[Template, Any] | None] = {}
     for call in subject.calls:
-        urls = [url for url in _urls(call) if url.startswith(SCHEMES)]
-        if getattr(call.resource, "template", None) != "jinja" or len(urls) != 1:
+        urls = [url for some in _urls(call) for url in some if url.startswith(SCHEMES)]
+        if getattr(call.resource, "template", None) != "jinja" or len(urls) != 1 or call.resource.kind == "file.recurse":
             continue
         if urls[0] not in templates:
             templates[urls[0]] = _template(tree, urls[0])
@@ -56,14 +60,16 @@ def undefined_in_sources(subject: Subject) -> Iterator[Problem]:
             yield template.problem(name.lineno, name.name, "template-name", text, hint)
 
 
-def _urls(call: Checked) -> list[str]:
-    """Where the content of a state comes from."""
+def _urls(call: Checked) -> list[list[str]]:
+    """Where the content of a state comes from: lists of which one is enough."""
     resource: Any = call.resource
-    if resource.kind not in TAKING:
-        return []
     if resource.kind == "cmd.script":
-        return [resource.source or resource.name.split(" ", 1)[0]]
-    return [url for url, _ in resource.source]
+        return [[resource.source or resource.name.split(" ", 1)[0]]]
+    if resource.kind in ALL_OF:
+        return [[url] for url, _ in resource.all_sources()]
+    if resource.kind in ONE_OF and resource.source:
+        return [[url if isinstance(url, str) else url[0] for url in resource.source]]
+    return []
 
 
 def _text(tree: Tree, url: str) -> Text | None:
@@ -94,7 +100,7 @@ def _template(tree: Tree, url: str) -> tuple[Template, Any] | None:
 
 def _handed(call: Checked) -> frozenset[str]:
     resource: Any = call.resource
-    return frozenset({*(resource.context or {}), *(resource.defaults or {})} | (OWN if resource.kind == "file.managed" else set()))
+    return frozenset({*(resource.context or {}), *(resource.defaults or {})} | OWN_OF.get(resource.kind, frozenset()))
 
 
 @cache

@@ -82,6 +82,9 @@ FOUND = [
     (state("file.managed", "name: /x", "source: salt://x.conf"), "source-absent", 4, "there is no salt://x.conf"),
     (state("file.managed", "name: /x", "source: [salt://x, tree://y/z]"), "source-absent", 4, "none of salt://x, tree://y/z"),
     (state("cmd.script", "source: salt://x.sh", "creates: /x"), "source-absent", 3, "there is no salt://x.sh"),
+    (state("file.recurse", "name: /x", "source: salt://none"), "source-absent", 4, "there is no salt://none"),
+    (state("file.blockreplace", "name: /x", "sources: [salt://x]"), "source-absent", 4, "there is no salt://x"),
+    (state("file.append", "name: /x", "source: salt://x"), "source-absent", 4, "there is no salt://x"),
     (state("cmd.script", "name: salt://x.sh --go", "creates: /x"), "source-absent", 3, "there is no salt://x.sh"),
     # actions
     (state("cmd.run", "name: make"), "action-unguarded", 2, "nothing says when cmd.run[x] is needed"),

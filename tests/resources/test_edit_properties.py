@@ -121,6 +121,17 @@ def test_an_edit_is_done_once(kind, data):
     assert once is None or edited(resource, once) == once
 
 
+def test_blank_lines_can_be_held_too():
+    """The end of the last line is no blank line, which what is added behind it would take away again."""
+    resource = edit("file.append", {"text": ["\n\n ", "a"]})
+    assert resource is not None
+
+    once = edited(resource, "\n\n")
+
+    assert once == "\n\n\n\n \na\n"
+    assert edited(resource, once) == once
+
+
 @given(text=TEXTS, key=st.sampled_from(["a", "b", "zz"]), value=LINES)
 def test_keyvalue_touches_no_other_line(text, key, value):
     """Lines that set something else are kept, byte for byte, in their order."""

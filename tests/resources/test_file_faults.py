@@ -297,10 +297,10 @@ async def test_a_link_on_its_way_is_not_swept_up(host, tmp_path, monkeypatch):
     """Sweeping a directory for leftovers, while a link is put there, leaves the link's temporary alone."""
     rename = os.rename
 
-    def sweep_first(*arguments):
+    def sweep_first(*arguments, **options):
         files._swept.clear()
         files.sweep(str(tmp_path))
-        rename(*arguments)
+        rename(*arguments, **options)
 
     monkeypatch.setattr(os, "rename", sweep_first)
     await run(host, "file.symlink", tmp_path / "l", target="/x")

@@ -85,3 +85,57 @@ async def test_strays_are_heard_where_they_are_cleaned(host, tmp_path):
     await asyncio.gather(waiting, return_exceptions=True)
     await clean.aclose()
     await plain.aclose()
+
+
+@pytest.mark.parametrize("kind", ["file.append", "file.blockreplace"])
+async def test_the_source_of_a_part_is_heard(host, tmp_path, kind):
+    """What edits take from sources is watched, like the file itself."""
+    for name in ("f", "part", "other"):
+        (tmp_path / name).write_text("one")
+    watch = (
+        registry.find(kind)
+        .declare(str(tmp_path / "f"), sources=[str(tmp_path / "part"), f"file://{tmp_path}/other"])
+        .watch(host.context("x"))
+    )
+    await anext(watch)
+
+    for name in ("f", "part", "other"):
+        (tmp_path / name).write_text("two")
+        await asyncio.wait_for(anext(watch), 2)
+    await watch.aclose()
+
+
+async def test_drift_of_a_tree_is_heard_and_repaired(host, tmp_path):
+    """Damage anywhere in a directory that is kept like another, and changes of that other, are events; one run puts each right."""
+    source, target = tmp_path / "source", tmp_path / "target"
+    (source / "sub").mkdir(parents=True)
+    (source / "sub" / "f").write_text("right")
+    resource = registry.find("file.recurse").declare(str(target), source=str(source), clean=True, file_mode="0644")
+    ctx = host.context("file.recurse[target]")
+    watch = resource.watch(ctx)
+    await anext(watch)
+    await resource.check_apply(ctx, True)
+    file = target / "sub" / "f"
+
+    for damage in (
+        lambda: file.write_text("bad"),
+        file.unlink,
+        lambda: file.chmod(0o600),
+        (target / "stray").mkdir,
+        lambda: (target / "sub").rename(tmp_path / "away"),
+        lambda: target.rename(tmp_path / "gone"),
+        lambda: (source / "sub" / "new").write_text("right"),
+        (source / "sub" / "new").unlink,
+    ):
+        async with asyncio.timeout(5):
+            while not await resource.check_apply(ctx, True):
+                await anext(watch)
+            damage()
+            while await resource.check_apply(ctx, False):
+                await anext(watch)
+            assert not await resource.check_apply(ctx, True)
+        assert {str(path.relative_to(target)) for path in target.rglob("*")} == {
+            str(path.relative_to(source)) for path in source.rglob("*")
+        }
+        assert (file.read_text(), file.stat().st_mode & 0o777) == ("right", 0o644)
+    await watch.aclose()

@@ -92,8 +92,9 @@ def stands(text: str, part: str, *, tolerant: bool = False) -> bool:
 
     `tolerant`: nor do blanks before them, and any number of blanks between words is the same.
     """
-    if tolerant:
-        wanted, lines = ([" ".join(line.split()) for line in some.split("\n")] for some in (part.rstrip("\n"), text))
-    else:
-        wanted, lines = ([line.rstrip() for line in some.split("\n")] for some in (part.rstrip("\n"), text))
+
+    def parts(some: str) -> list[str]:
+        return [" ".join(line.split()) if tolerant else line.rstrip() for line in some.split("\n")]
+
+    wanted, lines = parts(part.rstrip("\n")), parts(text.removesuffix("\n"))
     return any(lines[n : n + len(wanted)] == wanted for n in range(len(lines) - len(wanted) + 1))

@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -17,6 +17,7 @@ from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Resource, Uid
 from holdfast.resources.errors import HoldfastError, Permanent, Temporary
 from holdfast.resources.fields import AbsPath, Mode, Text, field, parse_mode
+from holdfast.resources.temporaries import give_back, take_name
 
 LARGE = 1 << 20
 """Bytes from which on content is read and compared in a thread."""
@@ -123,6 +124,23 @@ def change_mode(path: str, mode: int, dir_fd: int | None) -> None:
         os.chmod(f"/proc/self/fd/{descriptor}", mode)  # noqa: PTH101 - fchmod refuses such a descriptor
     finally:
         os.close(descriptor)
+
+
+def put_link(path: str, target: str, *, dir_fd: int | None = None) -> None:
+    """Make a link beside its place and rename it: whoever looks sees the old one or the new. Raises `OSError`."""
+    directory, name = os.path.split(path)
+    beside = os.path.join(directory, os.fsdecode(take_name(name)))  # noqa: PTH118 - Path objects are slow
+    try:
+        with suppress(FileNotFoundError):  # one that a killed agent with our number has left
+            os.unlink(beside, dir_fd=dir_fd)
+        os.symlink(target, beside, dir_fd=dir_fd)
+        os.rename(beside, path, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(beside, dir_fd=dir_fd)
+        raise
+    finally:
+        give_back(beside)
 
 
 async def ownership(ctx: Context, user: str | None, group: str | None, mode: int | None = None) -> Ownership:

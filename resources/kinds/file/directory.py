@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Self
@@ -12,7 +11,7 @@ from pydantic import model_validator
 
 from holdfast.resources.context import Context, Watch
 from holdfast.resources.errors import Permanent
-from holdfast.resources.fields import Mode, Texts, field
+from holdfast.resources.fields import Mode, field
 from holdfast.resources.kinds.file import trees
 from holdfast.resources.kinds.file.base import (
     OwnedResource,
@@ -61,7 +60,7 @@ class Directory(OwnedResource, kind="file.directory"):
     """Levels below the directory that `recurse` reaches; 0: none, 1: its own entries."""
     clean: bool = False
     """Remove everything in it that no state manages."""
-    exclude_pat: Texts = ()
+    exclude_pat: trees.Patterns = ()
     """What `clean` and `recurse` leave alone: globs of the path below the directory, or `E@` and a regular expression."""
     force: bool = False
     """Remove a file or link that is in the way."""
@@ -79,11 +78,6 @@ class Directory(OwnedResource, kind="file.directory"):
         for word in ("user", "group"):
             if word in self.recurse and getattr(self, word) is None:
                 raise ValueError(f"recurse: [{word}] needs {word}")
-        for pattern in self.exclude_pat:
-            try:
-                re.compile(pattern.removeprefix("E@") if pattern.startswith("E@") else "")
-            except re.error as error:
-                raise ValueError(f"{pattern} is not a regular expression: {error}") from None
         if self.backupname is not None and not self.backupname.startswith("/"):
             raise ValueError("backupname must be an absolute path")
         return self

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import suppress
 from typing import Any
 
 from holdfast.resources.context import Context
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Mode, field
 from holdfast.resources.kinds.file import trees
-from holdfast.resources.kinds.file.base import OwnedResource, demand_parent, make_parents, note, ownership, status, telling, what
-from holdfast.resources.temporaries import give_back, take_name
+from holdfast.resources.kinds.file.base import OwnedResource, demand_parent, make_parents, note, ownership, put_link, status, telling, what
 
 
 class Symlink(OwnedResource, kind="file.symlink"):
@@ -51,7 +49,8 @@ class Symlink(OwnedResource, kind="file.symlink"):
                 if self.makedirs:
                     make_parents(self.name, owner, int(self.dir_mode or self.mode or "0755", 8))
                 await ctx.blocking(self._make_way)
-                self._link()
+                with telling("link", self.name):
+                    put_link(self.name, self.target)
             with telling("change owner of", self.name):
                 owner.put(self.name, os.lstat(self.name))
         done = f"linked {self.name} to {self.target}" if changes else f"changed {' and '.join(wrong)} of {self.name}"
@@ -83,20 +82,3 @@ class Symlink(OwnedResource, kind="file.symlink"):
                 os.rename(self.name, backup)  # noqa: PTH104 - the same
         else:
             trees.remove(self.name)
-
-    def _link(self) -> None:
-        """Make the link beside its place and rename it: whoever looks sees the old one or the new."""
-        directory, name = os.path.split(self.name)
-        beside = os.path.join(directory, os.fsdecode(take_name(name)))  # noqa: PTH118 - Path objects are slow
-        with telling("link", self.name):
-            try:
-                with suppress(FileNotFoundError):  # one that a killed agent with our number has left
-                    os.unlink(beside)  # noqa: PTH108 - the same
-                os.symlink(self.target, beside)  # noqa: PTH211 - the same
-                os.rename(beside, self.name)  # noqa: PTH104 - the same
-            except OSError:
-                with suppress(OSError):
-                    os.unlink(beside)  # noqa: PTH108 - the same
-                raise
-            finally:
-                give_back(beside)

@@ -10,8 +10,12 @@ import stat
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from typing import Annotated
+
+from pydantic import AfterValidator
 
 from holdfast.resources.errors import Permanent
+from holdfast.resources.fields import Texts
 from holdfast.resources.kinds.file.base import Ownership, telling
 from holdfast.resources.temporaries import is_temporary
 
@@ -71,21 +75,35 @@ def _levels(top: str, depth: int | None) -> Iterator[tuple[str, Names, int]]:
 
 
 def excluded(path: str, top: str, patterns: Collection[str]) -> bool:
-    """Whether a path below `top` matches one of the patterns: a glob, or `E@` and a regular expression."""
+    """Whether a path below `top`, or its last part, matches one of the patterns."""
     inside = path[len(top) :].lstrip("/")
+    globs = [pattern for pattern in patterns if not pattern.startswith("E@")]
+    return matches(inside, patterns) or matches(inside.rpartition("/")[2], globs)
+
+
+def matches(inside: str, patterns: Collection[str]) -> bool:
+    """Whether a path below a directory matches one of the patterns: a glob, whose `*` means `/`, too, or `E@` and a regular expression."""
+    return any(re.search(pattern[2:], inside) if pattern.startswith("E@") else fnmatch.fnmatchcase(inside, pattern) for pattern in patterns)
+
+
+def valid_patterns(patterns: tuple[str, ...]) -> tuple[str, ...]:
+    """For validators: refuse what is no regular expression."""
     for pattern in patterns:
-        if pattern.startswith("E@"):
-            if re.search(pattern[2:], inside):
-                return True
-        elif fnmatch.fnmatch(inside, pattern) or fnmatch.fnmatch(inside.rpartition("/")[2], pattern):
-            return True
-    return False
+        try:
+            re.compile(pattern.removeprefix("E@") if pattern.startswith("E@") else "")
+        except (re.error, OverflowError) as error:
+            raise ValueError(f"{pattern} is not a regular expression: {error}") from None
+    return patterns
+
+
+Patterns = Annotated[Texts, AfterValidator(valid_patterns)]
+"""Globs of paths below a directory, or `E@` and a regular expression."""
 
 
 def surplus(top: str, keep: Collection[str], exclude: Collection[str]) -> list[str]:
     """What `clean` removes: the topmost paths below `top` that are neither kept, nor lead to what is kept, nor are excluded.
 
-    A file that is just being put in place is no surplus. Blocks. Raises `Permanent` or `Temporary`.
+    A kept path is kept with all below it; `DIRECTORY/.` keeps a directory alone. A file that is just being put in place is no surplus. Blocks. Raises `Permanent` or `Temporary`.
     """
     kept = set(keep)
     on_the_way = {parent for path in kept for parent in _parents(path, top)}
@@ -136,7 +154,7 @@ def remove(path: str, top: str | None = None) -> None:
     if mounted:
         raise Permanent(f"cannot remove {path}: {mounted[0]} is a mount point; unmount it first")
     directory, name = os.path.split(path)
-    with telling("remove", path), suppress(FileNotFoundError), _opened(top or directory, directory) as descriptor:
+    with telling("remove", path), suppress(FileNotFoundError), opened(top or directory, directory) as descriptor:
         if stat.S_ISDIR(os.lstat(name, dir_fd=descriptor).st_mode):
             shutil.rmtree(name, onerror=_gone_is_fine, dir_fd=descriptor)
         else:
@@ -144,7 +162,7 @@ def remove(path: str, top: str | None = None) -> None:
 
 
 @contextmanager
-def _opened(top: str, directory: str) -> Iterator[int]:
+def opened(top: str, directory: str) -> Iterator[int]:
     """A descriptor of a directory at or below `top`, reached from there without following a link. Raises `OSError`."""
     with ExitStack() as stack:
         descriptor = os.open(top, DIRECTORY)

@@ -1,0 +1,146 @@
+"""`file.recurse`: a directory made like one among the states."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import AfterValidator, BeforeValidator
+
+from holdfast.resources.context import Context, Watch
+from holdfast.resources.errors import Permanent
+from holdfast.resources.fields import Mode, Text, field, parse_list
+from holdfast.resources.kinds.file import content, trees
+from holdfast.resources.kinds.file.base import ModeOrKeep, PathResource, note, octal, ownership, status, what
+from holdfast.resources.kinds.file.mirror import Mirror, Rules
+from holdfast.resources.kinds.file.sourcetree import Choice, read_tree
+
+
+def local_directories(urls: tuple[str, ...]) -> tuple[str, ...]:
+    """For validators: refuse what is no directory on this host."""
+    if not urls:
+        raise ValueError("source is missing")
+    for url in urls:
+        if not url.startswith(content.SCHEMES) or url.startswith(content.REMOTE):
+            raise ValueError(f"{url!r} is not a directory that can be copied: write salt://, file:// or an absolute path")
+    return tuple(url.partition("?")[0].rstrip("/") or "/" for url in urls)
+
+
+Directories = Annotated[tuple[str, ...], BeforeValidator(parse_list), AfterValidator(local_directories)]
+
+
+class Recurse(PathResource, kind="file.recurse"):
+    """A directory made like one among the states: its files, and the directories that they are in.
+
+    Links in the directory are never followed: one in place of a file is replaced, one in place of a directory is an error.
+
+    /etc/app:
+      file.recurse:
+        - source: salt://app/etc
+        - clean: true
+        - file_mode: '0640'
+    """
+
+    exclusive: ClassVar[bool] = False
+    ignored: ClassVar[Mapping[str, str]] = {
+        "keep_source": "sources are not cached on disk",
+        "sym_mode": "links have no mode",
+        "win_owner": "Windows only",
+        "win_perms": "Windows only",
+        "win_deny_perms": "Windows only",
+        "win_inheritance": "Windows only",
+    }
+
+    source: Directories
+    """A directory, as salt:// URL or absolute path, or a list of them of which the first that is there is taken."""
+    user: Text | None = None
+    """Owner of all, by name or number; None leaves it as it is."""
+    group: Text | None = None
+    """Group of all, by name or number; None leaves it as it is."""
+    dir_mode: Mode | None = None
+    """Mode of directories. None leaves it; new ones get 0755."""
+    file_mode: ModeOrKeep | None = None
+    """Mode of files, or `keep` for those of the source. None leaves it; new ones get 0644."""
+    clean: bool = False
+    """Remove everything that is neither in the source nor managed by another state."""
+    replace: bool = True
+    """Replace the content of files that exist."""
+    template: Literal["jinja"] | None = None
+    """Render all files."""
+    context: dict[str, Any] | None = None
+    """Variables of the templates."""
+    defaults: dict[str, Any] | None = None
+    """Variables of the templates where `context` has none."""
+    include_empty: bool = False
+    """Make directories, too, that no file is in."""
+    include_pat: trees.Patterns = ()
+    """Only what matches: globs of the path below the directory, or `E@` and a regular expression."""
+    exclude_pat: trees.Patterns = ()
+    """All but what matches; `clean` leaves that alone, too."""
+    maxdepth: int | None = field(None, ge=0)
+    """Levels of directories below the source; 0: its own files alone."""
+    keep_symlinks: bool = False
+    """Make links where the source has links; else what they lead to is copied."""
+    force_symlinks: bool = False
+    """Remove a file that is in the way of such a link."""
+    backup: Literal["minion", "master", "both", "", False] | None = None
+    """`minion`: keep a copy of what is replaced, in the agent's own directory."""
+    show_changes: bool = True
+    """Show the diffs. Turn off for secrets."""
+
+    def watch(self, ctx: Context) -> Watch:
+        """Events of everything in the directory and in its source."""
+        sources = (ctx.source_path(url) for url in self.source)
+        return ctx.watch_path(self.name, *(path for path in sources if path is not None), recursive=True)
+
+    async def check_apply(self, ctx: Context, apply: bool) -> bool:
+        """The directory, what is in it, and at last what should not be."""
+        url, directory = self._source(ctx)
+        choice = Choice(self.include_pat, self.exclude_pat, self.maxdepth, self.include_empty)
+        entries = await ctx.blocking(lambda: read_tree(directory, choice, keep_links=self.keep_symlinks))
+        existed = status(self.name) is not None
+        mirror = Mirror(ctx, await self._rules(ctx, url), self._top(), apply=apply)
+        await mirror.make(entries)
+        if self.clean:
+            await mirror.clean(entries, self.exclude_pat)
+        mirror.fail()
+        if not mirror.changes:
+            ctx.report.comment = f"{self.name} is like {url}"
+            return True
+        ctx.report.diff = mirror.diff() if self.show_changes else ""
+        done = f"changed {len(mirror.changes)} entries of {self.name}" if existed else f"created {self.name}"
+        note(ctx, mirror.changes, done if apply else f"would have {done}")
+        return False
+
+    def _source(self, ctx: Context) -> tuple[str, str]:
+        """The first source that is there, and its path. Raises `Permanent` when none is."""
+        for url in self.source:
+            path = ctx.source_path(url)
+            if path is not None and os.path.isdir(path):  # noqa: PTH112 - Path objects are slow
+                return url, path
+        missing = ", ".join(self.source)
+        raise Permanent(f"cannot copy {missing}: there is no such directory; a single file is copied by file.managed")
+
+    def _top(self) -> str:
+        """The path of the directory, a link there followed. Raises `Permanent` for what is none."""
+        path = os.path.realpath(self.name)
+        seen = status(path)
+        if seen is not None and not stat.S_ISDIR(seen.st_mode):
+            raise Permanent(f"cannot make directory {path}: {what(seen.st_mode)} is in the way; remove it first")
+        return path
+
+    async def _rules(self, ctx: Context, url: str) -> Rules:
+        mode = None if self.file_mode == "keep" else octal(self.file_mode)
+        return Rules(
+            url,
+            await ownership(ctx, self.user, self.group, octal(self.dir_mode)),
+            await ownership(ctx, self.user, self.group, mode),
+            keep_mode=self.file_mode == "keep",
+            replace=self.replace,
+            force_links=self.force_symlinks,
+            back_up=self.backup in {"minion", "both"},
+            show=self.show_changes,
+            variables={**(self.defaults or {}), **(self.context or {})} if self.template else None,
+        )
