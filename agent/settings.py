@@ -75,6 +75,15 @@ class LintSettings(_Strict):
         return codes
 
 
+class Directories(_Strict):
+    """Where one environment is."""
+
+    states: Path
+    """Directory of its state files."""
+    pillar: Path | None = None
+    """Directory of its pillar. Default: that of the agent."""
+
+
 class Settings(_Strict):
     """All settings of one agent."""
 
@@ -84,6 +93,10 @@ class Settings(_Strict):
     """Directory of the state files."""
     pillar: Path = Path("pillar")
     """Directory of the pillar: data for this host, kept apart from the states."""
+    environment: str = "base"
+    """The environment that this host is in: its section of the top files counts, and no other."""
+    environments: dict[str, Directories] = Field(default_factory=dict)
+    """Environment -> its directories, where they are not the two above."""
     resources: Path = Path("resources")
     """Directory of kinds of your own, one Python file each."""
     grains_file: Path = Path("grains")
@@ -98,6 +111,11 @@ class Settings(_Strict):
     """Virtual module -> the provider to use instead of the one that fits by itself (`pkg: apt`)."""
     durable: bool = True
     """Flush each written file to the disk before it is put in place; without it a power cut may leave an old or empty file."""
+    pillar_source_merging_strategy: Literal["smart", "recurse", "aggregate", "overwrite", "list", "none"] = "smart"
+    """How pillar files are laid upon each other. `smart`, `recurse`: mapping by mapping; `overwrite`, `aggregate`: what stands at the first
+    level as a whole; `list`: two values of one key become a list of both; `none`: as `recurse`, lists always replaced."""
+    pillar_merge_lists: bool = False
+    """Join lists of the pillar instead of replacing them, also by `pillar.get(merge=True)`."""
     state_auto_order: bool = True
     """States are applied in the order in which they are written; without it, sorted by name."""
     disabled_requisites: tuple[str, ...] = ()
@@ -136,13 +154,13 @@ def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -
     given = {name: value for name, value in (overrides or {}).items() if value is not None}
     file = (path or CONFIG).absolute()
     if path is None and not file.exists():
-        return _anchored(Settings(**given), file.parent)
+        return _in_environment(_anchored(Settings(**given), file.parent), Document(str(file), ""), given)
     document, values = _read(file)
     try:
         settings = Settings.model_validate({**plain(values), **given})
     except ValidationError as error:
         raise SettingsError(_problem(document, values, detail) for detail in error.errors()) from error
-    return _anchored(settings, file.parent)
+    return _in_environment(_anchored(settings, file.parent), document, given)
 
 
 def socket_of(path: Path | None, overrides: Mapping[str, Any]) -> Path:
@@ -194,6 +212,24 @@ def _anchored(settings: Settings, base: Path) -> Settings:
     """The same settings with every path absolute, those that were relative below `base`."""
     paths = {name: value for name, value in settings if isinstance(value, Path)}
     return settings.model_copy(update={name: Path(os.path.normpath(base / value)) for name, value in paths.items()})
+
+
+def _in_environment(settings: Settings, document: Document, given: Mapping[str, Any]) -> Settings:
+    """The same settings with the directories of the environment, but for those `given` on the command line.
+
+    Raises `SettingsError` for an environment that has none.
+    """
+    directories = settings.environments.get(settings.environment)
+    if directories is None:
+        if settings.environment == "base" or "states" in given:
+            return settings
+        near = nearest(settings.environment, ["base", *settings.environments])
+        hint = f"did you mean {near!r}?" if near else "name its directories: 'environments:', below it the name, and below that 'states:'"
+        raise SettingsError([document.problem(None, "wrong-setting", f"there is no environment {settings.environment!r}", hint)])
+    base = Path(document.file).parent
+    found = {"states": directories.states, "pillar": directories.pillar}
+    update = {name: Path(os.path.normpath(base / path)) for name, path in found.items() if path is not None and name not in given}
+    return settings.model_copy(update=update)
 
 
 def _problem(document: Document, values: Map, detail: ErrorDetails) -> Problem:

@@ -129,9 +129,8 @@ class _Run:
         path = root / f"{TOP}.sls"
         if not path.exists():
             return everything(self.tree)
-        rendered = self.loader.renderer.render(path, TOP)
         host = Host(request.minion_id, request.grains, request.pillar, request.options)
-        references, warnings = chosen(rendered.document, rendered.data, request.env, host)
+        references, warnings = chosen(self.loader.renderer, self.tree, request.env, host)
         self.warnings += warnings
         return references
 

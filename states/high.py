@@ -109,6 +109,8 @@ class Reference:
     spot: Spot
     kind: str = "sls"
     env: str = ""
+    optional: bool = False
+    """It need not exist."""
 
 
 @dataclass(slots=True)

@@ -24,7 +24,7 @@ class Names:
             self._problem(reference, "include-environment", f"there is no environment {reference.env!r}", f"this host's is {self.env!r}")
             return []
         names = self.tree.match(reference.name)
-        if not names:
+        if not names and not reference.optional:
             near = nearest(reference.name.replace("/", "."), self.tree.names())
             path = reference.name.replace(".", "/")
             hint = f"did you mean {near}?" if near else f"looked for {path}.sls and {path}/init.sls below {self.tree.root}"

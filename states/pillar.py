@@ -1,21 +1,21 @@
 """The pillar: data for one host, from a directory of files in the same form as states.
 
-With a `top.sls` it is what that gives this host; without one every file counts, in sorted order. Files are merged, mapping by mapping, later
-ones over earlier ones; what a file includes comes before it. Lines of pillar files are never shown: they hold secrets.
+With a `top.sls` it is what that gives this host; without one every file counts, in sorted order. Files are merged, mapping by mapping (or as the
+settings say), later ones over earlier ones; what a file includes comes before it. Lines of pillar files are never shown: they hold secrets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from holdfast.states.data import Request, Source
 from holdfast.states.errors import CompileError, Problem
 from holdfast.states.high import Reference
 from holdfast.states.include import Names, everything
-from holdfast.states.marks import Document, Map, plain
+from holdfast.states.marks import Document, Map, Seq, plain
 from holdfast.states.match import Host
 from holdfast.states.normalise import normalise
 from holdfast.states.render import Renderer
@@ -54,12 +54,32 @@ class PillarCompiler:
         self.renderer.end()
         if run.problems:
             raise CompileError(run.problems)
-        return Pillar(merge(data, dict(request.pillar)), tree.sources(), (*run.warnings, *tree.warnings))
+        return Pillar(run.merged(data, dict(request.pillar)), tree.sources(), (*run.warnings, *tree.warnings))
 
 
 def compile_pillar(root: Path, request: Request) -> Pillar:
     """The pillar of a directory, once. Raises `CompileError`."""
     return PillarCompiler(root).compile(request)
+
+
+class _Include(NamedTuple):
+    """One file that another includes."""
+
+    sls: str
+    key: tuple[str, ...] = ()
+    """Keys below which its data are put."""
+    defaults: Mapping[str, Any] | None = None
+    """Variables for its template."""
+
+
+class _Open(NamedTuple):
+    """A file whose includes are being read."""
+
+    include: _Include
+    own: dict[str, Any]
+    rest: Iterator[_Include]
+    parts: list[dict[str, Any]]
+    """What it has included so far."""
 
 
 class _Run:
@@ -70,53 +90,69 @@ class _Run:
         self.problems: list[Problem] = []
         self.warnings: list[Problem] = []
         self.names = Names(tree, request.env, self.problems)
-        self.seen: set[str] = set()
+        self.known: dict[str, dict[str, Any]] = {}
+        """Files that were read, without what they include: one that is included again counts again, but only by itself."""
+        self.strategy = str(request.options.get("pillar_source_merging_strategy", "smart"))
+        self.lists = self.strategy != "none" and bool(request.options.get("pillar_merge_lists", False))
 
     def load(self) -> dict[str, Any]:
         """All that applies, merged."""
         data: dict[str, Any] = {}
         for reference in self._chosen():
             for name in self.names.of(reference):
-                for part in self._parts(name):
-                    data = merge(data, part)
+                data = self.merged(data, self._data(_Include(name)))
         return data
 
+    def merged(self, base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+        """One file's data laid upon others', as the settings say."""
+        result: dict[str, Any] = merge(base, over, lists=self.lists, strategy=self.strategy)
+        return {**over, **result} if self.strategy == "list" else result
+
     def _chosen(self) -> Iterable[Reference]:
-        path = self.tree.root / f"{TOP}.sls"
-        if not path.exists():
+        if not (self.tree.root / f"{TOP}.sls").exists():
             return everything(self.tree)
         host = Host(self.request.minion_id, self.request.grains, self.request.pillar, self.request.options)
         try:
-            rendered = self.renderer.render(path, TOP)
-            found, self.warnings = chosen(rendered.document, rendered.data, self.request.env, host)
+            found, self.warnings = chosen(self.renderer, self.tree, self.request.env, host)
         except CompileError as error:
             self.problems += error.problems
             return ()
         return found
 
-    def _parts(self, sls: str) -> list[dict[str, Any]]:
-        """The data of a file and of what it includes, in the order in which they are merged; each file once."""
-        parts: list[dict[str, Any]] = []
-        stack: list[tuple[Iterator[str], dict[str, Any]]] = [(iter([sls]), {})] if sls not in self.seen else []
-        while stack:
-            names, own = stack[-1]
-            name = next((name for name in names if name not in self.seen), None)
-            if name is None:
-                parts.append(own)
+    def _data(self, include: _Include) -> dict[str, Any]:
+        """The data of a file upon those of all that it includes; a stack of our own, for chains of any length."""
+        stack = [self._open(include)]
+        while True:
+            current = stack[-1]
+            child = next(current.rest, None)
+            if child is None:
                 stack.pop()
-                continue
-            self.seen.add(name)
-            included, data = self._file(name)
-            stack.append((iter(included), data))
-        return parts
+                data: dict[str, Any] = {}
+                for part in (*current.parts, current.own):
+                    data = self.merged(data, part)
+                if not stack:
+                    return data
+                stack[-1].parts.append(_below(current.include.key, data))
+            elif child.sls in self.known:
+                current.parts.append(_below(child.key, self.known[child.sls]))
+            else:
+                stack.append(self._open(child))
 
-    def _file(self, sls: str) -> tuple[list[str], dict[str, Any]]:
-        """The names that one file includes, and its data."""
-        path = self.tree.find(sls)
+    def _open(self, include: _Include) -> _Open:
+        includes, own = self._file(include)
+        self.known[include.sls] = own
+        return _Open(include, own, iter(includes), [])
+
+    def _file(self, include: _Include) -> tuple[list[_Include], dict[str, Any]]:
+        """What one file includes, and its data."""
+        path = self.tree.find(include.sls)
         if path is None:
             return [], {}
         try:
-            rendered = self.renderer.render(path, sls)
+            if include.defaults:
+                rendered = self.renderer.render_with(path, include.sls, include.defaults)
+            else:
+                rendered = self.renderer.render(path, include.sls)
         except CompileError as error:
             self.problems += error.problems
             return [], {}
@@ -127,12 +163,40 @@ class _Run:
                     rendered.document.problem(None, "sls-shape", "a pillar file must be a mapping of keys to values", "write 'key: value'")
                 )
             return [], {}
-        return self._includes(rendered.document, data, sls, path), {key: plain(value) for key, value in data.items() if key != "include"}
+        includes = [*self._includes(rendered.document, data["include"], include.sls, path)] if "include" in data else []
+        return includes, {key: plain(value) for key, value in data.items() if key != "include"}
 
-    def _includes(self, document: Document, data: Map, sls: str, path: Path) -> list[str]:
-        if "include" not in data:
-            return []
-        only = Map({"include": data["include"]}, {"include": data.marks["include"]} if data.marks else {})
-        unit = normalise(document, only, sls, self.request.env)
-        self.problems += unit.problems
-        return [*self.names.included(unit.includes, path)]
+    def _includes(self, document: Document, items: Any, sls: str, path: Path) -> Iterator[_Include]:
+        """The files that one includes: names, or `name: {key: a:b, defaults: {...}}`."""
+        for index, item in enumerate(items if isinstance(items, Seq) else [None]):
+            mark = items.marks[index] if isinstance(items, Seq) and items.marks else None
+            name, asked = next(iter(item.items())) if isinstance(item, Map) and len(item) == 1 else (item, None)
+            options = asked if isinstance(asked, Map) else Map()
+            if not isinstance(asked, str) and isinstance(items, Seq):
+                item = name  # noqa: PLW2901 - without its options
+            if not self._allowed(options, document):
+                continue
+            written = Seq([item], [mark] if mark is not None else []) if isinstance(items, Seq) else items
+            unit = normalise(document, Map({"include": written}), sls, self.request.env)
+            self.problems += unit.problems
+            for found in self.names.included(unit.includes, path):
+                key = options.get("key")
+                yield _Include(found, tuple(key.split(":")) if key else (), plain(options.get("defaults")))
+
+    def _allowed(self, options: Map, document: Document) -> bool:
+        """Whether the options of an include are such; notes what is wrong with them."""
+        wrong = next(
+            (name for name, kind in (("key", str), ("defaults", Map)) if not isinstance(options.get(name), (kind, type(None)))), None
+        )
+        wrong = wrong or next((str(name) for name in options if name not in ("key", "defaults")), None)
+        if wrong is not None:
+            message = "an include takes a key, which is text, and defaults, a mapping"
+            self.problems.append(document.problem(options.marks.get(wrong), "include-shape", message, "write 'key: a:b', 'defaults:'"))
+        return wrong is None
+
+
+def _below(key: tuple[str, ...], data: dict[str, Any]) -> dict[str, Any]:
+    """The data, put below keys."""
+    for part in reversed(key if data else ()):
+        data = {part: data}
+    return data

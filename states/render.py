@@ -80,6 +80,10 @@ class Renderer:
             self.renders += 1
         return kept
 
+    def render_with(self, path: Path, sls: str, variables: Mapping[str, Any]) -> Rendered:
+        """The same, for a file whose template sees more variables; it is rendered each time."""
+        return self._render(self.loader.tree.read(path), sls, variables)
+
     def spend(self, path: Path) -> Rendered:
         """Let go of the data of a file: they have been used, and are most of what is kept."""
         spent = self._kept[path] = replace(self._kept[path], data=SPENT)
@@ -91,7 +95,7 @@ class Renderer:
             return False
         return not kept.world or (kept.world == self._digest and all(self.loader.digest(name) == was for name, was in kept.used.items()))
 
-    def _render(self, text: Text, sls: str) -> Rendered:
+    def _render(self, text: Text, sls: str, more: Mapping[str, Any] | None = None) -> Rendered:
         pipe, body = split_shebang(text)
         parse = parse_json if pipe[-1] == "json" else parse_yaml
         if "jinja" not in pipe or not any(mark in body for mark in ("{{", "{%", "{#", OPTIONS)):
@@ -99,17 +103,17 @@ class Renderer:
             lines = by_yaml_lines(body, ((file, line) for line in count(1))) if parse is parse_yaml and has_odd_breaks(body) else None
             document = Document(file, text.text, lines, secret=self.secret)
             return Rendered(document, parse(document, body), text.digest, sls)
-        document, rendered, world, used = self._jinja(text, sls)
+        document, rendered, world, used = self._jinja(text, {**sls_variables(sls, self._name(text)), **(more or {})})
         if parse is parse_json and rendered.startswith("#!"):
             rendered = rendered[rendered.find("\n") :]
         return Rendered(document, parse(document, rendered), text.digest, sls, self._digest, used, stable=not world.looked)
 
-    def _jinja(self, text: Text, sls: str) -> tuple[Document, str, World, dict[str, str | None]]:
+    def _jinja(self, text: Text, own: Mapping[str, Any]) -> tuple[Document, str, World, dict[str, str | None]]:
         """Run the template. Raises `CompileError` that names its line."""
         root = self.loader.tree.root
         name, file = text.path.relative_to(root).as_posix(), str(text.path)
         world = self.world.copy()
-        variables = {**world.variables(), **sls_variables(sls, name)}
+        variables = {**world.variables(), **own}
         variables[GIVEN] = tuple(variables)
         self.loader.used = {}
         options, body = template_options(text.text, file)
@@ -125,6 +129,10 @@ class Renderer:
         others = self._texts() if len(files) > 1 else {}
         used = {used: digest for used, digest in self.loader.used.items() if used != name}
         return Document(file, text.text, lines, others, secret=self.secret), rendered, world, used
+
+    def _name(self, text: Text) -> str:
+        """The path of a file from the root."""
+        return text.path.relative_to(self.loader.tree.root).as_posix()
 
     def _template(self, path: Path, name: str, body: str, options: Mapping[str, Any] | None) -> jinja2.Template:
         """The compiled template of a state file, with the options that it asks for."""
@@ -223,7 +231,8 @@ def render_text(
     `name` is what the template is called in errors. It sees salt, grains, pillar, opts and `variables`; `root` is the
     directory that it may import from, what `trusted` owners have written there. Raises `CompileError` with the template's line.
     """
-    world = World(grains, pillar, options or {}, str(grains.get("id", "")), tree=None if root is None else Tree(root, trusted)).copy()
+    options, tree = options or {}, None if root is None else Tree(root, trusted)
+    world = World(grains, pillar, options, str(grains.get("id", "")), str(options.get("saltenv", "base")), tree).copy()
     context = {**world.variables(), **variables}
     context[GIVEN] = tuple(context)
     chosen, body = template_options(text, name)

@@ -8,47 +8,83 @@ from typing import Any
 
 from holdfast.states.errors import CompileError, Problem
 from holdfast.states.high import Reference, shown
+from holdfast.states.include import Names
 from holdfast.states.marks import Document, Map, Mark, Seq, Spot
 from holdfast.states.match import BadExpression, Host, matches
+from holdfast.states.normalise import normalise
+from holdfast.states.render import Renderer
+from holdfast.states.source import TOP, Tree
 
 
-def chosen(document: Document, data: Any, env: str, host: Host) -> tuple[list[Reference], list[Problem]]:
-    """The SLS names (or globs) that a top file gives this host, in the order of their first mention; and warnings.
+def chosen(renderer: Renderer, tree: Tree, env: str, host: Host) -> tuple[list[Reference], list[Problem]]:
+    """The SLS names (or globs) that the top file gives this host, in the order of their first mention; and warnings.
 
-    Raises `CompileError` with everything that is wrong with the file.
+    What the top file includes counts as if it stood behind it. Raises `CompileError` with everything that is wrong.
     """
-    reader = _Top(document, env, host)
-    if data is not None and data != {}:
-        reader.read(data)
+    reader = _Top(env, host)
+    spot = Spot(Document(str(tree.root / f"{TOP}.sls"), ""))
+    names = Names(tree, env, reader.problems)
+    todo, seen = [(Reference(TOP, spot), tree.root / f"{TOP}.sls")], {TOP}
+    for reference, path in todo:  # grows while it is gone through
+        try:
+            rendered = renderer.render(path, reference.name)
+        except CompileError as error:
+            reader.problems += error.problems
+            continue
+        included = reader.read(rendered.document, rendered.data)
+        for name in names.included(included, path):
+            file = tree.find(name)
+            if name not in seen and file is not None:
+                seen.add(name)
+                todo.append((Reference(name, spot), file))
     if reader.problems:
         raise CompileError(reader.problems)
     first: dict[str, Reference] = {}
-    for reference in reader.found:
+    for reference in reader.references():
         first.setdefault(reference.name, reference)
     return list(first.values()), reader.warnings
+
+
+OPTIONS = ("match", "order", "ignore_missing")
+"""Items of a target that are no names: how it is read, when its names come, and whether they have to exist."""
 
 
 class _Top:
     """The work of `chosen`, with what it collects."""
 
-    def __init__(self, document: Document, env: str, host: Host) -> None:
-        self.document, self.env, self.host = document, env, host
-        self.found: list[Reference] = []
+    def __init__(self, env: str, host: Host) -> None:
+        self.env, self.host = env, host
+        self.document = Document("", "")
+        self.found: list[tuple[float, list[Reference]]] = []
+        """The `order` of each target that means this host, and its names."""
         self.problems: list[Problem] = []
         self.warnings: list[Problem] = []
 
-    def read(self, data: Any) -> None:
-        """Go through the environments."""
+    def references(self) -> Iterator[Reference]:
+        """All names of all targets: those of a lower `order` first."""
+        for _, references in sorted(self.found, key=lambda pair: pair[0]):
+            yield from references
+
+    def read(self, document: Document, data: Any) -> list[Reference]:
+        """Go through the environments of one file; returns what it includes."""
+        self.document = document
+        included: list[Reference] = []
+        if data is None or data == {}:
+            return included
         if not isinstance(data, Map):
             self._problem(
                 None,
                 f"a top file must be a mapping of environments, but this is {shown(data)}",
                 "write 'base:', below it a target, and below that a list of names",
             )
-            return
+            return included
         for env, targets in data.items():
             mark = data.marks.get(env)
-            if env != self.env and isinstance(targets, Seq):
+            if env == "include" and self.env != "include":
+                unit = normalise(document, Map({"include": targets}, {"include": mark} if mark is not None else {}), TOP, self.env)
+                self.problems += unit.problems
+                included += unit.includes
+            elif env != self.env and isinstance(targets, Seq):
                 self._problem(
                     mark, f"{env!r} is taken as an environment, not as a target", f"put '{self.env}:' above it, and indent what is below"
                 )
@@ -61,6 +97,7 @@ class _Top:
                 self._problem(
                     mark, f"the environment {env} must be a mapping of targets, but this is {shown(targets)}", "write \"'*':\" below it"
                 )
+        return included
 
     def _targets(self, targets: Map) -> None:
         for target, items in targets.items():
@@ -78,25 +115,34 @@ class _Top:
 
     def _apply(self, target: str, items: Seq, mark: Mark | None) -> None:
         """Take the names of one target, if this host is meant."""
-        kind = next((item["match"] for item in items if isinstance(item, Map) and isinstance(item.get("match"), str)), "compound")
-        references = list(self._references(items, mark))
+        options = {
+            key: value for item in items if isinstance(item, Map) and len(item) == 1 for key, value in item.items() if key in OPTIONS
+        }
+        kind = options.get("match", "compound")
+        order = options.get("order", 0)
+        references = list(self._references(items, mark, optional=options.get("ignore_missing") is True))
+        if not isinstance(kind, str) or isinstance(order, bool) or not isinstance(order, (int, float)):
+            self._problem(mark, f"the target {target!r} has an order or a matcher that is none", "write '- match: glob', '- order: 1'")
+            return
         try:
             if matches(kind, target, self.host):
-                self.found += references
+                self.found.append((order, references))
         except BadExpression as error:
             self._problem(mark, f"the target cannot be read: {error}", "")
 
-    def _references(self, items: Seq, mark: Mark | None) -> Iterator[Reference]:
+    def _references(self, items: Seq, mark: Mark | None, *, optional: bool) -> Iterator[Reference]:
         for index, item in enumerate(items):
             spot = Spot(self.document, items.marks[index] if items.marks else mark)
             if isinstance(item, str):
-                yield Reference(item, spot, env=self.env)
+                yield Reference(item, spot, env=self.env, optional=optional)
+            elif isinstance(item, Map) and len(item) == 1 and next(iter(item)) in OPTIONS:
+                continue
             elif not isinstance(item, Map) or len(item) != 1 or not all(isinstance(part, str) for part in (*item, *item.values())):
                 self._problem(spot.mark, f"an item must be the name of a state file, but this is {shown(item)}", "write '- name'")
-            elif "match" not in item:
+            else:
                 ((env, name),) = item.items()
                 if fnmatch.fnmatchcase(self.env, env):
-                    yield Reference(name, spot, env=self.env)
+                    yield Reference(name, spot, env=self.env, optional=optional)
                 else:
                     self._problem(
                         spot.mark,

@@ -69,12 +69,13 @@ class Source:
     state_dir: Path | None = None
     grains: Path | None = None
     id: str | None = None
+    environment: str | None = None
 
     @property
     def overrides(self) -> dict[str, Any]:
         """What the command line sets in place of agent.yaml."""
         paths = {"states": self.states, "pillar": self.pillar, "state_dir": self.state_dir}
-        return {**{name: path and path.absolute() for name, path in paths.items()}, "id": self.id}
+        return {**{name: path and path.absolute() for name, path in paths.items()}, "id": self.id, "environment": self.environment}
 
     def settings(self) -> Settings:
         """The settings, with the command line on top. Raises `CompileError`, also for a --pillar that is not there."""
@@ -101,6 +102,7 @@ def source(*names: str) -> Callable[[Function], Function]:
         "pillar": click.option("--pillar", type=_DIRECTORY, metavar="DIR", help="Directory of the pillar."),
         "state_dir": click.option("--state-dir", type=_DIRECTORY, metavar="DIR", help="What the agent remembers."),
         "grains": click.option("--grains", type=_FILE, metavar="FILE", help="Another host's grains, YAML or JSON, in place of this one's."),
+        "environment": click.option("--environment", metavar="NAME", help="The environment whose states and pillar count."),
         "id": click.option("--id", metavar="NAME", help="Name of the host, in place of this one's."),
     }
 
@@ -150,7 +152,7 @@ def on_states(*forms: str) -> Callable[[Function], Function]:
     """A verb on states: takes names of SLS, the options that say whose, and the form of its output; mistakes end it with code 3."""
 
     def decorate(function: Function) -> Function:
-        options = source("config", "states", "pillar", "state_dir", "grains", "id")
+        options = source("config", "states", "pillar", "state_dir", "grains", "id", "environment")
         return click.argument("sls", nargs=-1)(options(output(*forms)(reports_problems(function))))
 
     return decorate

@@ -20,7 +20,7 @@ BACKWARD = frozenset({"prereq"})
 STYLES = {"watch": "bold", "onchanges": "dashed", "onfail": "dotted", "listen": "dotted", "prereq": "dashed"}
 """Requisite -> how its edge is drawn; others are plain lines."""
 
-_source = source("config", "states", "pillar", "state_dir", "grains", "id")
+_source = source("config", "states", "pillar", "state_dir", "grains", "id", "environment")
 
 
 @click.group()

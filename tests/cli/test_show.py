@@ -141,3 +141,15 @@ def test_what_the_language_forbids_is_not_shown(tree):
     found = json.loads(tree("show", "low", "--format", "json", check=3).stdout)
 
     assert {problem["code"] for problem in found["errors"]} == {"requisite-missing", "unknown-state"}
+
+
+def test_environment_chooses_directories_and_the_section_of_the_top_file(tree):
+    """Its states, its pillar, and what templates call `saltenv`."""
+    config = tree.etc / "agent.yaml"
+    config.write_text(config.read_text() + "environments:\n  dev: {states: dev, pillar: dev/pillar}\n")
+    tree.sls("../dev/top", "base:\n  '*': [nope]\ndev:\n  '*': [web]\n")
+    tree.sls("../dev/web", "{{ saltenv }} {{ pillar.port }}:\n  test.nop\n")
+    tree.sls("../dev/pillar/data", "port: 81\n")
+    low = tree.json("show", "low", "--environment", "dev", check=0)
+
+    assert [(entry["__id__"], entry["__env__"]) for entry in low] == [("dev 81", "dev")]

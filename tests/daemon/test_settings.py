@@ -84,6 +84,29 @@ def test_the_command_line_wins(config):
     assert (loaded.id, loaded.states.name) == ("two", "a")
 
 
+ENVIRONMENTS = "environment: dev\nenvironments:\n  dev: {states: dev/states, pillar: dev/pillar}\n  test: {states: test}\n"
+
+
+def test_an_environment_has_directories_of_its_own(config, tmp_path):
+    """Those of agent.yaml stand in for what it does not name; the command line wins over all."""
+    path = config(ENVIRONMENTS)
+    base, dev, test = (load(path, {"environment": name}) for name in ("base", None, "test"))
+    given = load(path, {"states": tmp_path / "x"})
+
+    assert (base.states, base.pillar) == (tmp_path / "states", tmp_path / "pillar")
+    assert (dev.states, dev.pillar) == (tmp_path / "dev/states", tmp_path / "dev/pillar")
+    assert (test.states, test.pillar) == (tmp_path / "test", tmp_path / "pillar")
+    assert (given.states, given.pillar) == (tmp_path / "x", tmp_path / "dev/pillar")
+
+
+def test_an_environment_that_there_is_not_is_an_error(config):
+    """With the nearest one."""
+    with pytest.raises(SettingsError) as caught:
+        load(config(ENVIRONMENTS), {"environment": "devv"})
+
+    assert [(problem.code, problem.hint) for problem in caught.value.problems] == [("wrong-setting", "did you mean 'dev'?")]
+
+
 def test_defaults_without_a_file(monkeypatch, tmp_path):
     """An agent without agent.yaml runs with the defaults, below /etc/holdfast."""
     monkeypatch.setattr(settings, "CONFIG", tmp_path / "absent.yaml")

@@ -98,3 +98,64 @@ def test_broken_top_file_is_an_error(pillar):
         pillar({"top.sls": "base: 5\n"})
 
     assert caught.value.problems[0].code == "top-shape"
+
+
+BOTH = {"a.sls": "l: [1, 2]\nd: {x: 1, y: {p: 1}}\ns: 1\n", "b.sls": "l: [2, 3]\nd: {y: {q: 2}, w: 5}\ns: 2\nt: 3\n"}
+DEEP = {"x": 1, "y": {"p": 1, "q": 2}, "w": 5}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "lists", "data"),
+    [
+        ("smart", False, {"l": [2, 3], "d": DEEP, "s": 2, "t": 3}),
+        ("recurse", True, {"l": [1, 2, 3], "d": DEEP, "s": 2, "t": 3}),
+        ("none", True, {"l": [2, 3], "d": DEEP, "s": 2, "t": 3}),
+        ("overwrite", False, {"l": [2, 3], "d": {"y": {"q": 2}, "w": 5}, "s": 2, "t": 3}),
+        ("aggregate", True, {"l": [2, 3], "d": {"y": {"q": 2}, "w": 5}, "s": 2, "t": 3}),
+        ("list", False, {"l": [[1, 2], [2, 3]], "d": [{"x": 1, "y": {"p": 1}}, {"y": {"q": 2}, "w": 5}], "s": [1, 2], "t": 3}),
+    ],
+)
+def test_settings_say_how_files_are_merged(pillar, strategy, lists, data):
+    """As Salt does; but for `list`, which there loses what only one file has."""
+    options = {"pillar_source_merging_strategy": strategy, "pillar_merge_lists": lists}
+
+    assert pillar(BOTH, options=options).data == data
+
+
+@pytest.mark.parametrize(
+    ("include", "data"),
+    [
+        ("- c:\n    key: k1:k2\n", {"k1": {"k2": {"name": "you"}}, "own": 1}),
+        ("- c:\n    key: users\n    defaults: {who: me}\n", {"users": {"name": "me"}, "own": 1}),
+        ("- c:\n    defaults: {who: me}\n", {"name": "me", "own": 1}),
+        ("- c:\n", {"name": "you", "own": 1}),
+        ("- c:\n- base: d\n", {"name": "you", "d": 1, "own": 1}),
+    ],
+)
+def test_included_data_may_get_keys_and_variables(pillar, include, data):
+    """`key` puts them below, `defaults` are variables of the template."""
+    files = {
+        "top.sls": "base:\n  '*': [a]\n",
+        "a.sls": f"include:\n{include}own: 1\n",
+        "c.sls": "name: {{ who | default('you') }}\n",
+        "d.sls": "d: 1\n",
+    }
+
+    assert pillar(files).data == data
+
+
+def test_what_is_included_twice_counts_at_both_places(pillar):
+    """As in Salt: the second time it is laid upon what the first file says."""
+    files = {"top.sls": "base:\n  '*': [a, b]\n", "a.sls": "include: [c]\ns: 1\n", "b.sls": "include: [c]\nt: 1\n", "c.sls": "s: 5\nt: 5\n"}
+
+    assert pillar(files).data == {"s": 5, "t": 1}
+
+
+@pytest.mark.parametrize("options", ["{key: 5}", "{defaults: [1]}", "{kex: a}"])
+def test_include_with_wrong_options_is_an_error(pillar, options):
+    """It says what there is."""
+    with pytest.raises(CompileError) as caught:
+        pillar({"a.sls": f"include:\n- b: {options}\n", "b.sls": ""})
+
+    assert [problem.code for problem in caught.value.problems] == ["include-shape"]
+    assert "defaults" in caught.value.problems[0].hint
