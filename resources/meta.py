@@ -87,6 +87,8 @@ class Meta(BaseModel):
     """Commands that must succeed after the run."""
     parallel: bool = False
     """Others need not wait for it on the first pass."""
+    onfail_stop: bool = True
+    """With `onfail`: false means that a failure which this handles well is none of the whole one-shot run."""
     failhard: bool | None = None
     """Stop the one-shot run when it fails; None: as the agent says."""
     fire_event: bool | str = False

@@ -21,7 +21,6 @@ from holdfast.states.low import CONTROL, Chunk, Verdict
 from holdfast.states.marks import Spot, descend
 
 IGNORED: Mapping[str, str] = {
-    "onfail_stop": "a failure that a handler has dealt with is still reported",
     "provider": "the host's own provider is used",
     "runas_password": "it is for Windows",
 }

@@ -75,6 +75,7 @@ DECLARATIONS = _of(
     {
         "argument-repeated": "an argument stands twice",
         "argument-shape": "an item among the arguments is not an argument",
+        "argument-slot": "an argument is a slot of Salt's, which nothing would fill",
         "arguments-shape": "the arguments of a state are not a list",
         "duplicate-id": "two files declare the same ID",
         "exclude-shape": "an exclude cannot be read",

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.states.world import traverse
+from holdfast.states.world import MISSING, traverse
 
 
 class BadExpression(ValueError):
@@ -47,8 +47,8 @@ def _in_data(data: Mapping[str, Any], expression: str, test: Callable[[str, str]
     if len(parts) < 2:
         raise BadExpression(f"{expression!r} must be 'key:value'")
     for cut in range(len(parts) - 1, 0, -1):
-        found = traverse(data, ":".join(parts[:cut]), None)
-        if found is None:
+        found = traverse(data, ":".join(parts[:cut]), MISSING)
+        if found is MISSING:
             continue
         pattern = ":".join(parts[cut:])
         values = found if isinstance(found, (list, tuple, dict)) else [found]
@@ -66,7 +66,7 @@ def _pcre(text: str, pattern: str) -> bool:
 
 
 def _exact(text: str, pattern: str) -> bool:
-    return text == pattern
+    return text.lower() == pattern.lower()
 
 
 def _address(expression: str, host: Host) -> bool:

@@ -199,6 +199,10 @@ class _Normaliser:
         elif key == "name" and not isinstance(value, str):
             text = f"a name must be text, but this is {shown(value)}: the ID stands in for it"
             self.unit.warnings.append(self.document.problem(mark, "name-type", text, "quote what YAML reads as a number"))
+        elif value.__class__ is str and value.startswith("__slot__:"):
+            hint = "let the template work it out: {{ salt['module.function'](...) }}"
+            self._problem(mark, "argument-slot", f"the argument {key!r} is a slot, and nothing would fill it", hint)
+            return None
         elif key.startswith("__"):
             return None
         elif key in ("state", "fun"):

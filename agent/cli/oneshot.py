@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import click
@@ -16,6 +16,7 @@ from holdfast.agent.logs import Console, Logs, coloured
 from holdfast.agent.narrate import Narrator, summary
 from holdfast.agent.settings import Settings
 from holdfast.agent.tree import Compiled, Trees
+from holdfast.states.data import Call
 
 RIGHT, FAILED, CHANGED, TIMEOUT = 0, 1, 2, 4
 """Exit codes; 3 is "does not compile"."""
@@ -94,7 +95,7 @@ def _converge(sls: tuple[str, ...], source: Source, form: str, *, timeout: float
         print_json({"pass": number, "converged": converged, "results": list(results(compiled, outcomes))})
     else:
         _summarise(compiled, outcomes, time.monotonic() - began, timeout if record is None else None)
-    raise click.exceptions.Exit(TIMEOUT if record is None else exit_code(outcomes))
+    raise click.exceptions.Exit(TIMEOUT if record is None else exit_code(compiled.compilation.calls, outcomes))
 
 
 def _is_news(outcome: Outcome) -> bool:
@@ -104,11 +105,21 @@ def _is_news(outcome: Outcome) -> bool:
     return outcome.result is not True or outcome.changed or outcome.refreshed
 
 
-def exit_code(outcomes: Sequence[Outcome]) -> int:
+def exit_code(calls: Sequence[Call], outcomes: Sequence[Outcome]) -> int:
     """How it went, in one number."""
-    if any(outcome.result is False for outcome in outcomes):
+    failed = {outcome.identity for outcome in outcomes if outcome.result is False}
+    if failed - handled(calls, failed):
         return FAILED
     return CHANGED if any(outcome.changed or outcome.result is None for outcome in outcomes) else RIGHT
+
+
+def handled(calls: Sequence[Call], failed: Collection[str]) -> set[str]:
+    """The states for whose failure there are handlers with `onfail_stop: false`, none of which has failed itself."""
+    handlers: dict[str, list[str]] = {}
+    for call in calls:
+        for target in () if call.meta.onfail_stop else call.requisites.get("onfail", ()):
+            handlers.setdefault(calls[target].identity, []).append(call.identity)
+    return {identity for identity, names in handlers.items() if not any(name in failed for name in names)}
 
 
 def results(compiled: Compiled, outcomes: Sequence[Outcome]) -> Iterator[dict[str, Any]]:

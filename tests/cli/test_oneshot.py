@@ -43,6 +43,16 @@ def test_exit_codes_of_apply(tree):
     assert tree("apply", check=0).stdout.startswith("converged in ")
 
 
+@pytest.mark.parametrize(("stop", "handler", "code"), [("false", "nop", 0), ("true", "nop", 1), ("false", "fail_without_changes", 1)])
+def test_failure_that_is_handled_well_is_none_of_the_run(tree, stop, handler, code):
+    """Where its handler says `onfail_stop: false`; the state that failed is told all the same."""
+    text = "bad:\n  test.fail_without_changes\nhandler:\n  test.{}:\n    - onfail: [test: bad]\n    - onfail_stop: {}\n"
+    tree.sls("site", text.format(handler, stop))
+
+    rows = tree.json("apply", check=code)["results"]
+    assert [(row["id"], row["result"], row["ran"]) for row in rows] == [("bad", False, True), ("handler", handler == "nop", True)]
+
+
 def test_plan_changes_nothing(tree):
     """The diff of what would be, and exit code 2; 0 when nothing would."""
     tree.file()

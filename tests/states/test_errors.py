@@ -29,6 +29,7 @@ INCLUDED = {"one.sls": "a:\n  lamp.lit:\n    - color: red\n", "two.sls": ""}
         ("a:\n  lamp.lit:\n    - [x]", "argument-shape", 3, "a list"),
         ("a:\n  lamp.lit:\n    - ~", "argument-shape", 3, "nothing"),
         ("a:\n  lamp.lit:\n    - 5: x", "argument-shape", 3, "quote it"),
+        ("a:\n  lamp.lit:\n    - color: __slot__:salt:test.echo(x)", "argument-slot", 3, "template"),
         ("a:\n  lamp.lit:\n    - color: x\n    - color: y", "argument-repeated", 4, "first in line 3"),
         ("a:\n  lamp.lit:\n    - require: [b]\n    - require: [b]\nb: bell.rung", "argument-repeated", 4, "merge"),
         ("a:\n  lamp: []", "function-missing", 2, "lamp.function"),

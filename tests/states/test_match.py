@@ -9,7 +9,7 @@ from holdfast.states.match import BadExpression, Host, matches
 HOST = Host(
     "web1.example.org",
     {"os": "Debian", "roles": ["web", "cache"], "a": {"b": {"c": "deep"}}, "ipv4": ["127.0.0.1", "10.0.0.7"], "ipv6": ["fe80::1%eth0"]},
-    {"tier": "front", "n": 5},
+    {"tier": "front", "n": 5, "empty": None},
     {"nodegroups": {"fronts": "G@os:Debian and web*", "loop": "N@loop", "listed": ["web*", "or", "db*"]}},
 )
 
@@ -36,6 +36,9 @@ HOST = Host(
         ("pillar", "tier:f*", True),
         ("pillar", "n:5", True),
         ("pillar_pcre", "tier:^fr", True),
+        ("pillar", "empty:*", True),
+        ("pillar", "nothing:*", False),
+        ("pillar_exact", "tier:FRONT", True),
         ("pillar_exact", "tier:f*", False),
         ("ipcidr", "10.0.0.0/8", True),
         ("ipcidr", "10.0.0.7", True),
