@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 
 import yaml
@@ -181,10 +180,7 @@ def _deep(parts: Sequence[Part]) -> Line | None:
     """A line between declarations that some branch may put behind a text, and is indented as far as that; None: there is none."""
     if not any(line.pieces for part in parts for line in part.all):
         return None
-    starts: list[int] = []
-    for part in parts:
-        data = [line for line in part.lines if line.kind not in (Kind.BLANK, Kind.TAGS)]
-        starts += [after.indent for line, after in pairwise(data) if after.indent > line.indent and _TEXT.search(line.masked)]
+    starts = [line.indent + 1 for part in parts for line in part.lines if _TEXT.search(line.masked)]
     gaps = (line for part in parts for line in part.gap)
     return next((line for line in gaps if starts and _width(line) >= min(starts)), None)
 

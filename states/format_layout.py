@@ -250,13 +250,21 @@ def _check_blocks(lines: Sequence[Line], found: Structure) -> None:
 
 def _check_widths(lines: Sequence[Line], found: Structure) -> None:
     """Refuse blanks that could become part of a block scalar, in some branch. Raises `Kept`."""
-    starts = [lines[number].indent for span in found.spans if span.block for number in [_first_content(span, lines)] if number]
+    starts = [_start(span, lines) for span in found.spans if span.block]
     inside = found.continued
     if not starts or not any(line.pieces for line in lines):
         return
     for number, line in enumerate(lines):
         if number not in inside and not line.masked.strip(BLANKS) and len(line.masked) > min(starts):
             raise Kept("blanks could become a part of the text before them", line)
+
+
+def _start(span: Span, lines: Sequence[Line]) -> int:
+    """The column at which a block scalar begins at the earliest."""
+    if any(char.isdigit() for char in span.header):
+        return lines[span.first].indent + 1
+    inside = (lines[number] for number in range(span.first + 1, span.last + 1))
+    return min((line.indent for line in inside if line.masked.strip(BLANKS)), default=lines[span.first].indent + 1)
 
 
 def _first_content(span: Span, lines: Sequence[Line]) -> int:

@@ -187,6 +187,7 @@ FOUND = {
     "a comment that is text when a branch is left out": (
         "{% if q %}\na: >-\n  b\n{% elif q %}\n\n\nc: d\n{% endif %}\n{% if p %}\n  # comment\ne:   f\n{% endif %}\ng: h\n"
     ),
+    "a text with an indentation of its own, and a comment": "a: |2\n    b\n  c\n{%if p%}\nd:   e\n{% endif %}\n  # comment\nf: g\n",
     "a loop that joins its own beginning to its end": "{% for i in items -%}\n\na:   >-\n    {{ i }}\n    b\n{%- endfor %}\nc:   d\n",
     "a text at the very end": "a: >\n # text",
     "lists that a branch empties": "a:\n    b:\n    {% for i in items %}\n    - {{ i }}\n    {% endfor %}\n    c:\n        - d\n",
