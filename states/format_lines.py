@@ -132,6 +132,7 @@ def tangled(lines: Sequence[Line]) -> Line | None:
     for line in lines:
         if line.kind is Kind.TAGS:
             chain = chain | {_origin(line)} | jumps.get(line.number, frozenset()) if line.pieces[-1].right else frozenset()
+            begun = begun or any(piece.word == "for" for piece in line.pieces)  # a loop begins anew behind its own text
         elif line.kind is not Kind.BLANK:
             if (line.pieces and _strips(line)) or (chain and not _aligned(line, chain, begun)):
                 return line

@@ -189,6 +189,9 @@ FOUND = {
     ),
     "a text with an indentation of its own, and a comment": "a: |2\n    b\n  c\n{%if p%}\nd:   e\n{% endif %}\n  # comment\nf: g\n",
     "a loop that joins its own beginning to its end": "{% for i in items -%}\n\na:   >-\n    {{ i }}\n    b\n{%- endfor %}\nc:   d\n",
+    "a loop that joins its end through a condition": (
+        "{% for i in items -%}\na:   >-\n  b\n  {% if p %}\n  c\n  {%- endif -%}\n{% endfor %}\nd:   e\n"
+    ),
     "a text at the very end": "a: >\n # text",
     "lists that a branch empties": "a:\n    b:\n    {% for i in items %}\n    - {{ i }}\n    {% endfor %}\n    c:\n        - d\n",
     "a condition's line that strips": "a:\n    - b:   1\n    {% if p -%}\n    - c:   2\n    {% endif -%}\n    - d\n",
@@ -200,3 +203,28 @@ FOUND = {
 def test_what_was_found_once(text):
     """Files whose meaning hangs on white space that looks like none of it."""
     check(text)
+
+
+TREE = {
+    "top.sls": "base:\n    '*':\n    - web\n{% if pillar.q %}\n    'web*':\n        - extra\n{% endif %}\n",
+    "web/init.sls": (
+        "{% from 'map.jinja' import port with context %}\ninclude:\n- base\nextend:\n    base lamp:\n        lamp.lit:\n            - size:   {{port}}\n"
+        "{% for i in ['a', 'b'] %}\nlamp {{ i }}:\n    lamp.lit:\n        - names:\n            - x{{ i }}\n            - y{{ i }}:\n                - color: {{i}}\n"
+        "        {% if pillar.p %}\n        - require:\n              - lamp: base lamp\n        {% endif %}\n{% endfor %}\n"
+    ),
+    "base.sls": "base lamp:\n    lamp.lit:\n        - tags: |\n              one\n                two\n",
+    "extra.sls": "#!jinja|yaml\nexclude:\n    - id:   lamp b\nbell:\n    bell.rung:\n        - watch_in:\n            - lamp: base lamp\n",
+    "map.jinja": "{% set port = 80 if pillar.p else 81 %}\n",
+}
+
+
+@pytest.mark.parametrize("p", [True, False])
+@pytest.mark.parametrize("q", [True, False])
+def test_a_formatted_tree_compiles_to_the_same(compile_tree, p, q):
+    """High data, low data and their order, with what the pillar chooses."""
+    formatted = {name: format_text(text, name).text if name.endswith(".sls") else text for name, text in TREE.items()}
+    assert all(formatted[name] != text for name, text in TREE.items() if name.endswith(".sls"))
+
+    before, after = (compile_tree(files, pillar={"p": p, "q": q}) for files in (TREE, formatted))
+    assert plain(before.high) == plain(after.high)
+    assert [call.low for call in before.calls] == [call.low for call in after.calls]
