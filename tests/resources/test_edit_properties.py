@@ -121,6 +121,19 @@ def test_an_edit_is_done_once(kind, data):
     assert once is None or edited(resource, once) == once
 
 
+@pytest.mark.parametrize("kind", ["file.append", "file.prepend"])
+def test_an_empty_file_holds_no_blank_line(kind):
+    """What it seemed to hold would be gone with the first line that is added."""
+    resource = edit(kind, {"text": ["a", "\t"]})
+    assert resource is not None
+
+    once = edited(resource, "")
+
+    assert once is not None
+    assert sorted(once.splitlines()) == ["\t", "a"]
+    assert edited(resource, once) == once
+
+
 def test_blank_lines_can_be_held_too():
     """The end of the last line is no blank line, which what is added behind it would take away again."""
     resource = edit("file.append", {"text": ["\n\n ", "a"]})

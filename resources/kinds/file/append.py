@@ -96,5 +96,5 @@ def stands(text: str, part: str, *, tolerant: bool = False) -> bool:
     def parts(some: str) -> list[str]:
         return [" ".join(line.split()) if tolerant else line.rstrip() for line in some.split("\n")]
 
-    wanted, lines = parts(part.rstrip("\n")), parts(text.removesuffix("\n"))
+    wanted, lines = parts(part.rstrip("\n")), parts(text.removesuffix("\n")) if text else []  # no text: not even a blank line
     return any(lines[n : n + len(wanted)] == wanted for n in range(len(lines) - len(wanted) + 1))
