@@ -33,6 +33,14 @@ class Completed:
     truncated: bool = False
 
 
+class Together(Protocol):
+    """Runs that change the machine in one go (`traits.Groupable`)."""
+
+    async def join(self, member: Any, alone: Callable[[], Awaitable[Any]]) -> Any:
+        """Wait for the others, and for what is done for all of them; the part of it that is this member's."""
+        ...
+
+
 @dataclass(slots=True)
 class Report:
     """What one run tells about itself: filled by the resource, read by the engine when the run has ended."""
@@ -45,6 +53,8 @@ class Report:
     """Unified diff of text content, already masked where it must be."""
     touched: bool = False
     """Changing has begun: after an error nobody knows how far it came."""
+    batch: Together | None = None
+    """Not told by the run, but given to it: those with whom it is to put things right."""
 
 
 class Logger(Protocol):

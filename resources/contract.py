@@ -25,6 +25,7 @@ from holdfast.resources.context import Context, Watch
 from holdfast.resources.delta import Delta, State, compare
 from holdfast.resources.errors import DeclarationError, Permanent
 from holdfast.resources.fields import MASK, secret_fields
+from holdfast.resources.traits import together
 
 Uid = tuple[str, str]
 """What a resource is, for others to refer to: `("path", "/etc/motd")`, `("unit", "nginx.service")`."""
@@ -121,7 +122,7 @@ class Resource(BaseModel):
             return True
         if apply:
             ctx.report.touched = True
-            await self.apply(ctx, delta)
+            await together(self, ctx, delta, lambda: self.apply(ctx, delta))
             left = await self._difference(ctx)
             if left is not None:
                 raise Permanent(f"still differs after it was put right: {', '.join(left.fields) or self.name}")

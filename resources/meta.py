@@ -6,6 +6,7 @@ Salt's global state arguments and mgmt's meta parameters in one typed model. An 
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -45,6 +46,15 @@ Conditions = Annotated[tuple[str | dict[str, Any], ...] | None, BeforeValidator(
 """Guards: shell commands, or calls of a read-only function (`{fun: ..., args: [...]}`)."""
 
 
+def parse_semaphores(value: object) -> object:
+    """One semaphore or a list: `id`, or `id:N` for N places. An id is no number, or `sema: 4` would mean something else than it says."""
+    names = parse_list(value)
+    for name in names if isinstance(names, (list, tuple)) else ():
+        if not isinstance(name, str) or not re.fullmatch(r"(?!\d+(:|$))[^:\s]+(:[1-9]\d*)?", name):
+            raise ValueError(f"{name!r} is no semaphore: say `id`, or `id:N` for N that may run at once")
+    return names
+
+
 class Meta(BaseModel):
     """The meta parameters of one state."""
 
@@ -64,8 +74,8 @@ class Meta(BaseModel):
     """Runs per second; None: as the agent says."""
     burst: int | None = Field(None, ge=1)
     """Runs that may follow each other without a wait."""
-    sema: tuple[str, ...] = ()
-    """Counting semaphores, `id` or `id:N`."""
+    sema: Annotated[tuple[str, ...], BeforeValidator(parse_semaphores)] = ()
+    """Counting semaphores, `id` or `id:N`: of all that name one, so many run at once; without a number, one."""
     rewatch: bool = True
     """Start anew at the next graph when its retries ran out."""
     reverse: bool = False
@@ -73,7 +83,7 @@ class Meta(BaseModel):
     autoedge: bool = True
     """Take part in automatic edges."""
     autogroup: bool = True
-    """Take part in automatic grouping."""
+    """Take part in automatic grouping: resources that may run at the same time are put right in one go (packages)."""
     rerun: Literal["start"] | float | None = None
     """Actions only: run again at every start of the agent, or every so many seconds."""
 
@@ -100,7 +110,7 @@ class Meta(BaseModel):
     no_log: bool = False
     """Mask name, comment and changes wherever they are shown."""
     aggregate: bool | None = None
-    """Accepted for Salt's sake; see autogroup."""
+    """Grouping may bring it forward in definition order; false: it takes no part in grouping."""
     reload_modules: bool = False
     """Accepted for Salt's sake, no effect."""
     reload_grains: bool = False
@@ -114,12 +124,9 @@ class Meta(BaseModel):
 META_FIELDS = frozenset(Meta.model_fields)
 """Names of all meta parameters."""
 IDLE = {
-    "sema": "semaphores do not exist yet",
     "reverse": "nothing is undone when a state leaves",
     "rewatch": "what failed always starts anew with a new graph",
     "autoedge": "there are no automatic edges yet",
-    "autogroup": "nothing is grouped yet",
-    "aggregate": "nothing is grouped yet",
     "fire_event": "there is no event bus",
     "reload_modules": "nothing has to be loaded anew",
     "reload_grains": "grains are gathered when states are compiled",

@@ -7,6 +7,8 @@ methods it happens to define.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from typing import Any, NamedTuple
 
 from holdfast.resources.context import Context
 
@@ -21,3 +23,36 @@ class Refreshable:
         The contract of `check_apply`: False when something was done, or would be without `apply`; True when nothing
         had to be. Delivered at least once, so doing it twice must be harmless.
         """
+
+
+class Member(NamedTuple):
+    """One of several resources that are put right together."""
+
+    resource: Any
+    ctx: Context
+    work: Any
+    """What is to be done about it: the difference that its look has found."""
+
+
+class Groupable:
+    """Several of this kind can be put right in one go, for less than one after the other: packages, in one transaction."""
+
+    @abstractmethod
+    def group(self) -> Hashable:
+        """Those with an equal key fit into one batch; None: only alone."""
+
+    @classmethod
+    @abstractmethod
+    async def apply_together(cls, members: Sequence[Member]) -> Sequence[Any]:
+        """Put all of these right; for each what its own `apply` would have returned, in the same order.
+
+        When it raises `Temporary`, that is what came of each; after any other error each is put right alone, so
+        what was done already must do no harm then.
+        """
+
+
+async def together(resource: Any, ctx: Context, work: Any, alone: Callable[[], Awaitable[Any]]) -> Any:
+    """Do what a look has found to be done: `alone`, or in one go with others of its group that run now."""
+    if ctx.report.batch is None:
+        return await alone()
+    return await ctx.report.batch.join(Member(resource, ctx, work), alone)

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+from holdfast.agent.engine.batch import Batch
 from holdfast.agent.engine.report import Cause, Notice, Outcome, Reason
 from holdfast.resources.context import Completed, Context, Report
 from holdfast.resources.errors import HoldfastError, Permanent, Temporary
@@ -41,6 +42,8 @@ class Job:
     """A listener's turn: the refresh alone."""
     one_shot: bool = False
     """Endless retries happen within this run: nobody wakes it later."""
+    batch: Batch | None = None
+    """Those that run with it, to put things right in one go."""
 
 
 @dataclass(slots=True)
@@ -74,6 +77,8 @@ async def run(job: Job, emit: Callable[[Notice], None], resumed: Callable[[], Aw
     while True:
         clock.attempt += 1
         outcome, failure = await _once(job, clock, emit)
+        if job.batch:
+            job.batch.leave(job.call.identity)
         if retry is None or clock.attempt >= last or outcome.result is retry.until:
             return outcome, failure
         clock.touched = clock.touched or job.ctx.report.touched
@@ -103,7 +108,7 @@ def backoff(meta: Meta | None, attempt: int, failure: Failure | None = None) -> 
 
 async def _once(job: Job, clock: Clock, emit: Callable[[Notice], None]) -> tuple[Outcome, Failure | None]:  # noqa: PLR0911 - one for each way to end
     """One attempt, within its deadline; whatever the kind raises becomes the outcome."""
-    job.ctx.report = Report()
+    job.ctx.report = Report(batch=job.batch)
     meta = job.call.meta
     try:
         async with asyncio.timeout(meta.timeout):

@@ -7,16 +7,17 @@ the compiler has ordered the calls already. Vertices are plain state; only the e
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from holdfast.agent.engine.attempt import Failure
+from holdfast.agent.engine.batch import Batch
 from holdfast.agent.engine.journal import Edge
 from holdfast.agent.engine.report import Cause, Outcome
 from holdfast.resources.context import Context
 from holdfast.resources.contract import Resource
-from holdfast.resources.traits import Refreshable
+from holdfast.resources.traits import Groupable, Refreshable
 from holdfast.states.data import Call
 
 CARRIES = {
@@ -108,6 +109,8 @@ class Vertex:
     """Dirty vertices that wait for this one to settle."""
     after: tuple[asyncio.Task[None], ...] = ()
     """What ends those whose place it takes: until then nothing may be done to it."""
+    batch: Batch | None = None
+    """Those with whom it runs, to put things right in one go."""
     task: asyncio.Task[None] | None = None
     watcher: asyncio.Task[None] | None = None
     timer: asyncio.TimerHandle | None = None
@@ -133,6 +136,15 @@ class Vertex:
         """The resource, if it has a refresh action."""
         resource = self.call.resource
         return resource if isinstance(resource, Refreshable) else None
+
+    @property
+    def group(self) -> Hashable:
+        """Those with an equal key may run as one batch; None: it runs alone."""
+        meta, resource = self.call.meta, self.call.resource
+        if not isinstance(resource, Groupable) or not meta.autogroup or meta.aggregate is False:
+            return None
+        key = resource.group()
+        return None if key is None else (type(resource), key)
 
     @property
     def settled(self) -> bool:

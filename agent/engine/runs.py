@@ -94,12 +94,14 @@ class Runs:
         return await attempt.run(job, self._emit, partial(self._resumed, vertex))
 
     def _job(self, vertex: Vertex, *, refresh: bool = False, only_refresh: bool = False) -> Job:
-        return Job(vertex.call, vertex.ctx, vertex.real, refresh, vertex.cause, only_refresh, one_shot=not self._daemon)
+        return Job(vertex.call, vertex.ctx, vertex.real, refresh, vertex.cause, only_refresh, one_shot=not self._daemon, batch=vertex.batch)
 
     def _ended(self, vertex: Vertex, task: asyncio.Task[None]) -> None:
         """The task of a run is over, however that came: even cancelled before its first step."""
         vertex.task = None
         vertex.listening = vertex.forced = False
+        if vertex.batch:
+            vertex.batch.leave(vertex.identity)
         try:
             if task.cancelled():
                 self._interrupted(vertex)

@@ -2,7 +2,7 @@
 
 Two rules. A vertex starts when it is dirty, armed, not held back, and nothing before it in its requisites, near or far, is
 unsettled. And until a vertex has settled once, definition order binds it: it starts only when everything earlier in the order is
-settled (`parallel: true` on an earlier one lifts that for those after it).
+settled (`parallel: true` on an earlier one lifts that for those after it). A semaphore that is full holds it back, too.
 
 Work follows what is unsettled, not what exists: heaps of positions with lazy deletion, a search upward through requisites
 that stops at the earliest unsettled position and at what was found clear since something last became unsettled, and waiting
@@ -12,11 +12,13 @@ lists on the vertex that blocks.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator
 from heapq import heappop, heappush
 
+from holdfast.agent.engine.batch import Batch
 from holdfast.agent.engine.graph import Vertex
 from holdfast.agent.engine.report import Cause
+from holdfast.agent.engine.semaphores import Semaphores
 
 Heap = list[tuple[int, int, Vertex]]
 """(position, a number that breaks ties, vertex)."""
@@ -24,6 +26,8 @@ Heap = list[tuple[int, int, Vertex]]
 
 class Scheduler:
     """Starts dirty vertices in order; `start` is called for each, `idle` whenever nothing is left unsettled.
+
+    Those of one group that may start at the same time run as one batch, which counts as one of `workers`.
 
     `again` is called for a vertex that was marked while it ran, when that run has ended, with the cause of the mark.
     """
@@ -35,6 +39,7 @@ class Scheduler:
         self.paused = False
         self.unsettled: set[Vertex] = set()
         self.running = 0
+        self.semaphores = Semaphores()
         self._start = start
         self._idle = idle
         self._again = again
@@ -49,6 +54,8 @@ class Scheduler:
         """Unsettled vertices."""
         self._barrier: Heap = []
         """Unsettled vertices that hold back those bound by definition order."""
+        self._groups: dict[Hashable, set[Vertex]] = {}
+        """Group -> its vertices that were marked and may be dirty still."""
 
     def mark(self, vertex: Vertex, cause: Cause) -> None:
         """The vertex may not be right any more. While it runs, it becomes dirty when the run ends: no event is lost."""
@@ -62,6 +69,7 @@ class Scheduler:
         self.unsettled.add(vertex)
         self._push(self._lowest, vertex)
         self._push(self._barrier, vertex)
+        self._join_group(vertex)
         self.offer(vertex)
 
     def offer(self, vertex: Vertex) -> None:
@@ -75,16 +83,26 @@ class Scheduler:
             vertex = self._next()
             if vertex is None:
                 break
-            vertex.dirty, vertex.running = False, True
             self.running += 1
-            self._start(vertex)
+            self._begin(vertex)
+            together = [vertex] if vertex.group is None or vertex.listening else [vertex, *self._companions(vertex)]
+            batch = Batch([each.identity for each in together]) if len(together) > 1 else None
+            for each in together:
+                each.batch = batch
+                self._start(each)
         if not self.unsettled:
             self._idle()
 
     def finished(self, vertex: Vertex) -> None:
         """The run of a vertex has ended."""
-        self.running -= 1
+        batch, vertex.batch = vertex.batch, None
+        if batch:
+            batch.unfinished -= 1
+        if not batch or not batch.unfinished:
+            self.running -= 1
         vertex.running = False
+        for waiter in self.semaphores.give(vertex):
+            self.offer(waiter)
         self.settle(vertex)
 
     def settle(self, vertex: Vertex) -> None:
@@ -102,13 +120,49 @@ class Scheduler:
         """Positions have changed with the graph: build the heaps anew from what is unsettled."""
         for heap in (self._bound, self._free, self._lowest, self._barrier):
             heap.clear()
+        self._groups.clear()
         self._epoch += 1
         self.unsettled = {vertex for vertex in vertices if not vertex.settled}
         for vertex in self.unsettled:
             vertex.waiters.clear()
             self._push(self._lowest, vertex)
             self._push(self._barrier, vertex)
+            self._join_group(vertex)
             self.offer(vertex)
+
+    def _begin(self, vertex: Vertex) -> None:
+        vertex.dirty, vertex.running = False, True
+        self.semaphores.take(vertex)
+
+    def _join_group(self, vertex: Vertex) -> None:
+        if (group := vertex.group) is not None:
+            self._groups.setdefault(group, set()).add(vertex)
+
+    def _companions(self, leader: Vertex) -> Iterator[Vertex]:
+        """Those of its group that may start with it, begun one by one: no path connects any two, and nobody jumps the queue.
+
+        Definition order binds them but for the batch itself: what is only asked for later does not come before what stands between.
+        `aggregate: true` lifts that, as in Salt.
+        """
+        group, now, batch = self._groups[leader.group], asyncio.get_running_loop().time(), {leader}
+        passed: Heap = []
+        bound = False
+        for vertex in sorted(group, key=lambda vertex: vertex.position):
+            if not vertex.dirty or vertex.removed:
+                group.discard(vertex)
+                continue
+            if vertex.listening or not self._ready(vertex, now) or self.semaphores.full(vertex):
+                continue
+            if vertex.first and not vertex.call.meta.aggregate:
+                bound = bound or not self._at_barrier(vertex, batch, passed)
+                if bound:
+                    continue
+            if self._blocker(vertex) is None:
+                self._begin(vertex)
+                batch.add(vertex)
+                yield vertex
+        for item in passed:
+            heappush(self._barrier, item)
 
     def _push(self, heap: Heap, vertex: Vertex) -> None:
         self._pushed += 1
@@ -121,6 +175,8 @@ class Scheduler:
             if vertex.dirty and not vertex.removed and vertex.first:
                 if not self._ready(vertex, now) or not self._at_barrier(vertex) or self._blocker(vertex) is not None:
                     break
+                if self.semaphores.full(vertex):
+                    break
                 heappop(self._bound)
                 return vertex
             heappop(self._bound)
@@ -129,24 +185,29 @@ class Scheduler:
             if not vertex.dirty or vertex.removed or not self._ready(vertex, now):
                 continue  # it is offered again when it is armed, or its time has come
             blocker = self._blocker(vertex)
-            if blocker is None:
+            if blocker is not None:
+                blocker.waiters.append(vertex)
+            elif name := self.semaphores.full(vertex):
+                self.semaphores.wait(vertex, name)
+            else:
                 return vertex
-            blocker.waiters.append(vertex)
         return None
 
     @staticmethod
     def _ready(vertex: Vertex, now: float) -> bool:
         return vertex.armed and vertex.not_before <= now
 
-    def _at_barrier(self, vertex: Vertex) -> bool:
-        """Everything earlier in the order is settled, or runs in parallel."""
+    def _at_barrier(self, vertex: Vertex, batch: Container[Vertex] = (), passed: Heap | None = None) -> bool:
+        """Everything earlier in the order is settled, runs in parallel, or is of its batch; the last are moved to `passed`."""
         heap = self._barrier
         while heap:
             first = heap[0][2]
             if first.settled or (first.running and first.call.meta.parallel):
                 heappop(heap)
-                continue
-            return first is vertex
+            elif passed is not None and first in batch:
+                passed.append(heappop(heap))
+            else:
+                return first is vertex
         return True
 
     def _blocker(self, vertex: Vertex) -> Vertex | None:

@@ -9,7 +9,7 @@ tools:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, field_validator
@@ -21,6 +21,7 @@ from holdfast.resources.fields import Text, field
 from holdfast.resources.interfaces.pkg import PkgInterface
 from holdfast.resources.interfaces.results import ChangeSet, PkgSpec
 from holdfast.resources.kinds._versions import choose, conditions, exact, satisfied
+from holdfast.resources.traits import Groupable, Member, together
 
 IGNORED = {
     "ignore_epoch": "epochs are part of a version",
@@ -93,7 +94,8 @@ class Packages(Resource):
             return True
         if apply:
             ctx.report.touched = True
-            ctx.report.changes = {**wrong, **(await self.put_right(ctx, pkg, wrong, test=False)).changes}
+            done: ChangeSet = await together(self, ctx, wrong, lambda: self.put_right(ctx, pkg, wrong, test=False))
+            ctx.report.changes = {**wrong, **done.changes}
             if left := await self.wrong(pkg, apply):
                 raise Permanent(f"still not right after the package manager has run: {', '.join(left)}")
         else:
@@ -136,8 +138,8 @@ class Packages(Resource):
         return None
 
 
-class Installing(Packages):
-    """What the kinds that install share: where from and how."""
+class Installing(Groupable, Packages):
+    """What the kinds that install share: where from and how. Several that want the same of the package manager are one transaction."""
 
     refresh: bool | None = field(None)
     """Fetch the lists of packages before installing; by default when something is not found in them."""
@@ -159,6 +161,27 @@ class Installing(Packages):
         """What the provider is told besides names and versions."""
         return {name: getattr(self, name) for name in ("fromrepo", "skip_verify", "install_recommends", "only_upgrade", "update_holds")}
 
+    def group(self) -> Hashable:
+        """Those that are installed in the same way."""
+        return (self.refresh, self.hold, *self.options.items())
+
+    async def specs(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]]) -> list[PkgSpec]:
+        """What to ask the package manager for."""
+        raise NotImplementedError
+
+    async def put_right(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]], test: bool) -> ChangeSet:
+        """Install or upgrade those that are wrong."""
+        return await self.install(pkg, await self.specs(ctx, pkg, wrong), list(self.wanted), test)
+
+    @classmethod
+    async def apply_together(cls, members: Sequence[Member]) -> list[ChangeSet]:
+        """Install what all of them miss in one transaction."""
+        first, pkg = members[0].resource, members[0].ctx.interface("pkg")
+        asked = [spec for member in members for spec in await member.resource.specs(member.ctx, pkg, member.work)]
+        specs = list({spec.name: spec for spec in sorted(asked, key=lambda spec: (spec.version or "", spec.source or ""))}.values())
+        names = list(dict.fromkeys(name for member in members for name in member.resource.wanted))
+        return divided(await first.install(pkg, specs, names, test=False), [member.resource.wanted for member in members])
+
     async def wrong_holds(self, pkg: PkgInterface) -> dict[str, dict[str, str]]:
         """Packages that are on hold and should not be, or the other way round."""
         if self.hold is None:
@@ -167,14 +190,14 @@ class Installing(Packages):
         words = ("", "hold") if self.hold else ("hold", "")
         return {name: {"old": words[0], "new": words[1]} for name in self.wanted if (name in held) is not self.hold}
 
-    async def install(self, pkg: PkgInterface, specs: list[PkgSpec], test: bool) -> ChangeSet:
-        """Install, then hold or let go."""
+    async def install(self, pkg: PkgInterface, specs: list[PkgSpec], names: list[str], test: bool) -> ChangeSet:
+        """Install, then hold or let go of all these names."""
         changes: dict[str, dict[str, Any]] = {}
         if specs:
             changes |= (await pkg.install(specs, self.refresh, test=test, options=self.options)).changes
         if self.hold is not None:
             mark = pkg.hold if self.hold else pkg.unhold
-            changes = {**(await mark(list(self.wanted), test=test)).changes, **changes}
+            changes = {**(await mark(names, test=test)).changes, **changes}
         return ChangeSet(changes=changes)
 
 
@@ -224,11 +247,10 @@ class Installed(Installing, kind="pkg.installed"):
             want = f">={want}"
         return all([await satisfied(pkg, version, want) for version in have])
 
-    async def put_right(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]], test: bool) -> ChangeSet:
-        """Install those that are wrong, each at a version that is wanted."""
+    async def specs(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]]) -> list[PkgSpec]:
+        """Those that are wrong, each at a version that is wanted."""
         holds = (await self.wrong_holds(pkg)).items()
-        specs = [await self._spec(ctx, pkg, name) for name, change in wrong.items() if (name, change) not in holds]
-        return await self.install(pkg, specs, test)
+        return [await self._spec(ctx, pkg, name) for name, change in wrong.items() if (name, change) not in holds]
 
     async def _spec(self, ctx: Context, pkg: PkgInterface, name: str) -> PkgSpec:
         version = self.wanted[name]
@@ -254,10 +276,10 @@ class Latest(Installing, kind="pkg.latest"):
                 found[name] = {"old": ",".join(have), "new": candidate or "installed"}
         return {**await self.wrong_holds(pkg), **found}
 
-    async def put_right(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]], test: bool) -> ChangeSet:
-        """Install or upgrade those that are wrong."""
+    async def specs(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]]) -> list[PkgSpec]:
+        """Those that are wrong."""
         holds = (await self.wrong_holds(pkg)).items()
-        return await self.install(pkg, [PkgSpec(name=name) for name, change in wrong.items() if (name, change) not in holds], test)
+        return [PkgSpec(name=name) for name, change in wrong.items() if (name, change) not in holds]
 
     def watch(self, ctx: Context) -> Watch:
         """The package manager's database, and the lists of the repositories."""
@@ -265,10 +287,21 @@ class Latest(Installing, kind="pkg.latest"):
         return pkg.watch(catalogue=True)
 
 
-class Removed(Packages, kind="pkg.removed"):
+class Removed(Groupable, Packages, kind="pkg.removed"):
     """Packages are not installed; their configuration files may stay."""
 
     purge: ClassVar[bool] = False
+
+    def group(self) -> Hashable:
+        """All of them."""
+        return self.purge
+
+    @classmethod
+    async def apply_together(cls, members: Sequence[Member]) -> list[ChangeSet]:
+        """Remove all in one transaction."""
+        pkg: PkgInterface = members[0].ctx.interface("pkg")
+        names = list(dict.fromkeys(name for member in members for name in member.work))
+        return divided(await pkg.remove(names, cls.purge, test=False), [member.work for member in members])
 
     async def wrong(self, pkg: PkgInterface, apply: bool) -> dict[str, dict[str, str]]:
         """Packages that are installed under this very name: one that is only provided by another does not count."""
@@ -337,3 +370,11 @@ def sentence(changes: Mapping[str, Mapping[str, str]], *, done: bool) -> str:
         versions = f" {old} -> {new}" if verb == "change" else f" {new}" if verb == "install" and new != "installed" else ""
         words.append(f"{past if done else f'would {verb}'} {name}{versions}")
     return "; ".join(words)
+
+
+def divided(done: ChangeSet, names: Sequence[Iterable[str]]) -> list[ChangeSet]:
+    """What one transaction changed, for each of those whose names these are; what came along with it counts as the first one's."""
+    left = dict(done.changes)
+    own = [{name: left.pop(name) for name in each if name in left} for each in names]
+    own[0] |= left
+    return [ChangeSet(changes=changes) for changes in own]

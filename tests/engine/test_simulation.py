@@ -49,7 +49,10 @@ def random_state(chance: random.Random, name: str, requisites: dict[str, list[st
         meta["timeout"] = 5
     if chance.random() < 0.2:
         return state(name, "zaction.run", meta=meta, **{kind: targets for kind, targets in requisites.items() if kind != "listen"})
-    return state(name, meta=meta, value=chance.choice(("right", "other")), **requisites)
+    if chance.random() < 0.1:
+        meta["sema"] = chance.choice(("disk", "disk:2", ["net", "disk"]))
+    kind = "zbundled.present" if chance.random() < 0.3 else "zsetting.present"
+    return state(name, kind, meta=meta, value=chance.choice(("right", "other")), **requisites)
 
 
 class Life:
@@ -88,7 +91,7 @@ class Life:
                 machine.unwatchable.add(name)
                 machine.touch(name)
             case 7:
-                machine.hold(chance.choice(("", "apply ", "refresh ")) + name)
+                machine.hold(chance.choice(("together", name, f"apply {name}", f"refresh {name}")))
             case 8:
                 machine.free()
             case 9:

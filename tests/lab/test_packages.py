@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from driver import Driver, Failed
 from lab import Host
@@ -172,3 +174,46 @@ def test_interface_has_all_of_it(driver: Driver):
     assert driver.call("pkg.upgrade", ["tiny"])["changes"] == {"tiny": {"old": "1.0", "new": "2.0"}}
     assert set(driver.call("pkg.refresh", force=True).values()) <= {"updated", "unchanged"}
     assert "systemd" in driver.call("pkg.list_installed")
+
+
+PACKAGES = """
+tiny:
+  pkg.installed: []
+missing:
+  pkg.installed:
+    - name: no-such-package
+web:
+  pkg.installed:
+    - name: nginx-light
+needs:
+  pkg.installed:
+    - name: tiny-needs
+"""
+
+
+def transactions(host: Host) -> list[str]:
+    """What apt was asked to change and has changed, by its own account."""
+    history = host.run("cat", "/var/log/apt/history.log", check=False).stdout
+    return [line.partition(" install ")[2] for line in history.splitlines() if line.startswith("Commandline: ") and " install " in line]
+
+
+def test_states_that_follow_each_other_are_one_transaction_of_apt(host: Host):
+    """Each has its own result and changes; one that cannot be had fails alone, and the others are installed all the same."""
+    host.sh("rm -f /var/log/apt/history.log")
+    good = PACKAGES.replace("no-such-package", "tiny")
+    host.write("/srv/states/good.sls", good)
+    host.write("/srv/states/bad.sls", PACKAGES)
+
+    one = json.loads(host.run("holdfast", "apply", "good", "--states", "/srv/states", "--format", "json", check=False).stdout)
+    installed = {result["id"]: sorted(result["changes"]) for result in one["results"]}
+
+    assert transactions(host) == ["tiny nginx-light tiny-needs"]
+    assert [result["result"] for result in one["results"]] == [True] * 4
+    assert installed["needs"] == ["tiny-needs"]
+    assert "nginx-common" not in installed["web"], "what came along is the first one's"
+    host.sh("apt-get -qq purge -y tiny tiny-needs nginx-light nginx-common; rm -f /var/log/apt/history.log")
+
+    other = json.loads(host.run("holdfast", "apply", "bad", "--states", "/srv/states", "--format", "json", check=False).stdout)
+
+    assert {result["id"]: result["result"] for result in other["results"]} == {"tiny": True, "missing": False, "web": True, "needs": True}
+    assert transactions(host) == ["tiny", "nginx-light", "tiny-needs"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from heapq import heappop
@@ -19,6 +19,8 @@ from holdfast.agent.engine.report import Event, Notice, Outcome, PassEnded, Pass
 from holdfast.resources.context import Report
 from holdfast.resources.contract import Uid
 from holdfast.resources.meta import Meta
+from holdfast.resources.testing import SilentLog
+from holdfast.resources.traits import Groupable, Member
 from holdfast.states.data import REQUISITES, Call, Compilation
 from holdfast.states.errors import Place
 
@@ -161,6 +163,35 @@ class Setting(Refreshable, Resource, kind="zsetting.present"):
             yield None
 
 
+class Bundled(Groupable, Setting, kind="zbundled.present"):
+    """A setting that can be set together with others."""
+
+    bundle: str = "one"
+
+    def group(self) -> Hashable:
+        """By what the state says."""
+        return self.bundle or None
+
+    @classmethod
+    async def apply_together(cls, members: Sequence[Member]) -> list[None]:
+        """Set them all, unless one of them is broken."""
+        names = [member.resource.name for member in members]
+        cls.machine.log.append(f"together {' '.join(names)}")
+        await cls.machine.gate("together")
+        for name in names:
+            if name in cls.machine.broken:
+                raise cls.machine.broken[name]
+        if "forgetful" in names:
+            return []
+        cls.machine.settings.update({member.resource.name: member.resource.value for member in members})
+        return [None] * len(members)
+
+    async def probe(self, ctx: Any) -> Any:
+        """Without its bundle, which is nothing on the machine."""
+        found = await super().probe(ctx)
+        return found and {**found, "bundle": self.bundle}
+
+
 class Action(Resource, kind="zaction.run"):
     """Something done, not kept."""
 
@@ -187,7 +218,7 @@ class Action(Resource, kind="zaction.run"):
         return False
 
 
-KINDS: dict[str, type[Resource]] = {"zsetting.present": Setting, "zaction.run": Action}
+KINDS: dict[str, type[Resource]] = {"zsetting.present": Setting, "zbundled.present": Bundled, "zaction.run": Action}
 """Kinds that `compilation` knows; a test may add its own."""
 
 
@@ -197,6 +228,7 @@ class FakeContext:
     def __init__(self, identity: str) -> None:
         self.identity = identity
         self.report = Report()
+        self.log = SilentLog()
 
 
 class FakeHost:
