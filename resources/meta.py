@@ -77,9 +77,9 @@ class Meta(BaseModel):
     sema: Annotated[tuple[str, ...], BeforeValidator(parse_semaphores)] = ()
     """Counting semaphores, `id` or `id:N`: of all that name one, so many run at once; without a number, one."""
     rewatch: bool = True
-    """Start anew at the next graph when its retries ran out."""
+    """When it has failed, look at it again with every new graph, even where nothing has changed for it."""
     reverse: bool = False
-    """Undo it when it leaves the graph (reversible kinds)."""
+    """When the state is taken away, put back what was there before it first ran (reversible kinds)."""
     autoedge: bool = True
     """Take part in automatic edges."""
     autogroup: bool = True
@@ -124,8 +124,6 @@ class Meta(BaseModel):
 META_FIELDS = frozenset(Meta.model_fields)
 """Names of all meta parameters."""
 IDLE = {
-    "reverse": "nothing is undone when a state leaves",
-    "rewatch": "what failed always starts anew with a new graph",
     "autoedge": "there are no automatic edges yet",
     "fire_event": "there is no event bus",
     "reload_modules": "nothing has to be loaded anew",

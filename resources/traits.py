@@ -25,6 +25,28 @@ class Refreshable:
         """
 
 
+class Declaration(NamedTuple):
+    """A state as data: what the machine was before it was put right, in the words of a state file."""
+
+    kind: str
+    """`family.function`."""
+    arguments: dict[str, Any]
+    """Its arguments, the name among them; plain data, for it is kept on disk."""
+    kept: str = ""
+    """A file that the declaration needs, in the resource's own directory; removed when all is undone."""
+
+
+class Reversible:
+    """Can be undone when its state is taken away (`reverse: true`)."""
+
+    @abstractmethod
+    async def inverse(self, ctx: Context) -> Declaration | None:
+        """The declaration of what is now, as far as this resource reaches; None when it cannot be put into words.
+
+        Asked before the resource is put right for the first time, and kept until its state has left. Changes nothing.
+        """
+
+
 class Member(NamedTuple):
     """One of several resources that are put right together."""
 

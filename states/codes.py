@@ -152,6 +152,7 @@ LINT = _of(
         "requisite-disabled": "a requisite is turned off in the settings",
         "requisite-never": "a requisite can never be met, so that the state never runs",
         "requisite-noop": "a state requires one that is never applied (noop)",
+        "reverse-missing": "a state asks to be undone when it is taken away, but its kind cannot be",
         "secret-plain": "a secret stands in a state file",
         "source-absent": "a file that a state takes from the states directory is not there",
         "template-effect": "a template calls what does more than look",

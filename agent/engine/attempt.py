@@ -20,7 +20,7 @@ from holdfast.resources.context import Completed, Context, Report
 from holdfast.resources.errors import HoldfastError, Permanent, Temporary
 from holdfast.resources.fields import MASK
 from holdfast.resources.meta import Meta
-from holdfast.resources.traits import Refreshable
+from holdfast.resources.traits import Declaration, Refreshable, Reversible
 from holdfast.states.data import Call
 
 BACKOFF_LIMIT = 60.0
@@ -44,6 +44,8 @@ class Job:
     """Endless retries happen within this run: nobody wakes it later."""
     batch: Batch | None = None
     """Those that run with it, to put things right in one go."""
+    remember: Callable[[Declaration | None], None] | None = None
+    """What is now has to be remembered first, to be put back some day."""
 
 
 @dataclass(slots=True)
@@ -143,6 +145,8 @@ async def _act(job: Job) -> tuple[bool, bool, Failure | None]:
     refreshable = resource if isinstance(resource, Refreshable) and (job.refresh or job.only_refresh) else None
     right, failure = True, None
     if not job.only_refresh:
+        if job.remember and isinstance(resource, Reversible):
+            job.remember(await resource.inverse(job.ctx))
         try:
             right = await resource.check_apply(job.ctx, job.apply)
         except Permanent:

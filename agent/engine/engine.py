@@ -20,6 +20,7 @@ from holdfast.agent.engine.journal import Journal
 from holdfast.agent.engine.options import EngineOptions
 from holdfast.agent.engine.passes import Passes
 from holdfast.agent.engine.report import Cause, Event, Notice, PassRecord
+from holdfast.agent.engine.reversals import ONCE, Reversals
 from holdfast.agent.engine.runs import Links, Runs
 from holdfast.agent.engine.scheduler import Scheduler
 from holdfast.agent.engine.status import describe
@@ -50,8 +51,9 @@ class Engine:
         self._graph = Graph()
         self._courier = Courier(journal, daemon=watch)
         self._passes = Passes(emit)
+        self._reversals = Reversals(journal, emit)
         links = Links(emit, self._wait_resumed, self._mark, self._wake, self._finished, self._give_up)
-        self._runs = Runs(options, journal, self._courier, self._passes, links, daemon=watch)
+        self._runs = Runs(options, journal, self._courier, self._passes, links, reversals=self._reversals, daemon=watch)
         self._scheduler = Scheduler(options.workers, self._runs.start, self._quiet, self._mark)
         self._resumed = asyncio.Event()
         self._resumed.set()
@@ -75,16 +77,15 @@ class Engine:
         async with self._swapping:
             if self._stopped:
                 return
-            found = [self._keep(call) for call in compilation.calls]
+            calls = [*compilation.calls, *self._reversals.calls(compilation.calls)] if self._daemon else compilation.calls
+            found = [self._keep(call) for call in calls]
             kept = {vertex: vertex.requisites for vertex in found if vertex}
-            vertices = [
-                vertex or Vertex(call, self._host.context(call.identity)) for vertex, call in zip(found, compilation.calls, strict=True)
-            ]
-            declared = {call.identity for call in compilation.calls}
-            self._journal.adopt(edges(compilation.calls), declared)
+            vertices = [vertex or Vertex(call, self._host.context(call.identity)) for vertex, call in zip(found, calls, strict=True)]
+            declared = {call.identity for call in calls}
+            self._journal.adopt(edges(calls), declared)
             await self._retire([old for old in reversed(self._graph.vertices) if old not in kept])
             self._tell_who_left(declared)
-            for vertex, call in zip(vertices, compilation.calls, strict=True):
+            for vertex, call in zip(vertices, calls, strict=True):
                 vertex.call = call
             with collector_at_rest():
                 self._graph = connect(vertices)
@@ -97,7 +98,8 @@ class Engine:
                     vertex.first = self.options.ordering == "definition"
                     vertex.after = tuple(task for old, task in self._leaving.items() if _same_thing(old, vertex))
                     self._arm(vertex)
-                if everything or vertex not in kept or vertex.failed or not same_shape(vertex.requisites, kept[vertex]):
+                failed = vertex.failed and vertex.call.meta.rewatch
+                if everything or vertex not in kept or failed or not same_shape(vertex.requisites, kept[vertex]):
                     self._mark(vertex, cause)
             self._schedule_recheck()
             self._scheduler.pump()
@@ -130,6 +132,8 @@ class Engine:
     def trigger(self, identity: str) -> None:
         """Run one resource now; an action runs even if it is done already. Raises `KeyError` for an unknown identity."""
         vertex = self._graph.by_identity[identity]
+        if vertex.removed and vertex.call.meta is ONCE:
+            raise KeyError(identity)  # it has undone what it was there to undo
         vertex.due = True
         self._woken(vertex, "command")
 
@@ -211,8 +215,9 @@ class Engine:
 
     def _tell_who_left(self, declared: Collection[str]) -> None:
         for old in self._graph:
-            if old.identity not in declared:
-                self._emit(Notice("info", "left", old.identity, "is declared no more; left as it is"))
+            if old.identity not in declared and old.call.meta is not ONCE:
+                then = "what was before is put back" if old.identity in self._reversals.under_way else "left as it is"
+                self._emit(Notice("info", "left", old.identity, f"is declared no more; {then}"))
 
     def _arm(self, vertex: Vertex) -> None:
         """Start its watch, once those whose place it takes have come to their end."""

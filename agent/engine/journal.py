@@ -10,10 +10,14 @@ Everything is kept in memory and written through to one SQLite file; without a p
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
+
+from holdfast.resources.traits import Declaration
 
 Edge = tuple[str, str, str]
 """(upstream, downstream, kind): identities, and `watch`, `onchanges`, `listen` or `onfail`."""
@@ -23,8 +27,20 @@ create table if not exists counter (identity text primary key, changes integer n
 create table if not exists delivered (
     upstream text, downstream text, kind text, count integer not null, primary key (upstream, downstream, kind)) without rowid;
 create table if not exists intent (identity text primary key) without rowid;
+create table if not exists reversal (
+    identity text, name text, kind text not null, arguments text not null, kept text not null, primary key (identity, name)) without rowid;
 create table if not exists action (identity text primary key, digest text not null, at real not null) without rowid;
 """
+
+
+class Reversal(NamedTuple):
+    """What was before a resource was first put right."""
+
+    identity: str
+    """Of the state that is to be undone when it leaves."""
+    name: str
+    """Its name: the same state may come to manage another thing."""
+    declaration: Declaration
 
 
 class Journal:
@@ -49,6 +65,10 @@ class Journal:
             self._changes[identity], self._failures[identity] = changes, failures
         self._delivered: dict[Edge, int] = {(u, d, k): n for u, d, k, n in self._db.execute("select * from delivered")}
         self._actions: dict[str, tuple[str, float]] = {i: (h, at) for i, h, at in self._db.execute("select * from action")}
+        self.reversals: dict[tuple[str, str], Reversal] = {
+            (i, n): Reversal(i, n, Declaration(k, json.loads(a), kept)) for i, n, k, a, kept in self._db.execute("select * from reversal")
+        }
+        """By identity and name of the states that are to be undone when they leave."""
         self.interrupted = tuple(identity for (identity,) in self._db.execute("select identity from intent"))
         """Resources whose change was under way when the agent last died; counted as changed."""
         for identity in self.interrupted:
@@ -167,3 +187,17 @@ class Journal:
         """When the action last succeeded with this declaration (Unix time); None: never."""
         known, at = self._actions.get(identity, ("", 0.0))
         return at if known == digest else None
+
+    # -- reversals ---------------------------------------------------------------------------------------------
+
+    def remember(self, reversal: Reversal) -> None:
+        """What was before this resource is put right for the first time."""
+        kind, arguments, kept = reversal.declaration
+        row = (reversal.identity, reversal.name, kind, json.dumps(arguments), kept)
+        self._db.execute("insert or replace into reversal values (?, ?, ?, ?, ?)", row)
+        self.reversals[reversal.identity, reversal.name] = reversal
+
+    def forget(self, reversal: Reversal) -> None:
+        """It is undone, or is not to be any more."""
+        self._db.execute("delete from reversal where identity = ? and name = ?", (reversal.identity, reversal.name))
+        self.reversals.pop((reversal.identity, reversal.name), None)

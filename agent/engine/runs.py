@@ -17,6 +17,7 @@ from holdfast.agent.engine.judge import Judge, digest
 from holdfast.agent.engine.options import EngineOptions
 from holdfast.agent.engine.passes import Passes
 from holdfast.agent.engine.report import Cause, Event, Notice, Outcome
+from holdfast.agent.engine.reversals import Reversals
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +40,24 @@ class Links:
 class Runs:
     """Runs vertices for one engine."""
 
-    def __init__(self, options: EngineOptions, journal: Journal, courier: Courier, passes: Passes, links: Links, *, daemon: bool) -> None:
+    def __init__(
+        self,
+        options: EngineOptions,
+        journal: Journal,
+        courier: Courier,
+        passes: Passes,
+        links: Links,
+        *,
+        reversals: Reversals,
+        daemon: bool,
+    ) -> None:
         self.options = options
         self.failing: set[Vertex] = set()
         """Vertices whose last run failed."""
         self._journal = journal
         self._courier = courier
         self._passes = passes
+        self._reversals = reversals
         self._emit, self._resumed, self._mark, self._wake = links.emit, links.resumed, links.mark, links.wake
         self._finished, self._give_up = links.finished, links.give_up
         self._daemon = daemon
@@ -94,7 +106,18 @@ class Runs:
         return await attempt.run(job, self._emit, partial(self._resumed, vertex))
 
     def _job(self, vertex: Vertex, *, refresh: bool = False, only_refresh: bool = False) -> Job:
-        return Job(vertex.call, vertex.ctx, vertex.real, refresh, vertex.cause, only_refresh, one_shot=not self._daemon, batch=vertex.batch)
+        remember = self._daemon and vertex.real and self._reversals.wanted(vertex)
+        return Job(
+            vertex.call,
+            vertex.ctx,
+            vertex.real,
+            refresh,
+            vertex.cause,
+            only_refresh,
+            one_shot=not self._daemon,
+            batch=vertex.batch,
+            remember=partial(self._reversals.remember, vertex) if remember else None,
+        )
 
     def _ended(self, vertex: Vertex, task: asyncio.Task[None]) -> None:
         """The task of a run is over, however that came: even cancelled before its first step."""
@@ -179,6 +202,8 @@ class Runs:
             self.failing.discard(vertex)
         if outcome.changed and outcome.result:
             vertex.last_change = outcome
+        if outcome.result and vertex.real:
+            self._reversals.holds(vertex)
         self._passes.add(outcome)
         failhard = self.options.failhard if vertex.call.meta.failhard is None else vertex.call.meta.failhard
         if failhard and outcome.result is False and not self._daemon and not self.options.noop:

@@ -14,7 +14,7 @@ from holdfast.agent.engine.attempt import backoff, describe_os_error
 from holdfast.agent.engine.graph import Vertex
 from holdfast.agent.engine.report import Cause
 from holdfast.resources.context import Watch
-from holdfast.resources.contract import Resource, idle
+from holdfast.resources.contract import Resource
 from holdfast.resources.errors import HoldfastError, Permanent
 
 ARMING = 60.0
@@ -26,7 +26,9 @@ STEADY = 60.0
 def needs_watch(vertex: Vertex) -> bool:
     """Whether there is anything to watch; a kind that never overrode `watch` needs no task, unless `creates` names a path."""
     meta = vertex.call.meta
-    return meta.poll is not None or bool(meta.creates) or type(vertex.resource).watch is not Resource.watch
+    if meta.poll is not None:
+        return meta.poll > 0
+    return bool(meta.creates) or type(vertex.resource).watch is not Resource.watch
 
 
 async def supervise(
@@ -65,7 +67,7 @@ def _watch(vertex: Vertex) -> Watch:
         return vertex.ctx.watch_path(*creates)  # what a command has made is gone: it is due again
     if period is None:
         return vertex.resource.watch(vertex.ctx)
-    return ticker(period) if period > 0 else idle()
+    return ticker(period)
 
 
 async def ticker(period: float) -> AsyncIterator[None]:

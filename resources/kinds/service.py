@@ -20,7 +20,7 @@ from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import field
 from holdfast.resources.interfaces.results import ServiceStatus
 from holdfast.resources.interfaces.service import ServiceInterface
-from holdfast.resources.traits import Refreshable
+from holdfast.resources.traits import Declaration, Refreshable, Reversible
 
 IGNORED = {
     "sig": "the service manager knows the state of a service; no process has to be looked for",
@@ -44,7 +44,7 @@ PAST = {"unmask": "unmasked", "mask": "masked", "stop": "stopped", "start": "sta
 SUFFIXES = (".service", ".socket", ".timer", ".path", ".mount", ".automount", ".swap", ".target", ".slice", ".scope", ".device")
 
 
-class Service(Resource):
+class Service(Reversible, Resource):
     """What the kinds of this family share: looking at a service, and switching what is wrong."""
 
     ignored: ClassVar[Mapping[str, str]] = IGNORED
@@ -91,6 +91,19 @@ class Service(Resource):
         """The service manager's signals."""
         service: ServiceInterface = ctx.interface("service")
         return service.watch([self.name])
+
+    async def inverse(self, ctx: Context) -> Declaration:
+        """As it is now, in each aspect that is declared; one that does not exist neither runs nor starts at boot."""
+        status, wanted = await self.status(ctx), self.desired() or {}
+        arguments: dict[str, Any] = {"name": self.name}
+        if status.masked or wanted.keys() == {"masked"}:
+            return Declaration("service.masked" if status.masked else "service.unmasked", arguments)
+        enabled = bool(status.exists and status.enabled)
+        if "active" not in wanted:
+            return Declaration("service.enabled" if enabled else "service.disabled", arguments)
+        if "enabled" in wanted and status.enabled is not None:
+            arguments["enable"] = enabled
+        return Declaration("service.running" if status.exists and status.active else "service.dead", arguments)
 
     def contradicts(self, other: Resource) -> str | None:
         """They want the same aspect of the service to be different."""

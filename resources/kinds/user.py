@@ -23,6 +23,7 @@ from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import MASK, AbsPath, Text, Texts, field
 from holdfast.resources.interfaces.results import User
 from holdfast.resources.interfaces.user import UserInterface
+from holdfast.resources.traits import Declaration, Reversible
 
 NAME = r"^[A-Za-z_0-9][A-Za-z0-9_.@-]*\$?$"
 HASH = re.compile(r"[!*]{0,2}(\$[^$:\n]+\$[^:\n]+|_[./0-9A-Za-z]{19}|[./0-9A-Za-z]{13})|[!*]+|x")
@@ -41,7 +42,7 @@ IGNORED = {
 }
 
 
-class Account(Resource):
+class Account(Reversible, Resource):
     """What the kinds of this family share."""
 
     name: str = field(pattern=NAME, max_length=256)
@@ -51,6 +52,17 @@ class Account(Resource):
         """The account as it is now."""
         user: UserInterface = ctx.interface("user")
         return (await user.info([self.name]))[self.name]
+
+    async def inverse(self, ctx: Context) -> Declaration:
+        """The account as it is, home directory and all files left alone; or that there is none."""
+        user = await self.user(ctx)
+        if user is None:
+            return Declaration("user.absent", {"name": self.name})
+        seen = {name: getattr(user, name) for name in PLAIN[:4] if getattr(user, name) not in (None, "")}
+        password = {} if user.password is None else {"password": user.password} if user.password else {"empty_password": True}
+        groups = sorted(name for name in user.groups if name != user.primary_group)
+        arguments = {"name": self.name, "gid": user.gid, "groups": groups, **seen, **password}
+        return Declaration("user.present", {**arguments, "createhome": False, "allow_uid_change": True, "allow_gid_change": True})
 
     def watch(self, ctx: Context) -> Watch:
         """The account files."""

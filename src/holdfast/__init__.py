@@ -13,14 +13,18 @@ if TYPE_CHECKING:
     from holdfast.resources.delta import Delta
     from holdfast.resources.errors import Permanent, Temporary
     from holdfast.resources.fields import AbsPath, Mode, Text, Texts, field
-    from holdfast.resources.traits import Refreshable
+    from holdfast.resources.traits import Declaration, Groupable, Member, Refreshable, Reversible
 
 __version__ = "0.1.0"
-__all__ = ["AbsPath", "Context", "Delta", "Mode", "Permanent", "Refreshable", "Resource", "Temporary", "Text", "Texts", "Watch", "field"]
+__all__ = [
+    "AbsPath", "Context", "Declaration", "Delta", "Groupable", "Member", "Mode", "Permanent", "Refreshable", "Resource", "Reversible",
+    "Temporary", "Text", "Texts", "Watch", "field",
+]  # fmt: skip
 
 _HOME = {
     "Context": "context", "Watch": "context", "Resource": "contract", "Delta": "delta", "Permanent": "errors", "Temporary": "errors",
-    "AbsPath": "fields", "Mode": "fields", "Text": "fields", "Texts": "fields", "field": "fields", "Refreshable": "traits",
+    "AbsPath": "fields", "Mode": "fields", "Text": "fields", "Texts": "fields", "field": "fields", "Declaration": "traits",
+    "Groupable": "traits", "Member": "traits", "Refreshable": "traits", "Reversible": "traits",
 }
 
 

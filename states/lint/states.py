@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from holdfast.resources.contract import Uid
+from holdfast.resources.traits import Reversible
 from holdfast.states.check import CONDITIONAL, Checked, conditional, shape_of, spot_of
 from holdfast.states.errors import Problem
 from holdfast.states.lint.rule import Subject, rule
@@ -47,6 +48,15 @@ def idle_arguments(subject: Subject) -> Iterator[Problem]:
             if key in call.chunk.low and not call.chunk.low.get(other):
                 text = f"{key!r} has no effect without {other!r}"
                 yield spot_of(call.chunk, (key,)).problem("argument-needs", text, f"add '- {other}: ...', or remove it")
+
+
+@rule
+def no_reversal(subject: Subject) -> Iterator[Problem]:
+    """States that ask to be undone some day, of kinds that cannot be."""
+    for call in subject.calls:
+        if call.meta.reverse and not isinstance(call.resource, Reversible):
+            text = f"{call.resource.kind} cannot be undone: nothing is put back when this state is taken away"
+            yield spot_of(call.chunk, ("reverse",)).problem("reverse-missing", text, "remove 'reverse'")
 
 
 @rule

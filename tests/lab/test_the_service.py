@@ -131,3 +131,34 @@ def test_d_bus_may_go_and_come_back(agent: lab.Host) -> None:
     agent.sh("systemctl stop cron")
 
     lab.wait_for("cron runs again", lambda: agent.run("systemctl", "is-active", "cron", check=False).stdout.strip() == "active", 30)
+
+
+REVERSED = """
+toy:
+  service.running: [{enable: true}, {reverse: true}]
+busy:
+  service.dead: [{reverse: true}]
+newcomer:
+  user.present: [{shell: /bin/sh}, {reverse: true}]
+games:
+  user.present: [{shell: /bin/bash}, {fullname: Player}, {reverse: true}]
+"""
+SLEEPER = "[Service]\nExecStart=/bin/sleep 1000\n[Install]\nWantedBy=multi-user.target\n"
+
+
+def test_services_and_users_are_as_before_when_their_states_are_taken_away(agent: lab.Host) -> None:
+    """What was started is stopped, what was stopped is started, the account that was made is removed, the other has its old shell."""
+    for name in ("toy", "busy"):
+        agent.write(f"/etc/systemd/system/{name}.service", SLEEPER)
+    agent.sh("systemctl daemon-reload; systemctl start busy")
+    look = "systemctl is-active toy busy; systemctl is-enabled toy busy; getent passwd newcomer games; getent shadow games; id -Gn games"
+    before = agent.run("sh", "-c", look, check=False).stdout
+    drop(agent, "mine", REVERSED)
+    lab.wait_for("the states are applied", lambda: "Player" in agent.run("getent", "passwd", "games").stdout, 20)
+    lab.wait_for("all is calm", lambda: agent.run("holdfast", "status", check=False).returncode == 0, 20)
+    assert agent.run("sh", "-c", look, check=False).stdout.startswith("active\ninactive\nenabled\n")
+
+    agent.run("rm", "/etc/holdfast/states/mine.sls")
+
+    lab.wait_for("what was before is back", lambda: agent.run("sh", "-c", look, check=False).stdout == before, 20)
+    lab.wait_for("all is calm", lambda: agent.run("holdfast", "status", check=False).returncode == 0, 20)

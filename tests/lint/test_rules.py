@@ -53,6 +53,7 @@ FOUND = [
     # requisites that mean less than they say
     (state("test.nop", "watch: [{test: calm}]") + CALM, "watch-never", 3, "watch means require"),
     (state("test.nop", "listen: [{test: calm}]") + CALM, "watch-never", 3, "listen has no effect"),
+    (state("cmd.run", "name: /x", "creates: /y", "reverse: true"), "reverse-missing", 5, "cmd.run cannot be undone"),
     (state("file.absent", "name: /x", "watch: [{test: loud}]") + LOUD, "refresh-missing", 4, "file.absent has no refresh: watch means"),
     (state("file.absent", "name: /x", "listen: [{test: loud}]") + LOUD, "refresh-missing", 4, "listen has no effect"),
     (LOUD[:-4] + "\n    - watch_in: [{file: /x}]\n/x: file.absent\n", "refresh-missing", 3, "file.absent has no refresh"),

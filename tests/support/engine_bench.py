@@ -239,7 +239,7 @@ class FakeHost:
         return FakeContext(identity)
 
 
-def state(name: str, kind: str = "zsetting.present", *, meta: Mapping[str, Any] | None = None, **spec: Any) -> tuple[Any, ...]:
+def state(name: str, /, kind: str = "zsetting.present", *, meta: Mapping[str, Any] | None = None, **spec: Any) -> tuple[Any, ...]:
     """One declared state: `state("b", require=["a"], value="x")`."""
     return name, kind, dict(meta or {}), spec
 
@@ -252,8 +252,16 @@ def compilation(*states: tuple[Any, ...]) -> Compilation:
         requisites = {k: tuple(position[t] for t in spec[k]) for k in REQUISITES if k in spec}
         arguments = {k: v for k, v in spec.items() if k not in REQUISITES}
         family, _, function = kind.partition(".")
-        low = {"state": family, "fun": function, "name": name, "__id__": name, "__sls__": "test", "__env__": "base", "order": 10000 + i}
-        resource = KINDS[kind].declare(name, **arguments)
+        low = {
+            "state": family,
+            "fun": function,
+            "name": arguments.pop("name", name),
+            "__id__": name,
+            "__sls__": "test",
+            "__env__": "base",
+            "order": 10000 + i,
+        }
+        resource = KINDS[kind].declare(low["name"], **arguments)
         calls.append(Call(i, f"{kind}[{name}]", low, Place("test.sls", i + 1), resource, Meta.model_validate(meta), requisites))
     return Compilation(tuple(calls))
 

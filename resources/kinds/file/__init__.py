@@ -11,6 +11,7 @@ from holdfast.resources.kinds.file.line import Line
 from holdfast.resources.kinds.file.managed import Managed
 from holdfast.resources.kinds.file.move import Copy, Rename
 from holdfast.resources.kinds.file.presence import Exists, Missing, Touch
+from holdfast.resources.kinds.file.pruned import Pruned
 from holdfast.resources.kinds.file.recurse import Recurse
 from holdfast.resources.kinds.file.replace import Comment, Replace, Uncomment
 from holdfast.resources.kinds.file.symlink import Symlink
@@ -28,6 +29,7 @@ __all__ = [
     "Managed",
     "Missing",
     "Prepend",
+    "Pruned",
     "Recurse",
     "Rename",
     "Replace",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 
 from pydantic import field_validator
@@ -9,9 +10,11 @@ from pydantic import field_validator
 from holdfast.resources.context import Context
 from holdfast.resources.kinds.file import trees
 from holdfast.resources.kinds.file.base import PathResource, note, status
+from holdfast.resources.kinds.file.before import before
+from holdfast.resources.traits import Declaration, Reversible
 
 
-class Absent(PathResource, kind="file.absent"):
+class Absent(Reversible, PathResource, kind="file.absent"):
     """No file, link or directory at this path. A directory goes with all that is in it, but never across a mount point.
 
     /etc/cron.d/obsolete:
@@ -24,6 +27,10 @@ class Absent(PathResource, kind="file.absent"):
         if name == "/":
             raise ValueError("/ cannot be removed")
         return name
+
+    async def inverse(self, ctx: Context) -> Declaration | None:
+        """What is there now; not a directory, which goes with all that is in it."""
+        return None if os.path.isdir(self.name) and not os.path.islink(self.name) else await before(ctx, self.name)  # noqa: PTH112, PTH114 - Path objects are slow
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
         """Remove what is there."""

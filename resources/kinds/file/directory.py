@@ -25,11 +25,13 @@ from holdfast.resources.kinds.file.base import (
     telling,
     what,
 )
+from holdfast.resources.kinds.file.before import before
+from holdfast.resources.traits import Declaration, Reversible
 
 NEW_MODE = 0o755
 
 
-class Directory(OwnedResource, kind="file.directory"):
+class Directory(Reversible, OwnedResource, kind="file.directory"):
     """A directory.
 
     /srv/www:
@@ -85,6 +87,12 @@ class Directory(OwnedResource, kind="file.directory"):
     def watch(self, ctx: Context) -> Watch:
         """Events of the directory, and of all below it where that matters."""
         return ctx.watch_path(self.name, recursive=bool(self.recurse) or self.clean)
+
+    async def inverse(self, ctx: Context) -> Declaration | None:
+        """Owner and mode of the directory; one that is made is removed again if nothing else is in it by then."""
+        if status(self.name) is None:
+            return Declaration("file.pruned", {"name": self.name, "if_empty": True})
+        return None if self.clean else await before(ctx, self.name)
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
         """The directory itself first, then what is in it."""

@@ -32,7 +32,9 @@ from holdfast.resources.kinds.file.base import (
     telling,
     what,
 )
+from holdfast.resources.kinds.file.before import before
 from holdfast.resources.kinds.file.disk import Look, back_up, compare, difference, inherited, read, source_mode
+from holdfast.resources.traits import Declaration, Reversible
 
 NEW_MODE, PRIVATE = 0o644, 0o600
 """Mode of a new file that declares none, and that of every file while it is written."""
@@ -43,7 +45,7 @@ CONTENT = ("source", "contents", "contents_pillar", "contents_grains", "template
 """Arguments that say what is in a file; the first four say where it comes from."""
 
 
-class Managed(OwnedResource, kind="file.managed"):
+class Managed(Reversible, OwnedResource, kind="file.managed"):
     """A file, whole: content, owner, mode.
 
     Written to a temporary beside it and renamed, so nobody ever reads half of it. A file in the way that is a directory, a fifo
@@ -148,6 +150,10 @@ class Managed(OwnedResource, kind="file.managed"):
             urls.append(self.source_hash)
         local = (ctx.source_path(url) for url in urls)
         return ctx.watch_path(self.name, *(path for path in local if path is not None))
+
+    async def inverse(self, ctx: Context) -> Declaration | None:
+        """What is there now, or where a link leads that is followed."""
+        return await before(ctx, os.path.realpath(self.name) if self.follow_symlinks else self.name)
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
         """Look at it, and with `apply` put it right; content first, so that what readers see is right soonest."""

@@ -11,9 +11,11 @@ from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Mode, field
 from holdfast.resources.kinds.file import trees
 from holdfast.resources.kinds.file.base import OwnedResource, demand_parent, make_parents, note, ownership, put_link, status, telling, what
+from holdfast.resources.kinds.file.before import before
+from holdfast.resources.traits import Declaration, Reversible
 
 
-class Symlink(OwnedResource, kind="file.symlink"):
+class Symlink(Reversible, OwnedResource, kind="file.symlink"):
     """A symbolic link, replaced atomically when it leads elsewhere.
 
     /etc/localtime:
@@ -31,6 +33,10 @@ class Symlink(OwnedResource, kind="file.symlink"):
     """Mode of directories made for `makedirs`; links themselves have none."""
     follow_symlinks: bool = True
     """Accepted for Salt's sake: the link itself is managed, never what it leads to."""
+
+    async def inverse(self, ctx: Context) -> Declaration | None:
+        """What is there now; not a directory that `force` removes."""
+        return None if self.force and os.path.isdir(self.name) and not os.path.islink(self.name) else await before(ctx, self.name)  # noqa: PTH112, PTH114 - Path objects are slow
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
         """Where it leads first, then its owner."""

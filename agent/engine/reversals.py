@@ -1,0 +1,129 @@
+"""Reversals: a state that said `reverse: true` and is taken away is undone.
+
+What was on the machine before is asked of the resource when it is about to be put right for the first time, and written down as a
+declaration. When the state has left the graph, also while no agent ran, that declaration joins the new graph as one more resource, behind all others;
+when it holds, it is forgotten, and nobody looks at it again. A thing that another state manages now is not touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from holdfast.agent.engine.graph import Vertex
+from holdfast.agent.engine.journal import Journal, Reversal
+from holdfast.agent.engine.report import Notice
+from holdfast.resources import registry
+from holdfast.resources.contract import Resource
+from holdfast.resources.meta import Meta
+from holdfast.resources.traits import Declaration, Reversible
+from holdfast.states.data import Call
+from holdfast.states.errors import Place
+
+ONCE = Meta(poll=-1.0)
+"""It is not watched: once it holds it is nobody's business."""
+
+
+class Reversals:
+    """What one engine has to undo, now or later."""
+
+    def __init__(self, journal: Journal, emit: Callable[[Notice], None]) -> None:
+        self._journal = journal
+        self._emit = emit
+        self._under_way: dict[str, Reversal] = {}
+        """Identity of the call that undoes -> what it undoes."""
+
+    def wanted(self, vertex: Vertex) -> bool:
+        """Whether what is now has to be remembered before the vertex is put right."""
+        resource = vertex.resource
+        wants = vertex.call.meta.reverse and isinstance(resource, Reversible)
+        return wants and (vertex.identity, resource.name) not in self._journal.reversals
+
+    def remember(self, vertex: Vertex, declaration: Declaration | None) -> None:
+        """What the resource says that was before; None: it cannot be undone, which is said, once for each run that changes it."""
+        if declaration is None:
+            self._emit(Notice("warning", "not-reversible", vertex.identity, "what is there now cannot be put back when this state leaves"))
+        else:
+            self._journal.remember(Reversal(vertex.identity, vertex.resource.name, declaration))
+
+    def calls(self, calls: Sequence[Call]) -> list[Call]:
+        """The calls that undo what these do not declare any more, to follow them, those that came last first."""
+        if not self._journal.reversals:
+            return []
+        self._under_way.clear()
+        left = list(self._left({(call.identity, call.resource.name): call for call in calls}))
+        managers = {uid: call for call in calls for uid in call.resource.uids()} if left else {}
+        undoing: list[Call] = []
+        for reversal in reversed(left):
+            resource = self._resource(reversal)
+            if resource is None:
+                continue
+            manager = next((managers[uid] for uid in resource.uids() if uid in managers), None)
+            if manager is not None:
+                self._hand_over(reversal, manager)
+                continue
+            call = undo(reversal, resource, len(calls) + len(undoing))
+            self._under_way[call.identity] = reversal
+            undoing.append(call)
+        return undoing
+
+    @property
+    def under_way(self) -> set[str]:
+        """Identities of what is being undone."""
+        return {reversal.identity for reversal in self._under_way.values()}
+
+    def holds(self, vertex: Vertex) -> None:
+        """It is as declared now. If it was there to undo something, that is undone: it is forgotten, and nobody looks at the vertex again."""
+        reversal = self._under_way.pop(vertex.identity, None)
+        if reversal is not None:
+            self._forget(reversal)
+            vertex.removed = True
+            self._emit(Notice("info", "undone", reversal.identity, "is undone"))
+
+    def _left(self, declared: dict[tuple[str, str], Call]) -> Iterator[Reversal]:
+        """What is to be undone; what does not want to be any more is forgotten."""
+        for key, reversal in list(self._journal.reversals.items()):
+            call = declared.get(key)
+            if call is None:
+                yield reversal
+            elif not call.meta.reverse:
+                self._forget(reversal)
+
+    def _resource(self, reversal: Reversal) -> Resource | None:
+        kind, arguments, _ = reversal.declaration
+        cls = registry.find(kind)
+        try:
+            if cls is not None:
+                return cls.model_validate(arguments)
+            why = f"there is no kind {kind} any more"
+        except ValidationError as error:
+            why = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        self._emit(Notice("error", "not-reversible", reversal.identity, f"cannot be undone: {why}"))
+        return None
+
+    def _hand_over(self, reversal: Reversal, manager: Call) -> None:
+        """Another state manages the thing now, and if it wants so, undoes it some day."""
+        self._emit(Notice("info", "not-undone", reversal.identity, f"is not undone: {manager.identity} manages it now"))
+        self._journal.forget(reversal)
+        key = (manager.identity, manager.resource.name)
+        if manager.meta.reverse and key not in self._journal.reversals:
+            self._journal.remember(Reversal(*key, reversal.declaration))
+
+    def _forget(self, reversal: Reversal) -> None:
+        self._journal.forget(reversal)
+        if reversal.declaration.kept:
+            with suppress(OSError):  # it only takes up room
+                Path(reversal.declaration.kept).unlink()
+
+
+def undo(reversal: Reversal, resource: Resource, position: int) -> Call:
+    """The call that puts back what was."""
+    kind, identity = resource.kind, f"undo {reversal.identity}"
+    family, _, function = kind.partition(".")
+    low = {"state": family, "fun": function, "name": resource.name, "__id__": identity, "__sls__": "", "__env__": "base", "order": position}
+    return Call(
+        position, f"{kind}[{identity}]", low, Place(""), resource, ONCE, {}, f"undoes {reversal.identity}, which is declared no more"
+    )

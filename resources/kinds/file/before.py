@@ -1,0 +1,34 @@
+"""What was at a path before a state first changed it, as the declaration that puts it back."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from holdfast.resources.context import Context
+from holdfast.resources.kinds.file.base import status, telling
+from holdfast.resources.kinds.file.disk import read
+from holdfast.resources.traits import Declaration
+
+COPY = "before"
+"""Name of the copy of a file, in the resource's own directory."""
+
+
+async def before(ctx: Context, path: str) -> Declaration | None:
+    """What is there now; None for what is neither file, directory nor link. The content of a file is copied. Raises `HoldfastError`."""
+    seen = status(path)
+    if seen is None:
+        return Declaration("file.absent", {"name": path})
+    owner = {"name": path, "user": str(seen.st_uid), "group": str(seen.st_gid)}
+    mode = f"{stat.S_IMODE(seen.st_mode):04o}"
+    if stat.S_ISLNK(seen.st_mode):
+        with telling("read link", path):
+            return Declaration("file.symlink", {**owner, "target": os.readlink(path), "force": True})  # noqa: PTH115 - Path objects are slow
+    if stat.S_ISDIR(seen.st_mode):
+        return Declaration("file.directory", {**owner, "mode": mode, "force": True})
+    if not stat.S_ISREG(seen.st_mode):
+        return None
+    copy = str(ctx.var_dir / COPY)
+    with telling("keep a copy of", path):
+        await ctx.write_file(copy, await read(ctx, path, seen.st_size), mode=0o600)
+    return Declaration("file.managed", {**owner, "mode": mode, "source": copy, "follow_symlinks": False}, copy)
