@@ -132,6 +132,7 @@ NOTES = _of(
         "argument-ignored": "an argument is accepted, and has no effect",
         "argument-reserved": "an argument has a name that means something else, and has no effect",
         "contradiction-possible": "two states declare one thing differently, one of them under a condition",
+        "function-rest": "a function has a second dot, and what stands behind it has no effect",
         "name-type": "a name is not text, so that the ID stands in for it",
         "order-word": "an order is neither a number nor first or last",
         "requisite-empty": "a requisite names nothing",

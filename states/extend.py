@@ -7,18 +7,21 @@ there, is a problem.
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from holdfast.resources.registry import nearest
 from holdfast.states.errors import Problem
-from holdfast.states.high import BACKWARD, FUNCTION, IN_FORMS, TARGETING, Declaration, Item, State, Target
+from holdfast.states.high import BACKWARD, FUNCTION, IN_FORMS, NOTED, TARGETING, Declaration, Item, Mapped, State, Target
 from holdfast.states.load import Loaded
 from holdfast.states.marks import Spot
 
 NOT_USED = frozenset({"name", "names", "require", "watch", "prereq", "onfail", "onfail_stop", "onchanges", "use"}) | IN_FORMS.keys()
 """Arguments that `use` never copies."""
+
+REPEATED = 100
+"""So many targets of one list are told again; Salt's time and space for a long list grow with the square of its length."""
 
 
 class Found(NamedTuple):
@@ -125,8 +128,12 @@ def apply_backward(loaded: Loaded, disabled: frozenset[str] = frozenset()) -> li
     for declaration in loaded.linked():
         for state in declaration.states.values():
             for item in state.items:
-                if item.key in BACKWARD and item.key not in disabled:
+                if item.key in disabled:
+                    continue
+                if item.key in BACKWARD:
                     work.item(Found(declaration, state), item)
+                elif item.key == "prereq":
+                    work.note(Found(declaration, state), item)
     work.apply()
     return work.problems
 
@@ -143,19 +150,36 @@ class _Backward:
         self.copies: list[tuple[Found, Item]] = []
 
     def item(self, here: Found, item: Item) -> None:
-        """Note one requisite list."""
-        kind, id_, type_ = IN_FORMS.get(item.key, item.key), here.declaration.id, here.state.type
-        for target in item.value:
-            for other in self._others(item.key, target):
-                if item.key == "use":
-                    self._use(other, here)
-                elif item.key == "use_in":
-                    self._use(here, other)
-                else:
-                    lists = self.targets.setdefault((other.declaration.id, other.state.type), (other, {}))[1]
-                    lists.setdefault(kind, []).append(Target(type_, id_, {type_: id_}, target.spot))
+        """Take in one requisite list."""
+        found = [(target, self._others(item.key, target)) for target in item.value]
+        if item.key in ("use", "use_in"):
+            for _, others in found:
+                for other in others:
+                    self._use(*((other, here) if item.key == "use" else (here, other)))
+            return
+        for target, other in _again(found, item):
+            self._add(other, IN_FORMS[item.key], here, target)
+            if item.key == "prereq_in" and not isinstance(item.value, Mapped):
+                self._add(here, NOTED, other, target)
 
-    def _others(self, key: str, target: Target) -> Iterable[Found]:
+    def note(self, here: Found, item: Item) -> None:
+        """Take in the prereqs of a state: their targets are told, as Salt does."""
+        for target, other in _again([(target, self._prereqs(target)) for target in item.value], item):
+            self._add(other, NOTED, here, target)
+
+    def _prereqs(self, target: Target) -> Sequence[Found]:
+        """The targets that Salt tells of their prereqs: not those that a glob means, or the word `id`."""
+        if target.value is None or (target.type == "id" and not isinstance(target.raw, str)):
+            return ()
+        return list(self._of_sls(target.value)) if target.type == "sls" else self.finder.find(target.type, target.value)
+
+    def _add(self, to: Found, kind: str, other: Found, target: Target) -> None:
+        """Note that one state gets a requisite which names another. What a `listen_in` says, low data show only where it is written."""
+        id_, type_ = other.declaration.id, other.state.type
+        lists = self.targets.setdefault((to.declaration.id, to.state.type), (to, {}))[1]
+        lists.setdefault(kind, []).append(Target(type_, id_, None if kind == "listen" else {type_: id_}, target.spot))
+
+    def _others(self, key: str, target: Target) -> Sequence[Found]:
         """The states at the other end."""
         if target.value is None:
             return ()
@@ -206,6 +230,20 @@ class _Backward:
             for kind, targets in lists.items():
                 spot: Spot = targets[0].spot
                 _overlay(state, Item(kind, tuple(targets), spot.document, spot.mark))
+
+
+def _again(found: Iterable[tuple[Target, Sequence[Found]]], item: Item) -> Iterator[tuple[Target, Found]]:
+    """Each state that the targets of a list mean; before those of each target, once more those of the targets before it, as in Salt.
+
+    That has no effect but on low data, which show the repeated entries. A mapping repeats none, and what stands before an `sls` is not
+    repeated any more.
+    """
+    before: list[Found] = []
+    for target, others in found:
+        if target.type == "sls" or isinstance(item.value, Mapped) or len(before) > REPEATED:
+            before = []
+        before = [*before, *others]
+        yield from ((target, other) for other in before)
 
 
 def shown_target(target: Target) -> str:

@@ -17,7 +17,9 @@ FUNCTION = ""
 """Key of an item that is the name of the function."""
 IN_FORMS = {f"{kind}_in": kind for kind in ("require", "watch", "prereq", "onchanges", "onfail", "listen", "use")}
 """Requisites that are written at the other end -> what they mean there."""
-TARGETING = frozenset(REQUISITES) | IN_FORMS.keys() | {"use"}
+NOTED = "prerequired"
+"""What the target of a prereq has in low data: whose prereq it is. It says so and does nothing."""
+TARGETING = frozenset(REQUISITES) | IN_FORMS.keys() | {"use", NOTED}
 """Arguments whose value is a list of other states."""
 BACKWARD = IN_FORMS.keys() | {"use"}
 """Those of them by which a state changes others, or is changed."""
@@ -31,8 +33,14 @@ class Target(NamedTuple):
     value: str | None
     """ID, name or SLS that is meant, or a glob; None is skipped."""
     raw: Any
-    """As it was written."""
+    """As it was written; None: low data do not show it."""
     spot: Spot
+
+
+class Mapped(tuple[Target, ...]):
+    """Targets that were written as a mapping, not as a list."""
+
+    __slots__ = ()
 
 
 class Name(NamedTuple):
@@ -64,8 +72,15 @@ class Item:
         """As Salt's high data have it."""
         if self.key == FUNCTION:
             return self.value
-        several = self.key in TARGETING or self.key == "names"
-        return {self.key: [plain(entry.raw) for entry in self.value] if several else plain(self.value)}
+        if self.key in TARGETING:
+            return {self.key: written(self.value)}
+        return {self.key: [plain(name.raw) for name in self.value] if self.key == "names" else plain(self.value)}
+
+
+def written(targets: tuple[Target, ...]) -> Any:
+    """Targets as Salt's data have them: a list or, where they were written so, a mapping."""
+    shown = [plain(target.raw) for target in targets if target.raw is not None]
+    return {key: value for one in shown for key, value in one.items()} if isinstance(targets, Mapped) else shown
 
 
 @dataclass(slots=True)

@@ -15,14 +15,14 @@ from holdfast.resources.contract import Resource, Uid
 from holdfast.resources.meta import Meta
 from holdfast.states.data import REQUISITES, Call, Low
 from holdfast.states.errors import Place, Problem
-from holdfast.states.high import FUNCTION, TARGETING, Declaration, Item, Name, State, Target
+from holdfast.states.high import FUNCTION, TARGETING, Declaration, Item, Name, State, Target, written
 from holdfast.states.load import Loaded
 from holdfast.states.marks import Spot, plain
 from holdfast.states.parse import extent
 
 VALUES = 5_000_000
 """Values within the lists and mappings that all calls may have as arguments together: aliases, `names` and `use` multiply them."""
-CONTROL = frozenset({"state", "fun", "name", "order", "__id__", "__sls__", "__env__", "__sls_included_from__"}) | TARGETING
+CONTROL = frozenset({"state", "fun", "name", "order", "name_order", "__id__", "__sls__", "__env__", "__sls_included_from__"}) | TARGETING
 """Keys of a chunk that are not arguments of its function, but for `name`."""
 _REQUISITES = frozenset(REQUISITES)
 
@@ -67,6 +67,8 @@ class Chunk:
         inner = f"{low['__id__']}:{low['name']}" if self.several else low["__id__"]
         self.identity = f"{low['state']}.{low['fun']}[{inner}]"
         self.given = low.get("order")
+        if self.name_index and self.given is None:
+            low["name_order"] = self.name_index  # as in Salt, where only a number takes it up
 
     @property
     def spot(self) -> Spot:
@@ -220,9 +222,11 @@ def _lay(own: Iterable[Item], low: Low, items: dict[str, Item], requisites: dict
     for item in own:
         key, value = item.key, item.value
         if key in TARGETING:
-            low[key] = [plain(target.raw) for target in value]
             if key in _REQUISITES:
                 requisites[key] = value
+            shown = written(value)
+            if shown or not value:  # else all of them are said elsewhere
+                low[key] = shown
         elif key == FUNCTION:
             low["fun"] = value
             continue

@@ -5,10 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.states.high import BACKWARD, FUNCTION, IN_FORMS, TARGETING, Declaration, Item, Name, Reference, State, Target, Unit, shown
+from holdfast.states.high import (
+    BACKWARD,
+    FUNCTION,
+    IN_FORMS,
+    TARGETING,
+    Declaration,
+    Item,
+    Mapped,
+    Name,
+    Reference,
+    State,
+    Target,
+    Unit,
+    shown,
+)
 from holdfast.states.marks import Document, Map, Mark, Seq, Spot, plain
 
-_LINKS = BACKWARD | {"name"}
+_LINKS = BACKWARD | {"name", "prereq"}
+
+
+def _left_out(body: Any) -> int:
+    """How many numbers of definition order the states of an ID take that is nobody's: as many as if it were somebody's."""
+    if not isinstance(body, Map):
+        return isinstance(body, str) and "." in body
+    lists = [value for key, value in body.items() if isinstance(key, str) and not key.startswith("_") and isinstance(value, Seq)]
+    return sum(not any(isinstance(item, Map) and "order" in item for item in value) for value in lists)
 
 
 def normalise(document: Document, data: Any, sls: str, env: str) -> Unit:
@@ -47,6 +69,8 @@ class _Normaliser:
                 self.unit.excludes += self._references(value, mark, "exclude")
             elif key == "extend":
                 self._extend(value, mark)
+            elif isinstance(key, str) and key.startswith("__"):
+                self.unit.count += _left_out(value)
             else:
                 declaration = self._declaration(key, value, mark)
                 if declaration is not None:
@@ -143,6 +167,11 @@ class _Normaliser:
     def _state(self, declaration: Declaration, key: str, arguments: Any, mark: Mark | None) -> None:
         """One state type of an ID."""
         type_, dot, function = key.partition(".")
+        second, _, rest = function.partition(".")
+        if second and rest:
+            function = second
+            message = f"{key!r} has a second dot: {'.' + rest!r} has no effect"
+            self.unit.warnings.append(self.document.problem(mark, "function-rest", message, f"write '{type_}.{function}:'"))
         if not isinstance(arguments, Seq):
             hint = (
                 "remove the colon, or add arguments below it: '- name: value'"
@@ -193,7 +222,7 @@ class _Normaliser:
             self._problem(mark, "argument-shape", f"the name of an argument must be text, but this is {shown(key)}", f'quote it: "{key}"')
             return None
         if key in TARGETING:
-            value = tuple(self._targets(key, value, mark))
+            value = (Mapped if isinstance(value, Map) else tuple)(self._targets(key, value, mark))
         elif key == "names":
             value = self._names(value, mark)
         elif key == "name" and not isinstance(value, str):

@@ -41,7 +41,9 @@ def number(chunks: Sequence[Chunk]) -> list[Problem]:
         given = chunk.given
         if chunk.order is given and given is not None:
             continue  # as the last time
-        order = _number(given, cap) + chunk.name_index / 10000 if chunk.name_index else _number(given, cap)
+        order = _number(given, cap)
+        if chunk.name_index and given is not None:  # without numbers, names are sorted like all others
+            order += chunk.name_index / 10000
         order = order + cap + LAST if order < 0 else order
         if chunk.order != order:
             chunk.at(order)

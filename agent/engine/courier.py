@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 
 from holdfast.agent.engine.graph import CARRIES, Vertex
 from holdfast.agent.engine.journal import Edge, Journal
@@ -44,12 +45,21 @@ class Courier:
         return any(self._journal.pending(edge) for edge, _ in incoming(vertex))
 
     def heard(self) -> list[Vertex]:
-        """Those whose turn it is: they listen to something that has changed. In order of execution."""
-        self._listeners = {vertex for vertex in self._listeners if self._hears(vertex)}
-        return sorted(self._listeners - self.listened, key=lambda vertex: vertex.position)
+        """Those whose turn it is: they listen to something that has changed. In the order of those who say that they listen.
 
-    def _hears(self, vertex: Vertex) -> bool:
-        return any(self._journal.pending(edge) or target.would_change for edge, target in incoming(vertex) if edge[2] == "listen")
+        Turns that are given together are taken in order of execution: so these are as many as stand in that order, the others come later.
+        """
+        turns = {vertex: turn for vertex in self._listeners if (turn := self._turn(vertex)) is not None}
+        self._listeners = {*turns}
+        due = sorted(self._listeners - self.listened, key=lambda vertex: (turns[vertex], vertex.position))
+        later = next((place for place, (one, other) in enumerate(pairwise(due), 1) if other.position < one.position), len(due))
+        return due[:later]
+
+    def _turn(self, vertex: Vertex) -> int | None:
+        """When it is its turn: at its own place, or where only `listen_in` says that it listens, at that of the first that it hears."""
+        edges = ((edge, target) for edge, target in incoming(vertex) if edge[2] == "listen")
+        heard = [target.position for edge, target in edges if self._journal.pending(edge) or target.would_change]
+        return vertex.position if heard and "listen" in vertex.call.low else min(heard, default=None)
 
     def intend(self, vertex: Vertex) -> None:
         """It may be changed now: written down first, so that a crash does not lose the refresh."""

@@ -266,6 +266,27 @@ def test_a_listener_is_a_row_of_its_own(tmp_path):
     ]
 
 
+def test_listeners_have_their_turns_in_the_order_of_those_who_say_that_they_listen(tmp_path):
+    """Of a `listen_in` that is its source; what changed first does not matter."""
+    tree = Tree(tmp_path)
+    tree.sls(
+        "a",
+        """
+        l1: {test.nop: [listen: [test: s3]]}
+        l2: {test.nop: []}
+        s3: {test.succeed_with_changes: []}
+        s2: {test.succeed_with_changes: [listen_in: [test: l4]]}
+        s1: {test.succeed_with_changes: [listen_in: [test: l2]]}
+        l3: {test.nop: [listen: [test: s3]]}
+        l4: {test.nop: []}
+        """,
+    )
+
+    rows = tree.json("apply", check=2)["results"]
+
+    assert [row["id"] for row in rows if row["fun"] == "mod_watch"] == ["listener_l1", "listener_l4", "listener_l2", "listener_l3"]
+
+
 def test_letter_that_a_terminal_lacks_is_written_as_an_escape(tree, monkeypatch):
     """Not a failure of the state: the locale of a machine may be any."""
     tree.sls("web", "é: test.nop\n")

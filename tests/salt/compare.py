@@ -8,9 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from holdfast.states.data import REQUISITES
-
-KINDS = frozenset(REQUISITES)
 Answer = Mapping[str, Any]
 """`errors`, or `low` and, for each mode, its rows in order of execution and, under "MODE disk", what the disk held afterwards."""
 Row = Mapping[str, Any]
@@ -23,7 +20,7 @@ def differences(salt: Answer, ours: Answer, modes: Sequence[str]) -> list[Found]
     """Every difference between two answers about one tree."""
     if "errors" in salt or "errors" in ours:
         return [] if "errors" in salt and "errors" in ours else [("compiles", f"Salt: {_brief(salt)}\nours: {_brief(ours)}")]
-    found = list(_lists("low", _noted(salt["low"]), _noted(ours["low"])))
+    found = list(_lists("low", salt["low"], ours["low"]))
     for mode in modes:
         found += [(aspect, f"{mode}: {text}") for aspect, text in _runs(salt[mode], ours[mode], _looked_at(salt["low"]))]
         found += [(aspect, f"{mode}: {text}") for aspect, text in _disks(salt[f"{mode} disk"], ours[f"{mode} disk"])]
@@ -40,22 +37,6 @@ def _lists(aspect: str, salt: Sequence[Any], ours: Sequence[Any]) -> Iterator[Fo
         theirs, own = (items[number] if number < len(items) else None for items in (salt, ours))
         if theirs != own:
             yield aspect, f"{number}.\n  Salt: {theirs}\n  ours: {own}"
-
-
-def _noted(low: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Low data without what either side only notes for itself: the difference "notes" of `differences.yaml`.
-
-    Salt: `prerequired`, `name_order`, and repeated entries of a requisite. Ours: what the `listen_in` of another state says.
-    """
-    notes = {"prerequired", "name_order"} | ({"listen"} if any("listen_in" in chunk for chunk in low) else set())
-    return [
-        {key: _once(value) if key in KINDS and isinstance(value, list) else value for key, value in chunk.items() if key not in notes}
-        for chunk in low
-    ]
-
-
-def _once(items: Sequence[Any]) -> list[Any]:
-    return [item for number, item in enumerate(items) if item not in items[:number]]
 
 
 def _identity(row: Row) -> str:

@@ -260,6 +260,7 @@ def compilation(*states: tuple[Any, ...]) -> Compilation:
             "__sls__": "test",
             "__env__": "base",
             "order": 10000 + i,
+            **{k: [*spec[k]] for k in requisites},
         }
         resource = KINDS[kind].declare(low["name"], **arguments)
         calls.append(Call(i, f"{kind}[{name}]", low, Place("test.sls", i + 1), resource, Meta.model_validate(meta), requisites))
