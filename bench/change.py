@@ -82,6 +82,8 @@ async def measure(base: Path) -> dict[str, float]:
     agent = Agent(load(settings(base), {}))
     before = process_figures()["rss_mib"]
     first, compiled = agent.compile()
+    gc.collect()
+    states = process_figures()["rss_mib"] - before
     await agent.take_over(compiled)
     gc.collect()
     memory = process_figures()["rss_mib"] - before
@@ -100,7 +102,8 @@ async def measure(base: Path) -> dict[str, float]:
         "grow_ms": round(1000 * sum(grow), 1),
         "ratio_edit": round(sum(edit) / first, 3),
         "equal_swap_ms": round(1000 * equal, 1),
-        "memory_kib": round(memory * 1024 / FILES / EACH, 1),
+        "states_kib": round(states * 1024 / FILES / EACH, 2),
+        "engine_kib": round((memory - states) * 1024 / FILES / EACH, 2),
     }
 
 

@@ -24,7 +24,7 @@ from holdfast.agent.engine.reversals import ONCE, Reversals
 from holdfast.agent.engine.runs import Links, Runs
 from holdfast.agent.engine.scheduler import Scheduler
 from holdfast.agent.engine.status import describe
-from holdfast.agent.engine.watch import needs_watch, supervise
+from holdfast.agent.engine.watch import Hooks, needs_watch, supervise
 from holdfast.resources.context import Context
 from holdfast.states.data import Call, Compilation
 from holdfast.states.memory import collector_at_rest
@@ -55,6 +55,7 @@ class Engine:
         links = Links(emit, self._wait_resumed, self._mark, self._wake, self._finished, self._give_up)
         self._runs = Runs(options, journal, self._courier, self._passes, links, reversals=self._reversals, daemon=watch)
         self._scheduler = Scheduler(options.workers, self._runs.start, self._quiet, self._mark)
+        self._hooks = Hooks(self._armed, self._event, self._watch_failed)
         self._resumed = asyncio.Event()
         self._resumed.set()
         self._swapping = asyncio.Lock()
@@ -228,8 +229,7 @@ class Engine:
         elif not self._daemon or not needs_watch(vertex):
             self._armed(vertex)
         else:
-            work = supervise(vertex, self._armed, self._event, self._watch_failed)
-            vertex.watcher = asyncio.create_task(work, name=f"watch {vertex.identity}")
+            vertex.watcher = asyncio.create_task(supervise(vertex, self._hooks), name=f"watch {vertex.identity}")
 
     async def _arm_after(self, vertex: Vertex) -> None:
         await asyncio.wait(vertex.after)

@@ -97,7 +97,7 @@ class Vertex:
     last_change: Outcome | None = None
     failures: int = 0
     """Failed runs in a row."""
-    repairs: list[float] = field(default_factory=list)
+    repairs: tuple[float, ...] = ()
     """Loop times of the last repairs of drift; as many as the flap limit."""
     flapping: float = 0.0
     """Seconds between repairs while it flaps; 0: it does not."""
@@ -105,7 +105,7 @@ class Vertex:
     """Runs left in the bucket of its rate limit; -1: not used yet."""
     refilled: float = 0.0
     """Loop time at which the bucket was last filled up."""
-    waiters: list[Vertex] = field(default_factory=list)
+    waiters: list[Vertex] | None = None
     """Dirty vertices that wait for this one to settle."""
     after: tuple[asyncio.Task[None], ...] = ()
     """What ends those whose place it takes: until then nothing may be done to it."""

@@ -34,10 +34,10 @@ def repaired(vertex: Vertex, options: EngineOptions, now: float) -> bool:
 
     While it flaps, the time between repairs doubles, from 1 s to `flap_window`; two windows without a repair end it.
     """
-    del vertex.repairs[: -options.flap_limit]
+    vertex.repairs = vertex.repairs[-options.flap_limit :]
     calm = not vertex.repairs or now - vertex.repairs[-1] > _memory(vertex, options)
     full = len(vertex.repairs) == options.flap_limit and now - vertex.repairs[0] <= options.flap_window
-    vertex.repairs = [*vertex.repairs, now][-options.flap_limit :]
+    vertex.repairs = (*vertex.repairs, now)[-options.flap_limit :]
     if vertex.flapping and not calm:
         vertex.flapping = min(options.flap_window, vertex.flapping * 2)
         return False

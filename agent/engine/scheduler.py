@@ -109,8 +109,8 @@ class Scheduler:
         """The vertex has an outcome, by a run or without one; who waited for it is looked at again."""
         vertex.first = vertex.dirty = False
         self.unsettled.discard(vertex)
-        waiters, vertex.waiters = vertex.waiters, []
-        for waiter in waiters:
+        waiters, vertex.waiters = vertex.waiters, None
+        for waiter in waiters or ():
             self.offer(waiter)
         if vertex.again:
             cause, vertex.again = vertex.again, None
@@ -124,7 +124,7 @@ class Scheduler:
         self._epoch += 1
         self.unsettled = {vertex for vertex in vertices if not vertex.settled}
         for vertex in self.unsettled:
-            vertex.waiters.clear()
+            vertex.waiters = None
             self._push(self._lowest, vertex)
             self._push(self._barrier, vertex)
             self._join_group(vertex)
@@ -186,6 +186,8 @@ class Scheduler:
                 continue  # it is offered again when it is armed, or its time has come
             blocker = self._blocker(vertex)
             if blocker is not None:
+                if blocker.waiters is None:
+                    blocker.waiters = []
                 blocker.waiters.append(vertex)
             elif name := self.semaphores.full(vertex):
                 self.semaphores.wait(vertex, name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from holdfast.agent.engine.attempt import backoff, describe_os_error
 from holdfast.agent.engine.graph import Vertex
@@ -31,13 +31,19 @@ def needs_watch(vertex: Vertex) -> bool:
     return bool(meta.creates) or type(vertex.resource).watch is not Resource.watch
 
 
-async def supervise(
-    vertex: Vertex,
-    armed: Callable[[Vertex], None],
-    event: Callable[[Vertex, Cause], None],
-    failed: Callable[[Vertex, str, float, BaseException], Awaitable[None]],
-) -> NoReturn:
-    """Watch for ever. `armed` is called once for each watch that works, `event` for each event, `failed` before each wait."""
+class Hooks(NamedTuple):
+    """Whom watches tell; one for all of them."""
+
+    armed: Callable[[Vertex], None]
+    """Called once for each watch that works."""
+    event: Callable[[Vertex, Cause], None]
+    """Called for each event."""
+    failed: Callable[[Vertex, str, float, BaseException], Awaitable[None]]
+    """Called before each wait."""
+
+
+async def supervise(vertex: Vertex, hooks: Hooks) -> NoReturn:
+    """Watch for ever."""
     loop, failures = asyncio.get_running_loop(), 0
     cause: Cause = "poll" if vertex.call.meta.poll is not None else "drift"
     while True:
@@ -49,14 +55,14 @@ async def supervise(
                     await anext(watch)
             except TimeoutError:
                 raise Permanent(f"it was not armed within {ARMING:g} s") from None
-            armed(vertex)
+            hooks.armed(vertex)
             async for _ in watch:
-                event(vertex, cause)
+                hooks.event(vertex, cause)
             raise Permanent("the watch ended by itself")  # noqa: TRY301 - it is a failure like any other
         except Exception as error:  # noqa: BLE001 - the code of a kind may raise anything; its watch is restarted
             failures = failures + 1 if loop.time() - began < STEADY else 1
             delay = backoff(None, failures)
-            await failed(vertex, _describe(error), delay, error)
+            await hooks.failed(vertex, _describe(error), delay, error)
             await asyncio.sleep(delay)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class Subscription:
         self.deep = deep
         self.own: list[Node] = []
         """Nodes of the paths it asked for."""
-        self.links: list[Node] = []
+        self.links: Sequence[Node] = ()
         """Symbolic links on the way to them."""
         self.nodes: set[Node] = set()
         """`own`, and where those links lead."""
@@ -33,6 +33,10 @@ class Subscription:
     def close(self) -> None:
         """Get no more events, and give back what only this watcher needed. Harmless when done twice."""
         self._leave(self)
+
+
+NOBODY: frozenset[Subscription] = frozenset()
+"""One for all: there are as many nodes as watched paths, and few of them are watched with all below."""
 
 
 class Node:
@@ -46,7 +50,7 @@ class Node:
         self.path: str = "/" if parent is None else os.path.join(parent.path, name)  # noqa: PTH118 - Path objects are slow
         self.children: dict[str, Node] = {}
         self.subscribers: set[Subscription] = set()
-        self.deep: set[Subscription] = set()
+        self.deep: frozenset[Subscription] = NOBODY
         """Those that watch all below it, too."""
         self.full = False
         """Whether all events of its entries are asked for."""

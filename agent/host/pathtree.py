@@ -63,7 +63,7 @@ class Tree:
         node.subscribers.add(subscription)
         deep = subscription.deep and node in subscription.own
         if deep:
-            node.deep.add(subscription)
+            node.deep |= {subscription}
         if deep or fresh is not node:
             self.look(fresh)
         else:
@@ -72,7 +72,7 @@ class Tree:
     def _leave(self, subscription: Subscription, node: Node) -> None:
         subscription.nodes.discard(node)
         node.subscribers.discard(subscription)
-        node.deep.discard(subscription)
+        node.deep -= {subscription}
         self.prune(node, below=subscription.deep)
 
     def remove(self, subscription: Subscription) -> None:
@@ -105,7 +105,7 @@ class Tree:
                 if end not in subscription.nodes:
                     self._join(subscription, end, fresh)
                 wanted.append(end)
-        subscription.links = links
+        subscription.links = tuple(links)
         for node in subscription.nodes.difference(wanted):
             self._leave(subscription, node)
 
