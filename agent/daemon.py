@@ -28,6 +28,7 @@ from holdfast.agent.engine.report import Cause, Event, Outcome, PassEnded, Ran
 from holdfast.agent.health import Condition, Health
 from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.host.host import Host
+from holdfast.agent.host.run import kill_all
 from holdfast.agent.logs import Logs
 from holdfast.agent.narrate import Narrator, duration
 from holdfast.agent.notify import Notifier
@@ -61,6 +62,8 @@ class Daemon:
         self._blocking = Blocking(1)
         self._started = time.time()
         self._stop = asyncio.Event()
+        self._stops = 0
+        """How often it was asked to stop by a signal."""
         self._wanted = asyncio.Event()
         self._waiting: list[asyncio.Future[list[Problem]]] = []
         """Those who asked for a reload and wait for what came of it."""
@@ -73,7 +76,7 @@ class Daemon:
         """Resource -> those who wait for what comes of its run."""
 
     async def run(self) -> None:
-        """Run until SIGTERM or SIGINT. Raises `HoldfastError` or `OSError` when it cannot even start."""
+        """Run until SIGTERM or SIGINT (a second one is more urgent, a third kills). Raises `HoldfastError` or `OSError` when it cannot even start."""
         async with AsyncExitStack() as stack:
             stack.callback(self._logs.close)
             await self._start(stack)
@@ -309,9 +312,23 @@ class Daemon:
     def _listen_to_signals(self) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop.set)
+            loop.add_signal_handler(number, self._stop_by_signal)
         loop.add_signal_handler(signal.SIGHUP, self._reload_by_signal)
         loop.add_signal_handler(signal.SIGUSR1, self._recheck_by_signal)
+
+    def _stop_by_signal(self) -> None:
+        """The first time what runs may finish, for a while; the second time it is cancelled; the third time all ends, whatever it does."""
+        self._stops += 1
+        if self._stops == 1:
+            self._stop.set()
+        elif self._stops == 2:
+            log.warning("stopping at once: what runs is cancelled; once more kills it")
+            self._engine.hurry()
+        else:
+            log.error("killed: what runs has no chance to tidy up")
+            self._logs.close()
+            kill_all()
+            os._exit(128 + signal.SIGKILL)
 
     def _reload_by_signal(self) -> None:
         log.info("reloading")

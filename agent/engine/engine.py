@@ -65,7 +65,7 @@ class Engine:
         """Those whose place they had: they wait for it."""
         self._recheck: asyncio.TimerHandle | None = None
         self._gave_up = False
-        self._stopped = False
+        self._stopped = self._hurried = False
 
     # -- what operators and the daemon do ----------------------------------------------------------------------
 
@@ -156,6 +156,14 @@ class Engine:
             await asyncio.wait(ending)
         self._passes.end(converged=False)
 
+    def hurry(self) -> None:
+        """When it stops, or while it does: what still runs is not waited for, but cancelled."""
+        self._hurried = True
+        for vertex in self._leaving:
+            for task in (vertex.task, vertex.look):
+                if task:
+                    task.cancel()
+
     @property
     def paused(self) -> bool:
         """An operator has paused it."""
@@ -205,7 +213,8 @@ class Engine:
         await _cancel([vertex.watcher for vertex in leaving if vertex.watcher])
         for vertex in leaving:
             if running := [task for task in (vertex.task, vertex.look) if task]:
-                ending = _end(running, self.options.stop_timeout if timeout is None else timeout)
+                patience = self.options.stop_timeout if timeout is None else timeout
+                ending = _end(running, 0 if self._hurried else patience)
                 self._leaving[vertex] = asyncio.create_task(ending)
                 self._leaving[vertex].add_done_callback(partial(self._left, vertex))
 

@@ -85,10 +85,21 @@ class Output:
         return self._data.decode(errors="replace")
 
 
+_groups: set[int] = set()
+"""Process groups of the commands that run now."""
+
+
+def kill_all() -> None:
+    """End every command at once, with all that it has started, and wait for nothing."""
+    for group in _groups:
+        _signal(group, signal.SIGKILL)
+
+
 async def run(command: Command, blocking: Callable[..., Any]) -> Completed:
     """Run a command and wait for its end. See `Context.run` for the contract and what is raised."""
     options = await _options(command, blocking)
     process = _start(command, options)
+    _groups.add(process.pid)
     outputs = [Output(pipe, command.limit) for pipe in (process.stdout, process.stderr) if pipe is not None]
     pidfd = -1
     try:
@@ -110,6 +121,7 @@ async def run(command: Command, blocking: Callable[..., Any]) -> Completed:
             else:
                 await _kill(process, pidfd)
         finally:  # even when it is cancelled while it kills
+            _groups.discard(process.pid)
             if pidfd >= 0:
                 os.close(pidfd)
             for output in outputs:

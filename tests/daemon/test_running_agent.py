@@ -9,6 +9,7 @@ import socket
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from holdfast_process import Agent, Tree, holdfast
@@ -163,6 +164,34 @@ def test_stop_ends_a_long_command_within_the_limit(tree):
     assert time.monotonic() - began < 1.5
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+STUBBORN = """
+stubborn:
+  cmd.run:
+    - name: trap '' TERM; echo $$ > HOST/pid; while true; do sleep 0.1; done
+"""
+
+
+@pytest.mark.parametrize(("signals", "status"), [(2, 0), (3, 128 + signal.SIGKILL)])
+def test_a_second_signal_stops_without_waiting_and_a_third_kills(tree, signals, status):
+    """The first would wait a minute for what runs; nothing of that is left behind in either case."""
+    tree.settings("engine: {stop_timeout: 60}\n")
+    tree.sls("long", STUBBORN)
+    agent = Agent(tree)
+    pid = int(agent.wait(lambda: (tree.host / "pid").exists() and (tree.host / "pid").read_text(), "the command"))
+
+    for said in ("stopping", "stopping at once")[: signals - 1]:
+        agent.signal(signal.SIGTERM)
+        agent.wait_log(said)
+    agent.signal(signal.SIGTERM)
+
+    assert agent.process.wait(5) == status
+    assert ("stopping at once", "killed")[signals - 2] in agent.log
+    assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    (tree.etc / "states/long.sls").unlink()
+    with Agent(tree):
+        assert tree.json("status")["converged"]
 
 
 def test_a_second_agent_is_refused(tree):

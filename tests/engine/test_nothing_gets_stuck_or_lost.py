@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pytest
 
 import engine_bench
-from engine_bench import Bench, Machine, Setting, compilation, simulate, state
+from engine_bench import Bench, Machine, Setting, compilation, in_virtual_time, simulate, state
 from holdfast import Context, Permanent, Refreshable, Resource, Temporary, Watch
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.report import Event, PassEnded, Ran
@@ -492,3 +492,26 @@ def test_what_a_command_creates_is_watched(bench: Bench, monkeypatch: pytest.Mon
         await engine.stop()
 
     simulate(scenario)
+
+
+@pytest.mark.parametrize("moments", range(6))
+def test_haste_at_any_moment_of_a_stop_is_heard(bench: Bench, machine: Machine, moments: int) -> None:
+    """Before it, while watches end, and while what runs is waited for."""
+
+    @in_virtual_time
+    async def scenario() -> None:
+        engine = bench.engine()
+        machine.hold("a")
+        await engine.swap(compilation(state("a")))
+        await asyncio.sleep(1)
+        began = asyncio.get_running_loop().time()
+        stopping = asyncio.create_task(engine.stop(60))
+        for _ in range(moments):
+            await asyncio.sleep(0)
+
+        engine.hurry()
+        await stopping
+
+        assert asyncio.get_running_loop().time() - began < 1
+
+    scenario()
