@@ -12,6 +12,7 @@ from typing import Self
 
 from holdfast.agent.engine.journal import Journal
 from holdfast.agent.health import Health
+from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.settings import trusted_uids
 from holdfast.resources.errors import HoldfastError
 
@@ -71,8 +72,9 @@ def open_journal(path: Path, health: Health, *, durable: bool) -> Journal:
 
     Raises `HoldfastError` when it cannot be opened for another reason, like a full disk; it is left as it is.
     """
+    blocking = Blocking(1)
     try:
-        return Journal(path, durable=durable)
+        return Journal(path, durable=durable, blocking=blocking)
     except sqlite3.Error as error:
         if getattr(error, "sqlite_errorcode", 0) & PRIMARY not in DAMAGED:
             raise HoldfastError(f"cannot open the journal {path}: {error}; nothing in it is lost") from error
@@ -81,4 +83,4 @@ def open_journal(path: Path, health: Health, *, durable: bool) -> Journal:
         for rest in ("-wal", "-shm"):
             path.with_name(path.name + rest).unlink(missing_ok=True)
         health.set("journal-lost", f"cannot read {path}: {error}; it is kept as {aside}, pending refreshes are lost")
-        return Journal(path, durable=durable)
+        return Journal(path, durable=durable, blocking=blocking)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Where commands are looked for, whatever the agent's own environment says."""
@@ -55,6 +55,33 @@ class Report:
     """Changing has begun: after an error nobody knows how far it came."""
     batch: Together | None = None
     """Not told by the run, but given to it: those with whom it is to put things right."""
+    intent: Callable[[], Awaitable[None]] | None = None
+    """Given likewise: writes down that something may be changed now."""
+
+    async def announce(self) -> None:
+        """Something is about to be changed; that is on record when this returns. More than once in a run does no harm.
+
+        To be awaited before the first change by kinds that say `@announced`. Raises `Temporary` when it cannot be written down.
+        """
+        if self.intent is not None:
+            await self.intent()
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def announced(check_apply: Method) -> Method:
+    """Say of a `check_apply` that it awaits `ctx.report.announce()` before its first change.
+
+    Of any other the engine must assume that it changes something at once: it writes that down before each run.
+    """
+    vars(check_apply)["announced"] = True
+    return check_apply
+
+
+def announces(check_apply: Callable[..., Any]) -> bool:
+    """Whether it was said of it."""
+    return getattr(check_apply, "announced", False)
 
 
 class Logger(Protocol):

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Self
 from pydantic import BaseModel, ConfigDict
 
 from holdfast.resources import registry
-from holdfast.resources.context import Context, Watch
+from holdfast.resources.context import Context, Watch, announced
 from holdfast.resources.delta import Delta, State, compare
 from holdfast.resources.errors import DeclarationError, Permanent
 from holdfast.resources.fields import MASK, secret_fields
@@ -110,6 +110,7 @@ class Resource(BaseModel):
 
     # -- what the engine calls ---------------------------------------------------------------------------------
 
+    @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
         """Look, and with `apply` put right.
 
@@ -121,6 +122,7 @@ class Resource(BaseModel):
             ctx.report.comment = ctx.report.comment or self.explain(ctx)
             return True
         if apply:
+            await ctx.report.announce()
             ctx.report.touched = True
             await together(self, ctx, delta, lambda: self.apply(ctx, delta))
             left = await self._difference(ctx)

@@ -16,7 +16,7 @@ from typing import Any
 
 from holdfast.agent.engine.batch import Batch
 from holdfast.agent.engine.report import Cause, Notice, Outcome, Reason
-from holdfast.resources.context import Completed, Context, Report
+from holdfast.resources.context import Completed, Context, Report, announces
 from holdfast.resources.errors import HoldfastError, Permanent, Temporary
 from holdfast.resources.fields import MASK
 from holdfast.resources.meta import Meta
@@ -44,8 +44,10 @@ class Job:
     """Endless retries happen within this run: nobody wakes it later."""
     batch: Batch | None = None
     """Those that run with it, to put things right in one go."""
-    remember: Callable[[Declaration | None], None] | None = None
+    remember: Callable[[Declaration | None], Awaitable[None]] | None = None
     """What is now has to be remembered first, to be put back some day."""
+    announce: Callable[[], Awaitable[None]] | None = None
+    """Somebody is told of its changes: to be awaited before the first."""
 
 
 @dataclass(slots=True)
@@ -110,7 +112,7 @@ def backoff(meta: Meta | None, attempt: int, failure: Failure | None = None) -> 
 
 async def _once(job: Job, clock: Clock, emit: Callable[[Notice], None]) -> tuple[Outcome, Failure | None]:  # noqa: PLR0911 - one for each way to end
     """One attempt, within its deadline; whatever the kind raises becomes the outcome."""
-    job.ctx.report = Report(batch=job.batch)
+    job.ctx.report = Report(batch=job.batch, intent=job.announce)
     meta = job.call.meta
     try:
         async with asyncio.timeout(meta.timeout):
@@ -146,7 +148,9 @@ async def _act(job: Job) -> tuple[bool, bool, Failure | None]:
     right, failure = True, None
     if not job.only_refresh:
         if job.remember and isinstance(resource, Reversible):
-            job.remember(await resource.inverse(job.ctx))
+            await job.remember(await resource.inverse(job.ctx))
+        if not announces(resource.check_apply):
+            await job.ctx.report.announce()
         try:
             right = await resource.check_apply(job.ctx, job.apply)
         except Permanent:
@@ -155,6 +159,7 @@ async def _act(job: Job) -> tuple[bool, bool, Failure | None]:
             failure = Failure(temporary=True, delay=None)
     if refreshable is None or job.ctx.report.changes:
         return right, False, None
+    await job.ctx.report.announce()
     job.ctx.report = Report(touched=job.ctx.report.touched)
     return await refreshable.refresh(job.ctx, job.apply), True, failure
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 from holdfast.agent.engine.graph import CARRIES, Vertex
 from holdfast.agent.engine.journal import Edge, Journal
 from holdfast.agent.engine.report import Outcome
+from holdfast.resources.errors import Temporary
 
 Seen = list[tuple[Edge, int]]
 """Edges into a vertex, each with how far its upstream had counted when the vertex began to run."""
@@ -61,14 +63,19 @@ class Courier:
         heard = [target.position for edge, target in edges if self._journal.pending(edge) or target.would_change]
         return vertex.position if heard and "listen" in vertex.call.low else min(heard, default=None)
 
-    def intend(self, vertex: Vertex) -> None:
-        """It may be changed now: written down first, so that a crash does not lose the refresh."""
+    async def announce(self, vertex: Vertex) -> None:
+        """It may be changed when this returns: written down first, so that a crash does not lose the refresh. Raises `Temporary`."""
         if vertex.notify:
-            self._journal.intend(vertex.identity, vertex.carriers())
+            try:
+                await self._journal.announce(vertex.identity, vertex.carriers())
+            except (sqlite3.Error, OSError) as error:
+                raise Temporary(f"cannot keep account of it: {error}") from error
 
-    def interrupted(self, vertex: Vertex) -> None:
-        """Its run was cancelled when changing had begun: nobody knows how far it came, so it counts as changed."""
-        if vertex.notify:
+    def interrupted(self, vertex: Vertex, *, begun: bool) -> None:
+        """Its run was cancelled. When changing had begun nobody knows how far it came, so it counts as changed."""
+        if not begun:
+            self._journal.unchanged(vertex.identity)
+        elif vertex.notify:
             self._journal.changed(vertex.identity, vertex.carriers())
             self._listeners.update(_listeners(vertex))
 

@@ -2,14 +2,18 @@
 
 Each resource has a counter of its changes and one of its failures; each edge that carries them remembers how far it has
 delivered. A refresh is pending while the one is ahead of the other, so it survives a failed attempt, a swap of the graph, a
-restart and a kill -9. Before a resource that somebody listens to is changed, the intent is written down: an agent
-that died in the middle of a change counts it as made, which delivers the refresh at least once.
+restart, a kill -9 and a loss of power. Before a resource that somebody listens to is changed, the intent is written down: an
+agent that died in the middle of a change counts it as made, which delivers the refresh at least once.
 
-Everything is kept in memory and written through to one SQLite file; without a path, in memory alone.
+Everything is kept in memory and written through to one SQLite file; without a path, in memory alone. Of all this only two
+things must be on the disk before the machine is changed: the intent, with the edges that would carry the change, and what a resource that is
+to be undone some day was before. What a loss of power may take of the rest, always the latest, is found out again:
+a change whose intent stands still counts as made, a delivery is made again, an action is done again.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator
@@ -17,6 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from holdfast.agent.engine.flush import Blocking, Flush
 from holdfast.resources.traits import Declaration
 
 Edge = tuple[str, str, str]
@@ -44,20 +49,28 @@ class Reversal(NamedTuple):
 
 
 class Journal:
-    """The engine's memory. Raises `sqlite3.Error` when the file cannot be read or written."""
+    """The engine's memory. Raises `sqlite3.Error` when the file cannot be read or written.
 
-    def __init__(self, path: Path | None = None, *, durable: bool = True) -> None:
+    `durable` says whether it has to outlive a loss of power; then `blocking` makes the calls that wait for the disk.
+    """
+
+    def __init__(self, path: Path | None = None, *, durable: bool = True, blocking: Blocking = asyncio.to_thread) -> None:
         self._db = sqlite3.connect(path or ":memory:", isolation_level=None)
         try:
-            self._open(durable=durable)
+            log = self._open(durable=durable)
+            self._flush = Flush(path, blocking) if path and durable and log else None
         except BaseException:
             self._db.close()
             raise
 
-    def _open(self, *, durable: bool) -> None:
-        """Read everything; a change that was under way when the agent died counts as made."""
-        self._db.execute("pragma journal_mode = wal")
-        self._db.execute(f"pragma synchronous = {'normal' if durable else 'off'}")
+    def _open(self, *, durable: bool) -> bool:
+        """Read everything; a change that was under way when the agent died counts as made. Whether there is a log to flush.
+
+        Where the file system knows no log, SQLite flushes each transaction itself.
+        """
+        (mode,) = self._db.execute("pragma journal_mode = wal").fetchone()
+        log = bool(mode == "wal")
+        self._db.execute(f"pragma synchronous = {('normal' if log else 'full') if durable else 'off'}")
         self._db.executescript(SCHEMA)
         self._changes: dict[str, int] = {}
         self._failures: dict[str, int] = {}
@@ -71,11 +84,18 @@ class Journal:
         """By identity and name of the states that are to be undone when they leave."""
         self.interrupted = tuple(identity for (identity,) in self._db.execute("select identity from intent"))
         """Resources whose change was under way when the agent last died; counted as changed."""
+        self._intents: dict[str, int] = {}
+        """Resources that may be changed now -> what must be flushed before."""
+        self._unwritten: set[str] = set()
+        """Resources whose counters could not be written when they grew."""
         for identity in self.interrupted:
             self.changed(identity)
+        return log
 
     def close(self) -> None:
         """Close the file; nothing is pending then, everything was written at once."""
+        if self._flush:
+            self._flush.close()
         self._db.close()
 
     @contextmanager
@@ -143,11 +163,22 @@ class Journal:
 
     # -- resources ---------------------------------------------------------------------------------------------
 
+    async def announce(self, identity: str, edges: Iterable[Edge]) -> None:
+        """It may be changed once this returns; `edges` are those that would carry it. Raises `OSError` when the disk fails."""
+        if identity not in self._intents:
+            self.intend(identity, edges)
+        if self._flush:
+            await self._flush.wait(self._intents[identity])
+
     def intend(self, identity: str, edges: Iterable[Edge] = ()) -> None:
-        """It may be changed now; `edges` are those that would carry it."""
-        with self._transaction():
+        """Write down that it may be changed."""
+        with self._knowing(edges):
             self._db.execute("insert or ignore into intent values (?)", (identity,))
-            self._know(edges)
+        self._intents[identity] = self._flush.written() if self._flush else 0
+
+    def intended(self, identity: str) -> bool:
+        """It may have been changed, and nobody has said yet what came of that."""
+        return identity in self._intents
 
     def changed(self, identity: str, edges: Iterable[Edge] = ()) -> None:
         """It was changed; `edges` are those that carry it."""
@@ -161,20 +192,29 @@ class Journal:
 
     def unchanged(self, identity: str) -> None:
         """The intended change did not happen."""
-        self._db.execute("delete from intent where identity = ?", (identity,))
+        if identity in self._unwritten:
+            self._bump(identity)
+        elif identity in self._intents:
+            self._db.execute("delete from intent where identity = ?", (identity,))
+            del self._intents[identity]
 
-    def _bump(self, identity: str, edges: Iterable[Edge]) -> None:
-        with self._transaction():
+    def _bump(self, identity: str, edges: Iterable[Edge] = ()) -> None:
+        self._unwritten.add(identity)
+        with self._knowing(edges):
             row = (identity, self._changes.get(identity, 0), self._failures.get(identity, 0))
             self._db.execute("insert or replace into counter values (?, ?, ?)", row)
             self._db.execute("delete from intent where identity = ?", (identity,))
-            self._know(edges)
+        self._unwritten.discard(identity)
+        self._intents.pop(identity, None)
 
-    def _know(self, edges: Iterable[Edge]) -> None:
-        """From now on these edges are not new: what their upstream counts is pending until it is delivered."""
-        for edge in edges:
-            if edge not in self._delivered:
-                self._put(edge, 0)
+    @contextmanager
+    def _knowing(self, edges: Iterable[Edge]) -> Iterator[None]:
+        """A transaction after which these edges are not new: what their upstream counts is pending until it is delivered."""
+        new = [edge for edge in edges if edge not in self._delivered]
+        with self._transaction():
+            self._db.executemany("insert or replace into delivered values (?, ?, ?, 0)", new)
+            yield
+        self._delivered.update(dict.fromkeys(new, 0))
 
     # -- actions -----------------------------------------------------------------------------------------------
 
@@ -189,6 +229,11 @@ class Journal:
         return at if known == digest else None
 
     # -- reversals ---------------------------------------------------------------------------------------------
+
+    async def secure(self) -> None:
+        """All that was written until now is on the disk when this returns. Raises `OSError` when that fails."""
+        if self._flush:
+            await self._flush.wait(self._flush.written())
 
     def remember(self, reversal: Reversal) -> None:
         """What was before this resource is put right for the first time."""

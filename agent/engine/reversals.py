@@ -7,6 +7,7 @@ when it holds, it is forgotten, and nobody looks at it again. A thing that anoth
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +19,7 @@ from holdfast.agent.engine.journal import Journal, Reversal
 from holdfast.agent.engine.report import Notice
 from holdfast.resources import registry
 from holdfast.resources.contract import Resource
+from holdfast.resources.errors import Temporary
 from holdfast.resources.meta import Meta
 from holdfast.resources.traits import Declaration, Reversible
 from holdfast.states.data import Call
@@ -42,12 +44,19 @@ class Reversals:
         wants = vertex.call.meta.reverse and isinstance(resource, Reversible)
         return wants and (vertex.identity, resource.name) not in self._journal.reversals
 
-    def remember(self, vertex: Vertex, declaration: Declaration | None) -> None:
-        """What the resource says that was before; None: it cannot be undone, which is said, once for each run that changes it."""
+    async def remember(self, vertex: Vertex, declaration: Declaration | None) -> None:
+        """What the resource says that was before, on record when this returns; None: it cannot be undone, which is said.
+
+        That is said once for each run that changes it. Raises `Temporary` when it cannot be written down.
+        """
         if declaration is None:
             self._emit(Notice("warning", "not-reversible", vertex.identity, "what is there now cannot be put back when this state leaves"))
         else:
-            self._journal.remember(Reversal(vertex.identity, vertex.resource.name, declaration))
+            try:
+                self._journal.remember(Reversal(vertex.identity, vertex.resource.name, declaration))
+                await self._journal.secure()
+            except (sqlite3.Error, OSError) as error:
+                raise Temporary(f"cannot keep account of it: {error}") from error
 
     def calls(self, calls: Sequence[Call]) -> list[Call]:
         """The calls that undo what these do not declare any more, to follow them, those that came last first."""
@@ -107,10 +116,10 @@ class Reversals:
     def _hand_over(self, reversal: Reversal, manager: Call) -> None:
         """Another state manages the thing now, and if it wants so, undoes it some day."""
         self._emit(Notice("info", "not-undone", reversal.identity, f"is not undone: {manager.identity} manages it now"))
-        self._journal.forget(reversal)
         key = (manager.identity, manager.resource.name)
         if manager.meta.reverse and key not in self._journal.reversals:
             self._journal.remember(Reversal(*key, reversal.declaration))
+        self._journal.forget(reversal)  # last: whenever a crash comes, one of the two has it
 
     def _forget(self, reversal: Reversal) -> None:
         self._journal.forget(reversal)

@@ -83,8 +83,6 @@ class Runs:
             self.conclude(vertex, done, seen, vertex.probe.failure if vertex.probe else None)
             return
         job = self._job(vertex, refresh=decision.refresh)
-        if job.apply:
-            self._courier.intend(vertex)
         outcome, failure = await self._attempt(vertex, job)
         self.conclude(vertex, outcome, seen, failure)
 
@@ -117,6 +115,7 @@ class Runs:
             one_shot=not self._daemon,
             batch=vertex.batch,
             remember=partial(self._reversals.remember, vertex) if remember else None,
+            announce=partial(self._courier.announce, vertex) if vertex.real and vertex.notify and not only_refresh else None,
         )
 
     def _ended(self, vertex: Vertex, task: asyncio.Task[None]) -> None:
@@ -138,8 +137,9 @@ class Runs:
         vertex.again = None if vertex.removed else vertex.again or vertex.cause
         vertex.due = vertex.due or vertex.forced
         report = vertex.ctx.report
-        if vertex.real and (report.touched or report.changes or self._judge.is_action(vertex)):
-            self._courier.interrupted(vertex)
+        if vertex.real:
+            begun = report.touched or bool(report.changes) or self._judge.is_action(vertex)
+            self._courier.interrupted(vertex, begun=begun)
 
     def unwatched(self, vertex: Vertex, why: str) -> None:
         """It was to be looked at, but its watch is down: until there is another it counts as failed."""

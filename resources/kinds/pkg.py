@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, field_validator
 
-from holdfast.resources.context import Context, Watch
+from holdfast.resources.context import Context, Watch, announced
 from holdfast.resources.contract import Resource, Uid
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Text, field
@@ -85,6 +85,7 @@ class Packages(Resource):
         """Change the packages that are wrong, in one transaction, or with `test` say what that would change."""
         raise NotImplementedError
 
+    @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
         """Look, and with `apply` put right; the changes are those of the whole transaction, dependencies included."""
         pkg: PkgInterface = ctx.interface("pkg")
@@ -93,6 +94,7 @@ class Packages(Resource):
             ctx.report.comment = await self.reason(pkg)
             return True
         if apply:
+            await ctx.report.announce()
             ctx.report.touched = True
             done: ChangeSet = await together(self, ctx, wrong, lambda: self.put_right(ctx, pkg, wrong, test=False))
             ctx.report.changes = {**wrong, **done.changes}

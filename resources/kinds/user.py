@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, field_validator
 
-from holdfast.resources.context import Context, Watch
+from holdfast.resources.context import Context, Watch, announced
 from holdfast.resources.contract import Resource, Uid
 from holdfast.resources.delta import Delta, State
 from holdfast.resources.errors import Permanent
@@ -181,6 +181,7 @@ class Present(Account, kind="user.present"):
         found = await ctx.interface("group").info(self.optional_groups)
         return {name for name, group in found.items() if group is None}
 
+    @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
         """As always; but numbers that files on disk refer to are only changed when that is allowed."""
         state = await self.probe(ctx)

@@ -50,11 +50,10 @@ def test_a_kill_between_change_and_record_still_delivers(disk: Bench) -> None:
         engine = disk.engine()
         await engine.swap(compilation(*STATES), "start")
         await engine.settle()
-        gate = disk.machine.gates["conf"] = asyncio.Event()
+        gate = disk.machine.gates["apply conf"] = asyncio.Event()
         disk.machine.drift("conf")
-        for _ in range(20):
-            await asyncio.sleep(0)
-        disk.machine.settings["conf"] = "right"  # the repair itself was made, and then the agent was killed
+        await asyncio.sleep(1)
+        assert disk.machine.settings["conf"] == "right"  # the repair itself was made, and then the agent was killed
         disk.forget()
         after = disk.engine()
         disk.machine.gates.clear()

@@ -16,7 +16,7 @@ from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.journal import Journal
 from holdfast.agent.engine.options import EngineOptions
 from holdfast.agent.engine.report import Event, Notice, Outcome, PassEnded, PassRecord, Ran
-from holdfast.resources.context import Report
+from holdfast.resources.context import Report, announced
 from holdfast.resources.contract import Uid
 from holdfast.resources.meta import Meta
 from holdfast.resources.testing import SilentLog
@@ -113,6 +113,7 @@ class Setting(Refreshable, Resource, kind="zsetting.present"):
         """Any kind that manages this setting."""
         return (("setting", self.name),)
 
+    @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
         """As any kind with a probe."""
         with self.machine.at(self.name):
@@ -278,8 +279,12 @@ class Bench:
 
     def engine(self, *, watch: bool = True, **options: Any) -> Engine:
         """A new engine; its journal is the file of before, if there is one."""
-        self.journal = Journal(self.journal_path)
+        self.journal = self.open_journal()
         return Engine(FakeHost(), EngineOptions(recheck=0, **options), self.journal, self._emit, watch=watch)
+
+    def open_journal(self) -> Journal:
+        """The file of before, if there is one; it need not outlive a loss of power."""
+        return Journal(self.journal_path, durable=False)
 
     def _emit(self, event: Event) -> None:
         self.events.append(event)

@@ -7,7 +7,7 @@ import stat
 
 from pydantic import field_validator
 
-from holdfast.resources.context import Context
+from holdfast.resources.context import Context, announced
 from holdfast.resources.kinds.file import trees
 from holdfast.resources.kinds.file.base import PathResource, note, status
 from holdfast.resources.kinds.file.before import before
@@ -32,6 +32,7 @@ class Absent(Reversible, PathResource, kind="file.absent"):
         """What is there now; not a directory, which goes with all that is in it."""
         return None if os.path.isdir(self.name) and not os.path.islink(self.name) else await before(ctx, self.name)  # noqa: PTH112, PTH114 - Path objects are slow
 
+    @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
         """Remove what is there."""
         seen = status(self.name)
@@ -39,6 +40,7 @@ class Absent(Reversible, PathResource, kind="file.absent"):
             ctx.report.comment = f"{self.name} does not exist"
             return True
         if apply:
+            await ctx.report.announce()
             ctx.report.touched = True
             if stat.S_ISDIR(seen.st_mode):
                 await ctx.blocking(trees.remove, self.name)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from holdfast.resources.context import Context, Watch
+from holdfast.resources.context import Context, Watch, announced
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Mode, field
 from holdfast.resources.kinds.file import trees
@@ -94,6 +94,7 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
             return Declaration("file.pruned", {"name": self.name, "if_empty": True})
         return None if self.clean else await before(ctx, self.name)
 
+    @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
         """The directory itself first, then what is in it."""
         owner = await ownership(ctx, self.user, self.group, octal(self.mode or self.dir_mode))
@@ -104,6 +105,7 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
         changes |= wrong
         if apply and changes:
             owner.demand(self.name)
+            await ctx.report.announce()
             ctx.report.touched = True
             self._put(owner, seen, linked=linked)
         if seen is not None or apply:
@@ -161,6 +163,7 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
             if removed:
                 changes["removed"] = removed
             for path in removed if apply else ():
+                await ctx.report.announce()
                 ctx.report.touched = True
                 await ctx.blocking(trees.remove, path, self.name)
         if self.recurse:
@@ -169,6 +172,7 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
                 for owner in (rules.directories, rules.others):
                     if owner is not None:
                         owner.demand(self.name)
+                await ctx.report.announce()
             found: dict[str, dict[str, str]] = {}
             try:
                 await ctx.blocking(lambda: trees.set_right(self.name, rules, found, apply=apply))

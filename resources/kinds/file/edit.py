@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator
 
-from holdfast.resources.context import Context
+from holdfast.resources.context import Context, announced
 from holdfast.resources.diff import unified
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import field
@@ -74,6 +74,7 @@ class Edit(PathResource):
         """Owner and mode of a file that is made."""
         return await ownership(ctx, None, None)
 
+    @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
         """Read, edit, compare, write whole."""
         path = os.path.realpath(self.name)
@@ -106,6 +107,7 @@ class Edit(PathResource):
             return (await read(ctx, path, seen.st_size)).decode(errors="surrogateescape")
 
     async def _write(self, ctx: Context, path: str, seen: os.stat_result | None, text: str) -> None:
+        await ctx.report.announce()
         if seen is None:
             owner = await self.owner_of_new(ctx)
             owner.demand(path)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, model_validator
 
-from holdfast.resources.context import Context, Watch
+from holdfast.resources.context import Context, Watch, announced
 from holdfast.resources.contract import Resource
 from holdfast.resources.diff import unified
 from holdfast.resources.errors import Permanent
@@ -155,6 +155,7 @@ class Managed(Reversible, OwnedResource, kind="file.managed"):
         """What is there now, or where a link leads that is followed."""
         return await before(ctx, os.path.realpath(self.name) if self.follow_symlinks else self.name)
 
+    @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
         """Look at it, and with `apply` put it right; content first, so that what readers see is right soonest."""
         path, seen = self._target()
@@ -259,6 +260,7 @@ class Managed(Reversible, OwnedResource, kind="file.managed"):
     async def _put(self, ctx: Context, look: Look) -> None:
         seen, owner = look.seen, look.owner
         owner.demand(look.path)
+        await ctx.report.announce()
         if seen is not None and not look.differs:
             ctx.report.touched = True
             with telling("change owner or mode of", look.path):

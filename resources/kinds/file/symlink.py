@@ -6,7 +6,7 @@ import os
 import stat
 from typing import Any
 
-from holdfast.resources.context import Context
+from holdfast.resources.context import Context, announced
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Mode, field
 from holdfast.resources.kinds.file import trees
@@ -38,6 +38,7 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
         """What is there now; not a directory that `force` removes."""
         return None if self.force and os.path.isdir(self.name) and not os.path.islink(self.name) else await before(ctx, self.name)  # noqa: PTH112, PTH114 - Path objects are slow
 
+    @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
         """Where it leads first, then its owner."""
         owner = await ownership(ctx, self.user, self.group)
@@ -50,6 +51,7 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
         if apply:
             owner.demand(self.name)
             demand_parent(self.name, makedirs=self.makedirs, apply=True)
+            await ctx.report.announce()
             ctx.report.touched = True
             if changes:
                 if self.makedirs:

@@ -1,0 +1,185 @@
+"""What must be on the disk before the machine is changed, is; nothing else waits for the disk, and nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from engine_bench import Bench, Machine, compilation, in_virtual_time, state
+from holdfast.agent.engine.journal import Journal
+from power import DurableBench
+
+STATES = state("conf"), state("svc", watch=["conf"])
+
+
+@pytest.fixture
+def lasting(machine: Machine, tmp_path: Path) -> DurableBench:
+    """A bench whose journal may lose what was not flushed."""
+    machine.settings.update(conf="right", svc="right")
+    return DurableBench(machine, tmp_path / "journal")
+
+
+@in_virtual_time
+async def test_a_change_that_outlives_the_power_is_told(lasting: DurableBench) -> None:
+    """The file is on the disk, the news of it is not: but the intent is."""
+    machine = lasting.machine
+    engine = lasting.engine()
+    await engine.swap(compilation(*STATES), "start")
+    await engine.settle()
+    machine.hold("apply conf")
+    machine.drift("conf")
+    await asyncio.sleep(1)
+    assert machine.settings["conf"] == "right"
+    lasting.forget()
+    machine.gates.clear()
+    after = lasting.after_power_cut()
+    await after.swap(compilation(*STATES), "start")
+    await after.settle()
+
+    assert machine.log == ["check conf", "check svc", "refresh svc"]
+    await engine.stop()
+    await after.stop()
+
+
+@in_virtual_time
+async def test_nothing_is_changed_before_the_disk_has_the_intent(lasting: DurableBench) -> None:
+    """However long it takes."""
+    machine = lasting.machine
+    engine = lasting.engine()
+    await engine.swap(compilation(*STATES), "start")
+    await engine.settle()
+    lasting.disk.slow = asyncio.Event()
+    machine.drift("conf")
+    await asyncio.sleep(10)
+    assert machine.settings["conf"] == "drifted"
+    lasting.disk.slow.set()
+    await asyncio.sleep(1)
+
+    assert machine.settings["conf"] == "right"
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_what_runs_at_once_is_flushed_together(lasting: DurableBench) -> None:
+    """Eight changes share two flushes: that of the first, and that of all who came meanwhile."""
+    names = [f"c{n}" for n in range(8)]
+    engine = lasting.engine(workers=8, ordering="requisites")
+    await engine.swap(compilation(*(state(name) for name in names), state("svc", watch=names)), "start")
+    await engine.settle()
+
+    assert lasting.disk.flushes == 2
+    assert lasting.machine.log.count("refresh svc") == 1
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_who_is_right_or_unheard_of_writes_nothing(lasting: DurableBench) -> None:
+    """A look at what nobody changed leaves the journal alone; a change that nobody waits for, too."""
+    lasting.machine.settings["alone"] = "wrong"
+    engine = lasting.engine()
+    await engine.swap(compilation(*STATES, state("alone")), "start")
+    await engine.settle()
+    written = lasting.journal._db.total_changes
+    engine.recheck()
+    await engine.settle()
+
+    assert lasting.machine.settings["alone"] == "right"
+    assert (lasting.disk.flushes, lasting.journal._db.total_changes) == (0, written)
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_a_disk_that_fails_keeps_the_machine_unchanged(lasting: DurableBench) -> None:
+    """It is said, and tried again."""
+    machine = lasting.machine
+    engine = lasting.engine()
+    await engine.swap(compilation(*STATES), "start")
+    await engine.settle()
+    lasting.disk.error = OSError(5, "Input/output error")
+    machine.drift("conf")
+    await asyncio.sleep(0.5)
+    assert (machine.settings["conf"], engine.converged) == ("drifted", False)
+    assert "cannot keep account of it" in lasting.outcomes("conf")[-1].comment
+    lasting.disk.error = None
+    await asyncio.sleep(100)
+
+    assert (machine.settings["conf"], engine.converged) == ("right", True)
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_a_run_that_ends_in_its_look_leaves_no_intent(lasting: DurableBench) -> None:
+    """Stopped before anything was changed: the next start has nothing to tell."""
+    machine = lasting.machine
+    engine = lasting.engine(stop_timeout=1)
+    await engine.swap(compilation(*STATES), "start")
+    await engine.settle()
+    machine.hold("conf")
+    machine.drift("conf")
+    await asyncio.sleep(1)
+    await engine.stop()
+    lasting.journal.close()
+    machine.free()
+    machine.settings["conf"] = "right"
+    lasting.forget()
+    engine = lasting.engine()
+    await engine.swap(compilation(*STATES), "start")
+    await engine.settle()
+
+    assert machine.log == ["check conf", "check svc"]
+    await engine.stop()
+
+
+async def test_flushes_happen_in_a_thread_and_keep_the_log_short(tmp_path: Path) -> None:
+    """For real: after a thousand changes there are fewer pages in the log than SQLite would let it have."""
+    edge = ("a", "b", "watch")
+    journal = Journal(tmp_path / "j")
+    journal.adopt([edge], {"a", "b"})
+    for _ in range(1000):
+        await journal.announce("a", [edge])
+        journal.changed("a", [edge])
+        journal.deliver([(edge, journal.count(edge))])
+    assert (tmp_path / "j-wal").stat().st_size < 800 * 4096
+    journal.close()
+
+    after = Journal(tmp_path / "j", durable=False)
+    assert (after.count(edge), after.pending(edge)) == (1000, False)
+    after.close()
+
+
+def test_an_edge_that_could_not_be_written_is_written_with_the_next_intent(tmp_path: Path, bench: Bench) -> None:
+    """White box: what the memory knows of edges is what the file knows, or an intent would be of no use."""
+    edge = ("a", "b", "watch")
+    first = Journal(tmp_path / "j", durable=False)
+    first._db.execute("create trigger no before insert on intent begin select raise(fail, 'no'); end")
+    with pytest.raises(sqlite3.Error):
+        first.intend("a", [edge])
+    first._db.execute("drop trigger no")
+    first.intend("a", [edge])
+    first.close()
+    second = Journal(tmp_path / "j", durable=False)
+    second.adopt([edge], {"a", "b"})
+
+    assert second.pending(edge)
+    second.close()
+
+
+def test_a_change_that_could_not_be_counted_is_counted_with_the_next_news(tmp_path: Path) -> None:
+    """White box: the next run finds it right, and must not take the intent away without the count."""
+    edge = ("a", "b", "watch")
+    first = Journal(tmp_path / "j", durable=False)
+    first.intend("a", [edge])
+    first._db.execute("create trigger no before insert on counter begin select raise(fail, 'no'); end")
+    with pytest.raises(sqlite3.Error):
+        first.changed("a", [edge])
+    first._db.execute("drop trigger no")
+    first.unchanged("a")
+    first.close()
+    second = Journal(tmp_path / "j", durable=False)
+    second.adopt([edge], {"a", "b"})
+
+    assert (second.interrupted, second.pending(edge)) == ((), True)
+    second.close()

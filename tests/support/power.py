@@ -1,0 +1,67 @@
+"""A disk that keeps only what was flushed, for a journal that is to outlive the loss of power."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from engine_bench import Bench, Machine
+from holdfast.agent.engine.engine import Engine
+from holdfast.agent.engine.journal import Journal
+
+
+class Disk:
+    """Flushes the journal at `path` for it; what it held when the last flush began is what would be left of it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.flushes = 0
+        self.slow: asyncio.Event | None = None
+        """Flushes wait for it."""
+        self.error: OSError | None = None
+        """What flushes raise."""
+        self._kept: dict[str, bytes] = {}
+
+    async def __call__(self, call: Callable[..., object], *args: object) -> None:
+        """Flush, in the time that a disk takes; in this way the journal has it done."""
+        found = files(self.path)
+        await (self.slow.wait() if self.slow else asyncio.sleep(0.005))
+        if self.error:
+            raise self.error
+        call(*args)
+        self.flushes += 1
+        self._kept = found
+
+    def cut(self) -> Path:
+        """The power fails: where what is left of the journal can be found."""
+        return put(self._kept, self.path.with_name(f"{self.path.name}-after-{self.flushes}"))
+
+
+def files(path: Path) -> dict[str, bytes]:
+    """The database and its log, as a process finds them that starts after this one was killed; suffix -> content."""
+    return {end: path.with_name(path.name + end).read_bytes() for end in ("", "-wal") if path.with_name(path.name + end).exists()}
+
+
+def put(kept: dict[str, bytes], path: Path) -> Path:
+    """Write them under another name, which is returned."""
+    for end, data in kept.items():
+        path.with_name(path.name + end).write_bytes(data)
+    return path
+
+
+class DurableBench(Bench):
+    """An engine on a fake machine, with a journal on a disk that may lose its power."""
+
+    def __init__(self, machine: Machine, path: Path) -> None:
+        super().__init__(machine, path)
+        self.disk = Disk(path)
+
+    def open_journal(self) -> Journal:
+        """It waits for the disk."""
+        return Journal(self.disk.path, blocking=self.disk)
+
+    def after_power_cut(self, **options: object) -> Engine:
+        """A new engine, with what is left of the journal."""
+        self.disk = Disk(self.disk.cut())
+        return self.engine(**options)
