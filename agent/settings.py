@@ -110,7 +110,7 @@ class Settings(_Strict):
     providers: dict[str, str] = Field(default_factory=dict)
     """Virtual module -> the provider to use instead of the one that fits by itself (`pkg: apt`)."""
     durable: bool = True
-    """Flush each written file to the disk before it is put in place; without it a power cut may leave an old or empty file."""
+    """Flush each written file, and intents, to the disk first; without it a power cut may leave an old file, or a service untold."""
     pillar_source_merging_strategy: Literal["smart", "recurse", "aggregate", "overwrite", "list", "none"] = "smart"
     """How pillar files are laid upon each other. `smart`, `recurse`: mapping by mapping; `overwrite`, `aggregate`: what stands at the first
     level as a whole; `list`: two values of one key become a list of both; `none`: as `recurse`, lists always replaced."""
