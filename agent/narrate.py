@@ -14,7 +14,7 @@ from holdfast.agent.engine.report import Event, Notice, Outcome, PassEnded, Pass
 from holdfast.agent.words import as_declared
 
 Level = Literal["debug", "info", "warning", "error"]
-Result = Literal["ok", "changed", "would-change", "failed", "skipped"]
+Result = Literal["ok", "changed", "would-change", "unknown", "failed", "skipped"]
 
 DETAIL_LINES = 400
 """Lines of details (diff, output of a command) that one line of the log carries at most."""
@@ -79,6 +79,8 @@ class Narrator:
             return ("info" if first or outcome.reason == "requisite_failed" else "debug"), skipped(outcome)
         if outcome.changes or outcome.refreshed:
             return "info", self._sentence(verb(outcome), outcome)
+        if outcome.result is None:
+            return "info", f"unknown {identity}: {outcome.comment}"
         if recovered:
             return "info", self._sentence("recovered", outcome)
         return ("info" if first else "debug"), self._sentence("ok", outcome)
@@ -105,7 +107,7 @@ def result_of(outcome: Outcome) -> Result:
         return "failed"
     if outcome.changes:
         return "would-change" if outcome.result is None else "changed"
-    return "ok"
+    return "ok" if outcome.result else "unknown"
 
 
 def verb(outcome: Outcome) -> str:
@@ -216,12 +218,15 @@ def summary(outcomes: Sequence[Outcome], seconds: float) -> str:
         "checked": sum(outcome.ran for outcome in last.values()),
         "changed": len({outcome.identity for outcome in outcomes if result_of(outcome) == "changed"}),
         "would change": words.count("would-change"),
+        "cannot be told": words.count("unknown"),
         "failed": words.count("failed"),
         "skipped because of that": waiting,
         "skipped": words.count("skipped") - waiting,
     }
     told = ", ".join(f"{number} {what}" for what, number in counts.items() if number)
-    state = "not converged" if counts["failed"] or waiting else "looked" if counts["would change"] else "converged"
+    state = (
+        "not converged" if counts["failed"] or waiting else "looked" if counts["would change"] or counts["cannot be told"] else "converged"
+    )
     return f"{state} in {duration(seconds)}: {told or 'nothing to do'}"
 
 

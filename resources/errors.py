@@ -13,6 +13,13 @@ class Permanent(HoldfastError):
     """Trying again will not help until something else changes."""
 
 
+class Final(Permanent):
+    """Nothing else that changes will help either: what is declared is to fail, or its arguments are wrong for this host.
+
+    Other errors of a look, in noop, may only be for want of what comes before and would be changed.
+    """
+
+
 class Temporary(HoldfastError):
     """Trying again may help.
 

@@ -17,7 +17,7 @@ from typing import Any
 from holdfast.agent.engine.batch import Batch
 from holdfast.agent.engine.report import Cause, Notice, Outcome, Reason
 from holdfast.resources.context import Completed, Context, Report, announces
-from holdfast.resources.errors import HoldfastError, Permanent, Temporary
+from holdfast.resources.errors import Final, HoldfastError, Permanent, Temporary
 from holdfast.resources.fields import MASK
 from holdfast.resources.meta import Meta
 from holdfast.resources.traits import Declaration, Refreshable, Reversible
@@ -40,6 +40,8 @@ class Job:
     cause: Cause = "start"
     only_refresh: bool = False
     """A listener's turn: the refresh alone."""
+    unsure: tuple[str, ...] = ()
+    """Noop: what comes before it and would be changed, so that it cannot be said yet how this comes out."""
     one_shot: bool = False
     """Endless retries happen within this run: nobody wakes it later."""
     batch: Batch | None = None
@@ -110,7 +112,7 @@ def backoff(meta: Meta | None, attempt: int, failure: Failure | None = None) -> 
     return retry.interval + random.uniform(0, retry.splay)  # noqa: S311 - spreads load
 
 
-async def _once(job: Job, clock: Clock, emit: Callable[[Notice], None]) -> tuple[Outcome, Failure | None]:  # noqa: PLR0911 - one for each way to end
+async def _once(job: Job, clock: Clock, emit: Callable[[Notice], None]) -> tuple[Outcome, Failure | None]:
     """One attempt, within its deadline; whatever the kind raises becomes the outcome."""
     job.ctx.report = Report(batch=job.batch, intent=job.announce)
     meta = job.call.meta
@@ -127,12 +129,8 @@ async def _once(job: Job, clock: Clock, emit: Callable[[Notice], None]) -> tuple
     except TimeoutError:
         text = "timed out" if meta.timeout is None else f"did not finish within {meta.timeout:g} s"
         return _outcome(job, clock, result=False, comment=text), Failure(temporary=True, delay=None)
-    except Temporary as error:
-        return _outcome(job, clock, result=False, comment=str(error)), Failure(temporary=True, delay=error.delay)
-    except HoldfastError as error:
-        return _outcome(job, clock, result=False, comment=str(error)), Failure(temporary=False, delay=None)
-    except OSError as error:
-        return _outcome(job, clock, result=False, comment=describe_os_error(error)), Failure(temporary=False, delay=None)
+    except (HoldfastError, OSError) as error:
+        return _failed(job, clock, error)
     except Exception as error:  # noqa: BLE001 - the code of a kind may raise anything; it fails that resource only
         if not meta.no_log:
             emit(Notice("debug", "traceback", job.call.identity, f"{job.call.kind} raised", error))
@@ -257,6 +255,17 @@ def _outcome(job: Job, clock: Clock, *, result: bool | None, comment: str | None
         touched=clock.touched or (report.touched and result is False),
         started=clock.started,
     )
+
+
+def _failed(job: Job, clock: Clock, error: HoldfastError | OSError) -> tuple[Outcome, Failure | None]:
+    """What is to be said of an error. A look may have failed only because nothing was really changed before it."""
+    why = describe_os_error(error) if isinstance(error, OSError) else str(error)
+    if isinstance(error, Temporary):
+        return _outcome(job, clock, result=False, comment=why), Failure(temporary=True, delay=error.delay)
+    if job.unsure and not isinstance(error, Final):
+        job.ctx.report = Report()
+        return _outcome(job, clock, result=None, comment=f"cannot be told before {', '.join(job.unsure)} would be changed ({why})"), None
+    return _outcome(job, clock, result=False, comment=why), Failure(temporary=False, delay=None)
 
 
 def describe_os_error(error: OSError) -> str:

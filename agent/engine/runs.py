@@ -112,6 +112,7 @@ class Runs:
             refresh,
             vertex.cause,
             only_refresh,
+            unsure=() if vertex.real else tuple(up.identity for up in vertex.upstream if up.outcome and up.outcome.result is None),
             one_shot=not self._daemon,
             batch=vertex.batch,
             remember=partial(self._reversals.remember, vertex) if remember else None,

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, ConfigDict
 
 from holdfast.resources.context import Context
 from holdfast.resources.contract import Resource
-from holdfast.resources.errors import Permanent
+from holdfast.resources.errors import Final, Permanent
 from holdfast.resources.fields import Texts, field
 from holdfast.resources.lookup import lookup_value
 from holdfast.resources.traits import Refreshable
@@ -87,8 +87,8 @@ class FailWithoutChanges(Pretence, kind="test.fail_without_changes"):
     """
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Raise `Permanent`."""
-        raise Permanent("Failure!")
+        """Raise `Final`."""
+        raise Final("Failure!")
 
 
 class FailWithChanges(Pretence, kind="test.fail_with_changes"):
@@ -99,11 +99,11 @@ class FailWithChanges(Pretence, kind="test.fail_with_changes"):
     """
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Pretend a change. Raises `Permanent` with `apply`."""
+        """Pretend a change. Raises `Final` with `apply`."""
         pretend(ctx, apply)
         if apply:
             ctx.report.comment = ""
-            raise Permanent("Failure!")
+            raise Final("Failure!")
         return False
 
 
@@ -137,7 +137,7 @@ class Configurable(Pretence, kind="test.configurable_test_state"):
     """Let `result: false` hold without apply, too."""
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Do as told. Raises `Permanent` where the result is false."""
+        """Do as told. Raises `Final` where the result is false."""
         changed, good = toss(self.pretended), toss(self.result)
         for warning in self.warnings:
             ctx.log.warning(warning)
@@ -146,7 +146,7 @@ class Configurable(Pretence, kind="test.configurable_test_state"):
         ctx.report.comment = self.comment or ("Success!" if good or not apply else "Failure!")
         if not good and (apply or self.allow_test_mode_failure):
             comment, ctx.report.comment = ctx.report.comment, ""
-            raise Permanent(comment if self.comment else "Failure!")
+            raise Final(comment if self.comment else "Failure!")
         return not changed
 
 
@@ -207,10 +207,10 @@ class CheckPillar(Pretence, kind="test.check_pillar"):
     """Accepted: what is wrong is always told in full."""
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Look. Raises `Permanent` that names every key that is missing or of another type."""
+        """Look. Raises `Final` that names every key that is missing or of another type."""
         wrong = [f"{key} ({word})" for word in self.TYPES for key in getattr(self, word) if not self._fits(ctx, word, key)]
         if wrong:
-            raise Permanent(f"the pillar lacks, or has as another type: {', '.join(wrong)}")
+            raise Final(f"the pillar lacks, or has as another type: {', '.join(wrong)}")
         ctx.report.comment = "the pillar is as it should be"
         return True
 

@@ -1,0 +1,78 @@
+"""Noop: what cannot be looked at before something else is really changed is unknown, not wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine_bench import Bench, Machine, compilation, in_virtual_time, state
+from holdfast import Permanent, Temporary
+from holdfast.resources.errors import Final
+
+
+@pytest.mark.parametrize(
+    ("error", "result"),
+    [
+        (Permanent("no such user"), None),
+        (PermissionError(13, "Permission denied", "/x"), None),
+        (Final("told to fail"), False),
+        (Temporary("busy"), False),
+    ],
+)
+def test_a_look_that_fails_below_something_that_would_change_is_unknown(
+    bench: Bench, machine: Machine, error: Exception, result: bool | None
+) -> None:
+    """Whatever may be for want of it; not what fails in any case, or only for now."""
+
+    @in_virtual_time
+    async def scenario() -> None:
+        engine = bench.engine(watch=False, noop=True)
+        machine.broken["look b"] = error
+        await engine.swap(compilation(state("a"), state("b", require=["a"])))
+        await engine.settle()
+
+        (outcome,) = bench.outcomes("b")
+        assert outcome.result is result
+        assert not outcome.changes
+        assert machine.settings == {}
+        if result is None:
+            assert outcome.comment.startswith("cannot be told before zsetting.present[a] would be changed (")
+        await engine.stop()
+
+    scenario()
+
+
+@in_virtual_time
+async def test_what_builds_on_the_unknown_is_unknown_too(bench: Bench, machine: Machine) -> None:
+    """However far it reaches."""
+    engine = bench.engine(watch=False, noop=True)
+    machine.broken["look b"] = machine.broken["look c"] = Permanent("no")
+    await engine.swap(compilation(state("a"), state("b", require=["a"]), state("c", require=["b"])))
+    await engine.settle()
+
+    assert [bench.outcomes(name)[0].result for name in "abc"] == [None, None, None]
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_a_look_that_fails_by_itself_has_failed(bench: Bench, machine: Machine) -> None:
+    """Nothing before it would be changed: it will fail for real, too."""
+    machine.settings["a"] = "right"
+    engine = bench.engine(watch=False, noop=True)
+    machine.broken["look b"] = Permanent("no")
+    await engine.swap(compilation(state("a"), state("b", require=["a"])))
+    await engine.settle()
+
+    assert bench.outcomes("b")[0].result is False
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_for_real_a_failure_is_one(bench: Bench, machine: Machine) -> None:
+    """What it needs has been changed by then."""
+    engine = bench.engine(watch=False)
+    machine.broken["look b"] = Permanent("no")
+    await engine.swap(compilation(state("a"), state("b", require=["a"])))
+    await engine.settle()
+
+    assert bench.outcomes("b")[0].result is False
+    await engine.stop()
