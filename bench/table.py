@@ -35,6 +35,8 @@ ROWS = (
     ("engine", "the same against 100 resources", "times", "event_us_growth", 1.5),
     ("engine", "one event at the end of a chain of 100 000 against one of 100", "times", "chain_us_growth", 1.5),
     ("engine", "a run on the first pass, 100 000 resources against 100", "times", "first_us_growth", 2.0),
+    ("edges", "graph and automatic edges of 10 000 files", "s", "graph_s", 0.5),
+    ("edges", "automatic edges again when one of them has changed", "ms", "again_ms", 10),
     ("check", "holdfast check, 5 000 states in one file", "s", "plain_s", 3.0),
     ("check", "the same made by 500 templates", "s", "templates_s", 3.0),
     ("idle", "idle agent, 1 000 resources: CPU", "%", "idle_cpu_percent", 0.1),

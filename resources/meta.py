@@ -81,7 +81,7 @@ class Meta(BaseModel):
     reverse: bool = False
     """When the state is taken away, put back what was there before it first ran (reversible kinds)."""
     autoedge: bool = True
-    """Take part in automatic edges."""
+    """Take part in automatic edges: wait for what it needs, be waited for by those who need it."""
     autogroup: bool = True
     """Take part in automatic grouping: resources that may run at the same time are put right in one go (packages)."""
     rerun: Literal["start"] | float | None = None
@@ -124,7 +124,6 @@ class Meta(BaseModel):
 META_FIELDS = frozenset(Meta.model_fields)
 """Names of all meta parameters."""
 IDLE = {
-    "autoedge": "there are no automatic edges yet",
     "fire_event": "there is no event bus",
     "reload_modules": "nothing has to be loaded anew",
     "reload_grains": "grains are gathered when states are compiled",

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
 from holdfast.resources.context import Context
+from holdfast.resources.needs import Need
 
 
 class Refreshable:
@@ -45,6 +46,21 @@ class Reversible:
 
         Asked before the resource is put right for the first time, and kept until its state has left. Changes nothing.
         """
+
+
+class Edgeable:
+    """Takes part in automatic edges: whoever needs what another one offers waits for it, where the order of execution agrees.
+
+    Both methods are pure and cheap: they are called for every resource whenever the states change.
+    """
+
+    def offers(self) -> tuple[tuple[str, str], ...]:
+        """What is there once this is right, as others may need it. Default: what it manages."""
+        return self.uids()  # type: ignore[attr-defined,no-any-return] # every kind is a Resource
+
+    def needs(self) -> tuple[Need, ...]:
+        """What must be there for this to work, where somebody manages it."""
+        return ()
 
 
 class Member(NamedTuple):

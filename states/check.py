@@ -16,6 +16,7 @@ from holdfast.resources import registry
 from holdfast.resources.contract import Resource, Uid
 from holdfast.resources.fields import secret_fields
 from holdfast.resources.meta import IDLE, META_FIELDS, Meta
+from holdfast.resources.traits import Edgeable
 from holdfast.states.errors import Problem
 from holdfast.states.low import CONTROL, Chunk, Verdict
 from holdfast.states.marks import Spot, descend
@@ -116,6 +117,8 @@ class Checker:
     def _uids(self, resource: Resource, chunk: Chunk) -> tuple[Uid, ...] | None:
         """What a resource manages."""
         try:
+            if isinstance(resource, Edgeable):  # they are asked again and again, where nobody expects an error
+                resource.offers(), resource.needs()
             return resource.uids()
         except Exception as error:  # noqa: BLE001 - a kind's own code
             self.problems.append(chunk.spot.problem("kind-broken", f"{chunk.identity} cannot say what it manages: {error}"))

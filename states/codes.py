@@ -149,6 +149,7 @@ LINT = _of(
         "file-unreached": "no top file and no other file leads to a state file",
         "ignore-unknown": "a comment ignores a code that there is not",
         "managed-twice": "two states manage one thing",
+        "needed-earlier": "a state stands before one that makes what it needs",
         "refresh-missing": "a state watches or listens, but its kind has no refresh",
         "requisite-disabled": "a requisite is turned off in the settings",
         "requisite-never": "a requisite can never be met, so that the state never runs",

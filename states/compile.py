@@ -39,6 +39,8 @@ class Trace:
     """The calls, sorted by number; none unless all of them are right."""
     edges: list[list[Edge]] = field(default_factory=list)
     """What each of them requires."""
+    calls: tuple[Call, ...] = ()
+    """What came out, in order of execution; none unless all is right."""
     warnings: list[Problem] = field(default_factory=list)
 
 
@@ -154,6 +156,7 @@ class _Run:
         if self.traced:
             self.trace.checked = [Checked(chunk, chunk.checked.resource, chunk.checked.meta) for chunk in chunks if chunk.checked]
             self.trace.edges = edges_of(chunks, Resolver(chunks, loaded), self.disabled)
+            self.trace.calls = tuple(order.calls(chunks))
         return tuple(order.calls(chunks))
 
 

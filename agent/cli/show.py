@@ -11,13 +11,16 @@ import click
 from holdfast.agent import facts
 from holdfast.agent.cli.options import NOT_COMPILED, Function, Source, complain, on_states, output, print_json, reports_problems, source
 from holdfast.agent.tree import Compiled, Trees
+from holdfast.states.automatic import automatic
 from holdfast.states.data import Call, Low
 from holdfast.states.errors import Refused
 from holdfast.states.order import rank
 
+AUTOMATIC = "auto"
+"""The kind of an edge that nobody wrote."""
 BACKWARD = frozenset({"prereq"})
 """Requisites whose target runs after the state that names it."""
-STYLES = {"watch": "bold", "onchanges": "dashed", "onfail": "dotted", "listen": "dotted", "prereq": "dashed"}
+STYLES = {"watch": "bold", "onchanges": "dashed", "onfail": "dotted", "listen": "dotted", "prereq": "dashed", AUTOMATIC: "dotted"}
 """Requisite -> how its edge is drawn; others are plain lines."""
 
 _source = source("config", "states", "pillar", "state_dir", "grains", "id", "environment")
@@ -69,22 +72,29 @@ def top(sls: tuple[str, ...], source: Source, form: str) -> None:
 
 
 @view("text", "json")
-def order(sls: tuple[str, ...], source: Source, form: str) -> None:
+@click.option("--verbose", is_flag=True, help="With what each state waits for though nobody has written that.")
+def order(sls: tuple[str, ...], source: Source, form: str, verbose: bool) -> None:
     """Show the order of execution, with the reason for each place."""
     calls = _compile(sls, source).compilation.calls
     if form == "json":
         print_json([_place(call) for call in calls])
         return
+    waits = automatic(calls).edges if verbose else {}
     width = max((len(call.identity) for call in calls), default=0)
     for call in calls:
         click.echo(f"{call.position + 1:5}  {call.identity:{width}}  {call.reason}")
+        for position in waits.get(call.position, ()):
+            click.echo(f"{'':5}    after {calls[position].identity} (automatic)")
 
 
 @view("dot", "mermaid", "json")
 def graph(sls: tuple[str, ...], source: Source, form: str) -> None:
-    """Show the graph: resources, and who waits for whom because of what."""
+    """Show the graph: resources, and who waits for whom because of what.
+
+    Edges of the kind `auto` nobody has written: a file waits for its directory, a service for its package.
+    """
     calls = _compile(sls, source).compilation.calls
-    found = list(edges(calls))
+    found = [*edges(calls), *_unwritten(calls, source)]
     if form == "json":
         nodes = [{"identity": call.identity, "kind": call.kind, "sls": call.low["__sls__"]} for call in calls]
         print_json({"nodes": nodes, "edges": [{"from": before, "to": after, "kind": kind} for before, after, kind in found]})
@@ -127,6 +137,12 @@ def edges(calls: tuple[Call, ...]) -> Iterator[tuple[str, str, str]]:
                 yield (*(reversed(pair) if kind in BACKWARD else pair), kind)
 
 
+def _unwritten(calls: tuple[Call, ...], source: Source) -> Iterator[tuple[str, str, str]]:
+    """The automatic edges, as far as the states alone tell them."""
+    found = automatic(calls).edges if source.settings().engine.autoedge else {}
+    return ((calls[before].identity, calls[after].identity, AUTOMATIC) for after, all_before in found.items() for before in all_before)
+
+
 def dot(calls: tuple[Call, ...], found: list[tuple[str, str, str]]) -> Iterator[str]:
     """The graph for Graphviz."""
     yield "digraph holdfast {"
@@ -147,7 +163,7 @@ def mermaid(calls: tuple[Call, ...], found: list[tuple[str, str, str]]) -> Itera
         text = identity.replace('"', "#quot;")
         yield f'  {name}["{text}"]'
     for before, after, kind in found:
-        yield f"  {names[before]} -->|{kind}| {names[after]}"
+        yield f"  {names[before]} {'-.->' if kind == AUTOMATIC else '-->'}|{kind}| {names[after]}"
 
 
 def _compile(sls: tuple[str, ...], source: Source) -> Compiled:

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from holdfast.agent.engine import limits
+from holdfast.agent.engine.autoedges import NOTHING, AutoEdges
 from holdfast.agent.engine.courier import Courier
 from holdfast.agent.engine.graph import Graph, Vertex, connect, edges, same_shape
 from holdfast.agent.engine.journal import Journal
@@ -52,6 +53,7 @@ class Engine:
         self._courier = Courier(journal, daemon=watch)
         self._passes = Passes(emit)
         self._reversals = Reversals(journal, emit)
+        self._autoedges = AutoEdges(host.context, emit)
         links = Links(emit, self._wait_resumed, self._mark, self._wake, self._finished, self._give_up)
         self._runs = Runs(options, journal, self._courier, self._passes, links, reversals=self._reversals, daemon=watch)
         self._scheduler = Scheduler(options.workers, self._runs.start, self._quiet, self._mark)
@@ -64,6 +66,8 @@ class Engine:
         self._waiting: set[asyncio.Task[None]] = set()
         """Those whose place they had: they wait for it."""
         self._recheck: asyncio.TimerHandle | None = None
+        self._pumping = False
+        """Something has been marked, and is started in a moment."""
         self._gave_up = False
         self._stopped = self._hurried = False
 
@@ -78,6 +82,7 @@ class Engine:
         async with self._swapping:
             if self._stopped:
                 return
+            automatic = await self._autoedges.find(compilation.calls) if (options or self.options).autoedge else NOTHING
             calls = [*compilation.calls, *self._reversals.calls(compilation.calls)] if self._daemon else compilation.calls
             found = [self._keep(call) for call in calls]
             kept = {vertex: vertex.requisites for vertex in found if vertex}
@@ -89,7 +94,7 @@ class Engine:
             for vertex, call in zip(vertices, calls, strict=True):
                 vertex.call = call
             with collector_at_rest():
-                self._graph = connect(vertices)
+                self._graph = connect(vertices, automatic)
             self._runs.failing &= kept.keys()
             self._courier.serve(vertices)
             self._scheduler.rebuild(vertices)
@@ -284,6 +289,12 @@ class Engine:
                 self._wake(vertex, wait, cause)
                 return
         self._mark(vertex, cause)
+        if not self._pumping:  # what came with this event is marked first: a directory that is gone before the files in it
+            self._pumping = True
+            asyncio.get_running_loop().call_soon(self._pump)
+
+    def _pump(self) -> None:
+        self._pumping = False
         self._scheduler.pump()
 
     def _wake(self, vertex: Vertex, delay: float, cause: Cause) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from holdfast.agent.engine.attempt import Failure
@@ -54,6 +55,8 @@ class Vertex:
     """Whatever must be settled before this may start."""
     downstream: tuple[Vertex, ...] = ()
     """The other end of `upstream`."""
+    auto: tuple[Vertex, ...] = ()
+    """Those of `upstream` that nobody wrote down: it waits for them, and they never keep it from running."""
     notify: tuple[tuple[Vertex, str], ...] = ()
     """(who, counted name) of every edge that carries its changes or failures."""
     prerequired: tuple[Vertex, ...] = ()
@@ -186,8 +189,8 @@ def edges(calls: Sequence[Call]) -> Iterator[Edge]:
                     yield calls[target].identity, call.identity, CARRIES[kind]
 
 
-def connect(vertices: Sequence[Vertex]) -> Graph:
-    """Make the graph of vertices that stand in order of execution, from the requisites of their calls.
+def connect(vertices: Sequence[Vertex], automatic: Mapping[int, tuple[int, ...]] = MappingProxyType({})) -> Graph:
+    """Make the graph of vertices that stand in order of execution, from the requisites of their calls and from automatic edges.
 
     One with a prereq looks at its target before the target's own turn: so it also waits for what comes before that.
     """
@@ -206,12 +209,16 @@ def connect(vertices: Sequence[Vertex]) -> Graph:
                 prerequired.setdefault(target, []).append(vertex)
             if kind not in ("prereq", "listen"):
                 before.update(dict.fromkeys(targets))
+        waits_for = automatic.get(vertex.call.position) if automatic else None
+        vertex.auto = _unless_equal(vertex.auto, tuple([vertices[i] for i in waits_for])) if waits_for else ()
+        before.update(dict.fromkeys(vertex.auto))
     _look_ahead(vertices, above, prerequired)
     for vertex, before in zip(vertices, above, strict=True):
         for target in before:
             below[target.call.position].append(vertex)
     for vertex, before, after in zip(vertices, above, below, strict=True):
-        vertex.upstream = _unless_equal(vertex.upstream, tuple(before))
+        upstream = tuple(before)
+        vertex.upstream = vertex.auto if upstream == vertex.auto else _unless_equal(vertex.upstream, upstream)
         vertex.downstream = _unless_equal(vertex.downstream, tuple(after))
         vertex.notify = _unless_equal(vertex.notify, tuple(notify.get(vertex, ())))
         vertex.prerequired = tuple(prerequired.get(vertex, ()))

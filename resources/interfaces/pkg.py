@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Literal
 
 from holdfast.resources.context import Watch
@@ -85,6 +85,14 @@ class PkgInterface(Interface, name="pkg"):
     async def residual(self, names: Sequence[str]) -> list[str]:
         """Those of the names that were removed but left configuration files behind, to be purged."""
         return []
+
+    @supported(os_family=("Debian",))
+    async def owners(self, names: Sequence[str], paths: Collection[str]) -> dict[str, list[str]]:
+        """Which of these packages ship which of these paths: path -> packages. No more than what is installed can be known.
+
+        Directories that every host has (`/etc`, `/usr/bin`) belong to nobody. Asked whenever states change, so it must be cheap: no command.
+        """
+        return {}
 
     def watch(self, catalogue: bool = False) -> Watch:
         """Says when the package database may have changed; with `catalogue` also the lists of the repositories."""

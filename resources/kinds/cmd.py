@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import posixpath
 import secrets
 import shlex
 from collections.abc import Mapping
@@ -17,7 +18,8 @@ from holdfast.resources.context import PATH, Completed, Context, Watch
 from holdfast.resources.contract import Resource, idle
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Text, Texts, field, parse_list, parse_text
-from holdfast.resources.traits import Refreshable
+from holdfast.resources.needs import Need, owned_by, programs
+from holdfast.resources.traits import Edgeable, Refreshable
 
 TRUE = frozenset({"yes", "true", "on", "1"})
 
@@ -49,7 +51,7 @@ def parse_statuses(value: object) -> object:
     return tuple(int(str(item)) for item in parse_list(value))  # type: ignore[attr-defined]
 
 
-class Command(Resource, Refreshable):
+class Command(Edgeable, Resource, Refreshable):
     """What all commands share. Guards (`onlyif`, `unless`, `creates`) are arguments of every state.
 
     A list of changes is always reported, for nothing is known of what a command does. Whether it is needed is said by
@@ -107,6 +109,17 @@ class Command(Resource, Refreshable):
     """Directory to chroot into; needs root."""
     bg: bool = False
     """Not waiting for commands is not supported; true is refused when it runs."""
+
+    def needs(self) -> tuple[Need, ...]:
+        """What it runs, where, and as whom."""
+        if self.root:
+            return ()  # all of its names mean something else in there
+        where = (Need("path", posixpath.normpath(self.cwd), above=True),) if self.cwd and self.cwd.startswith("/") else ()
+        return (*[Need("path", path) for path in programs(self.program())], *where, *owned_by(self.runas, self.group))
+
+    def program(self) -> str:
+        """The beginning of the command."""
+        return self.name
 
     def action(self) -> bool:
         """It cannot tell whether it is needed; the guards of the state can."""
@@ -279,6 +292,10 @@ class Script(Command, kind="cmd.script"):
     """Variables of the template."""
     defaults: dict[str, Any] | None = None
     """Variables of the template where `context` has none."""
+
+    def program(self) -> str:
+        """The script, where it is on this host."""
+        return (self.source or self.name).removeprefix("file://")
 
     async def execute(self, ctx: Context, apply: bool) -> bool:
         """Fetch the script and run it. Raises `Permanent` when it cannot be had or fails."""

@@ -18,6 +18,8 @@ from holdfast.resources.delta import Delta, State
 from holdfast.resources.fields import Texts, field
 from holdfast.resources.interfaces.group import GroupInterface
 from holdfast.resources.interfaces.results import Group
+from holdfast.resources.needs import Need
+from holdfast.resources.traits import Edgeable
 
 NAME = r"^[A-Za-z_0-9][A-Za-z0-9_.@-]*\$?$"
 
@@ -43,7 +45,7 @@ class GroupKind(Resource):
         return (("group", self.name),)
 
 
-class Present(GroupKind, kind="group.present"):
+class Present(Edgeable, GroupKind, kind="group.present"):
     """A group exists, with the number and members that are declared."""
 
     gid: int | None = field(None, ge=0)
@@ -66,6 +68,10 @@ class Present(GroupKind, kind="group.present"):
         if both := sorted({*self.addusers} & {*self.delusers}):
             raise ValueError(f"{', '.join(both)} cannot be in addusers and delusers at once")
         return self
+
+    def needs(self) -> tuple[Need, ...]:
+        """Its members."""
+        return tuple([Need("user", name) for name in (*(self.members or ()), *self.addusers)])
 
     def desired(self) -> State:
         """The number, and who is a member (true) or not (false)."""

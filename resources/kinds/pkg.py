@@ -21,7 +21,8 @@ from holdfast.resources.fields import Text, field
 from holdfast.resources.interfaces.pkg import PkgInterface
 from holdfast.resources.interfaces.results import ChangeSet, PkgSpec
 from holdfast.resources.kinds._versions import choose, conditions, exact, satisfied
-from holdfast.resources.traits import Groupable, Member, together
+from holdfast.resources.needs import Need
+from holdfast.resources.traits import Edgeable, Groupable, Member, together
 
 IGNORED = {
     "ignore_epoch": "epochs are part of a version",
@@ -140,7 +141,7 @@ class Packages(Resource):
         return None
 
 
-class Installing(Groupable, Packages):
+class Installing(Edgeable, Groupable, Packages):
     """What the kinds that install share: where from and how. Several that want the same of the package manager are one transaction."""
 
     refresh: bool | None = field(None)
@@ -157,6 +158,10 @@ class Installing(Groupable, Packages):
     """Change packages although they are on hold."""
     hold: bool | None = field(None)
     """Keep them at their version afterwards; false lets them go."""
+
+    def offers(self) -> tuple[Uid, ...]:
+        """The packages, whatever their architecture."""
+        return tuple([("pkg", name.partition(":")[0]) for name in self.wanted])
 
     @property
     def options(self) -> dict[str, Any]:
@@ -231,6 +236,10 @@ class Installed(Installing, kind="pkg.installed"):
     def wanted(self) -> dict[str, str | None]:
         """The packages, from whichever argument names them."""
         return dict.fromkeys(self.sources) if self.sources else super().wanted
+
+    def needs(self) -> tuple[Need, ...]:
+        """Package files on this host."""
+        return tuple([Need("path", source) for source in (self.sources or {}).values() if source.startswith("/")])
 
     async def wrong(self, pkg: PkgInterface, apply: bool) -> dict[str, dict[str, str]]:
         """Packages that are missing or at a version that is not wanted."""

@@ -20,7 +20,8 @@ from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import field
 from holdfast.resources.interfaces.results import ServiceStatus
 from holdfast.resources.interfaces.service import ServiceInterface
-from holdfast.resources.traits import Declaration, Refreshable, Reversible
+from holdfast.resources.needs import Need, unit_needs
+from holdfast.resources.traits import Declaration, Edgeable, Refreshable, Reversible
 
 IGNORED = {
     "sig": "the service manager knows the state of a service; no process has to be looked for",
@@ -115,7 +116,15 @@ class Service(Reversible, Resource):
         return (("unit", self.name if self.name.endswith(SUFFIXES) else f"{self.name}.service"),)
 
 
-class Running(Service, Refreshable, kind="service.running"):
+class Wanted(Edgeable, Service):
+    """A service that must be there."""
+
+    def needs(self) -> tuple[Need, ...]:
+        """Its unit file, what adds to that, and the package of its name."""
+        return unit_needs(self.uids()[0][1])
+
+
+class Running(Wanted, Refreshable, kind="service.running"):
     """A service runs, and starts at boot if `enable` says so. What it watches restarts it, or with `reload` reloads it."""
 
     enable: bool | None = field(None)
@@ -199,7 +208,7 @@ class Dead(Service, Refreshable, kind="service.dead"):
         return False
 
 
-class Enabled(Service, kind="service.enabled"):
+class Enabled(Wanted, kind="service.enabled"):
     """A service starts at boot; whether it runs now does not matter."""
 
     def desired(self) -> State:

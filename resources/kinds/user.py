@@ -23,7 +23,8 @@ from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import MASK, AbsPath, Text, Texts, field
 from holdfast.resources.interfaces.results import User
 from holdfast.resources.interfaces.user import UserInterface
-from holdfast.resources.traits import Declaration, Reversible
+from holdfast.resources.needs import Need, lies_in
+from holdfast.resources.traits import Declaration, Edgeable, Reversible
 
 NAME = r"^[A-Za-z_0-9][A-Za-z0-9_.@-]*\$?$"
 HASH = re.compile(r"[!*]{0,2}(\$[^$:\n]+\$[^:\n]+|_[./0-9A-Za-z]{19}|[./0-9A-Za-z]{13})|[!*]+|x")
@@ -74,7 +75,7 @@ class Account(Reversible, Resource):
         return (("user", self.name),)
 
 
-class Present(Account, kind="user.present"):
+class Present(Edgeable, Account, kind="user.present"):
     """An account exists, with the fields that are declared; the others are left as they are."""
 
     ignored: ClassVar[Mapping[str, str]] = IGNORED
@@ -140,6 +141,16 @@ class Present(Account, kind="user.present"):
         if password and not HASH.fullmatch(password):
             raise ValueError("a password is declared as its hash: make one with `openssl passwd -6`")
         return password
+
+    def offers(self) -> tuple[Uid, ...]:
+        """The user, and its home where it makes that."""
+        return (*self.uids(), *((("path", self.home),) if self.home and self.createhome else ()))
+
+    def needs(self) -> tuple[Need, ...]:
+        """Its groups, and the directory that its home lies in."""
+        primary = [Need("group", self.gid)] if isinstance(self.gid, str) else []
+        several = [Need("group", name) for name in self.groups or ()] + [Need("group", name, vital=False) for name in self.optional_groups]
+        return (*primary, *several, *((lies_in(self.home, vital=False),) if self.home else ()))
 
     def desired(self) -> State:
         """The declared fields, groups sorted."""

@@ -92,6 +92,42 @@ class Dpkg:
             return ()
 
 
+class Files:
+    """Which package ships what, from the lists that dpkg keeps; `arch` is the host's own architecture."""
+
+    def __init__(self, arch: str = "", info: Path = ADMIN / "info") -> None:
+        self._arch, self._info = arch, info
+        self._asked: frozenset[str] = frozenset()
+        self._known: dict[str, tuple[int, frozenset[str]]] = {}
+        """Package -> when its list was written, and what it has of what is asked for."""
+
+    def owners(self, names: Iterable[str], paths: frozenset[str]) -> dict[str, list[str]]:
+        """Path -> those of the packages that ship it. What `base-files` ships is common to all, and so nobody's."""
+        if not paths <= self._asked:
+            self._asked = paths
+            self._known.clear()
+        common = self._shipped("base-files")
+        found: dict[str, list[str]] = {}
+        for name in names:
+            for path in self._shipped(name) - common:
+                found.setdefault(path, []).append(name)
+        return found
+
+    def _shipped(self, name: str) -> frozenset[str]:
+        """What a package ships of what is asked for; nothing when it is not installed."""
+        for file in (self._info / f"{name}.list", self._info / f"{name}:{self._arch}.list"):
+            try:
+                stamp = file.stat().st_mtime_ns
+                known = self._known.get(name)
+                if known is None or known[0] != stamp:
+                    shipped = self._asked.intersection(file.read_text(errors="surrogateescape").split("\n"))
+                    known = self._known[name] = (stamp, shipped)
+            except OSError:
+                continue
+            return known[1]
+        return frozenset()
+
+
 def lock_holder(paths: Iterable[Path] = LOCKS) -> str:
     """Who holds one of these locks, `process 123 (apt-get)`, or nothing."""
     for pid in filter(None, map(_holder, paths)):

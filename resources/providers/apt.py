@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -17,7 +17,7 @@ from holdfast.resources.errors import Permanent, Temporary
 from holdfast.resources.interfaces.base import Confine, Host, Options, Provider
 from holdfast.resources.interfaces.pkg import PkgInterface
 from holdfast.resources.interfaces.results import ChangeSet, Pkg, PkgSpec
-from holdfast.resources.providers._dpkg import ADMIN, LISTS, Database, Dpkg, differences, lock_holder, planned, policies
+from holdfast.resources.providers._dpkg import ADMIN, LISTS, Database, Dpkg, Files, differences, lock_holder, planned, policies
 from holdfast.resources.registry import nearest
 
 QUIET = {"DEBIAN_FRONTEND": "noninteractive", "APT_LISTCHANGES_FRONTEND": "none", "UCF_FORCE_CONFFOLD": "1"}
@@ -51,6 +51,7 @@ class Apt(Provider):
     def __init__(self, host: Host) -> None:
         super().__init__(host)
         self._dpkg = Dpkg(host)
+        self._files = Files(str(host.facts.get("osarch", "")))
         self._refreshed = 0.0
 
     # -- looking -------------------------------------------------------------------------------------------------
@@ -104,6 +105,11 @@ class Apt(Provider):
         """Removed packages whose configuration files are still there."""
         left = (await self._dpkg.read()).residual
         return [name for name in names if name in left]
+
+    async def owners(self, names: Sequence[str], paths: Collection[str]) -> dict[str, list[str]]:
+        """From dpkg's lists of files, each read again only when it has changed or is asked for something new."""
+        found: dict[str, list[str]] = await self.host.blocking(self._files.owners, names, frozenset(paths))
+        return found
 
     async def watch(self, catalogue: bool = False) -> Watch:
         """Events of dpkg's status file."""

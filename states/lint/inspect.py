@@ -45,7 +45,7 @@ def _inspect(request: Request, ignore: Collection[str], noted: Iterable[Problem]
     except CompileError as error:
         errors = [*error.problems, *_independent(trace, error.problems)]
     texts = tuple(trace.tree.read_files.values()) if trace.tree else ()
-    subject = Subject(request, texts, trace.checked, trace.edges)
+    subject = Subject(request, texts, trace.checked, trace.edges, trace.calls)
     found = [*noted, *trace.warnings, *(trace.tree.warnings if trace.tree else ())]
     for rule in RULES:
         found += rule(subject)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from holdfast.resources.traits import Refreshable
+from holdfast.states.automatic import automatic, told
 from holdfast.states.check import Checked, spot_of
 from holdfast.states.errors import Problem
 from holdfast.states.lint.rule import Subject, rule
@@ -142,6 +143,16 @@ def noop_targets(subject: Subject) -> Iterator[Problem]:
             if idle and edge.kind in ("require", "watch"):
                 text = f"{call.chunk.identity} requires {_names(idle)}, which is never applied (noop)"
                 yield edge.target.spot.problem("requisite-noop", text, "take its noop away, or the requisite")
+
+
+@rule
+def too_early(subject: Subject) -> Iterator[Problem]:
+    """States that stand before what they cannot do without: all is well until the day when they meet an empty machine."""
+    spots = {call.chunk.identity: call.chunk.spot for call in subject.calls}
+    for drop in automatic(subject.ordered).dropped:
+        call, provider = subject.ordered[drop.who], subject.ordered[drop.provider]
+        hint = f"require '{provider.low['state']}: {provider.low['__id__']}', or move the state down"
+        yield spots[call.identity].problem("needed-earlier", told(subject.ordered, drop), hint)
 
 
 @rule

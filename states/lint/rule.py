@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from holdfast.states.check import Checked
-from holdfast.states.data import Request
+from holdfast.states.data import Call, Request
 from holdfast.states.errors import Problem
 from holdfast.states.lint.template import Template, read_template
 from holdfast.states.requisites import Edge
@@ -26,6 +26,8 @@ class Subject:
     """Every call, sorted by number; none when the tree does not compile."""
     edges: Sequence[Sequence[Edge]] = field(default=(), repr=False)
     """What each of them requires; the groups are positions in `calls`."""
+    ordered: Sequence[Call] = field(default=(), repr=False)
+    """The same calls as they are handed out, in order of execution."""
 
     @property
     def root(self) -> Path:

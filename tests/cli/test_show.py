@@ -87,6 +87,21 @@ def test_graph_in_three_forms(tree):
     assert "-->|watch|" in tree("show", "graph", "--format", "mermaid", check=0).stdout
 
 
+def test_graph_has_edges_that_nobody_wrote(tree):
+    """Dotted, of a kind of their own; in the order when asked for; never in low data, nor where the settings turn them off."""
+    tree.sls("web", "/srv/a: file.directory\n/srv/a/b: file.managed\n")
+    edge = {"from": "file.directory[/srv/a]", "to": "file.managed[/srv/a/b]", "kind": "auto"}
+
+    assert tree.json("show", "graph", check=0)["edges"] == [edge]
+    assert '[label="auto", style=dotted]' in tree("show", "graph", check=0).stdout
+    assert "-.->|auto|" in tree("show", "graph", "--format", "mermaid", check=0).stdout
+    assert "after file.directory[/srv/a] (automatic)" in tree("show", "order", "--verbose", check=0).stdout
+    assert "automatic" not in tree("show", "order", check=0).stdout
+    assert not any("auto" in key for low in tree.json("show", "low", check=0) for key in low)
+    tree.settings("engine: {autoedge: false}\n")
+    assert tree.json("show", "graph", check=0)["edges"] == []
+
+
 def test_pillar_and_grains(tree, tmp_path):
     """Those of this host, or another's."""
     assert tree.json("show", "pillar", check=0) == {"port": 80}

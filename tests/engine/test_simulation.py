@@ -51,6 +51,9 @@ def random_state(chance: random.Random, name: str, requisites: dict[str, list[st
         return state(name, "zaction.run", meta=meta, **{kind: targets for kind, targets in requisites.items() if kind != "listen"})
     if chance.random() < 0.1:
         meta["sema"] = chance.choice(("disk", "disk:2", ["net", "disk"]))
+    if chance.random() < 0.2:
+        meta["autoedge"] = chance.random() < 0.8
+        return state(name, "zplaced.present", meta=meta, within=chance.choice(NAMES), strict=False, value="right", **requisites)
     kind = "zbundled.present" if chance.random() < 0.3 else "zsetting.present"
     return state(name, kind, meta=meta, value=chance.choice(("right", "other")), **requisites)
 

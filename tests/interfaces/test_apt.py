@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -54,6 +56,26 @@ def test_database_is_read_with_all_its_states():
     assert database.find("gone") == database.find("half") == database.find("never") == []
     assert (database.held, database.residual, database.unfinished) == ({"vim"}, {"gone"}, {"half"})
     assert database.versions()["libc6"] == "2.36"
+
+
+def test_what_packages_ship_is_read_once_from_their_lists(tmp_path, monkeypatch):
+    """No command; a list is read again when it has changed, or when something new is asked for. What all hosts have is nobody's."""
+    (tmp_path / "base-files.list").write_text("/.\n/etc\n")
+    (tmp_path / "nginx.list").write_text("/.\n/etc\n/etc/nginx\n/etc/nginx/nginx.conf\n")
+    (tmp_path / "libc6:amd64.list").write_text("/etc/nginx\n")
+    read, real = [], Path.read_text
+    monkeypatch.setattr(Path, "read_text", lambda path, **options: read.append(path.name) or real(path, **options))
+    files = _dpkg.Files("amd64", tmp_path)
+    names, paths = ["nginx", "libc6", "gone"], frozenset({"/etc", "/etc/nginx", "/etc/other"})
+
+    assert files.owners(names, paths) == {"/etc/nginx": ["nginx", "libc6"]}
+    assert files.owners(names, paths - {"/etc/other"}) == {"/etc/nginx": ["nginx", "libc6"]}
+    assert sorted(read) == ["base-files.list", "libc6:amd64.list", "nginx.list"]
+    os.utime(tmp_path / "nginx.list", ns=(1, 1))
+    files.owners(names, paths)
+    assert len(read) == 4
+    assert files.owners(names, paths | {"/etc/nginx/nginx.conf"})["/etc/nginx/nginx.conf"] == ["nginx"]
+    assert len(read) == 7
 
 
 def test_policy_gives_candidate_and_versions():

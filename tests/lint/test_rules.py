@@ -58,6 +58,14 @@ FOUND = [
     (state("file.absent", "name: /x", "listen: [{test: loud}]") + LOUD, "refresh-missing", 4, "listen has no effect"),
     (LOUD[:-4] + "\n    - watch_in: [{file: /x}]\n/x: file.absent\n", "refresh-missing", 3, "file.absent has no refresh"),
     (state("test.nop", "noop: true", id_="a") + state("test.nop", "require: [{test: a}]"), "requisite-noop", 6, "never applied (noop)"),
+    # what stands before what it needs
+    (
+        state("file.managed", "name: /srv/a", "contents: b") + state("file.directory", "name: /srv", id_="y"),
+        "needed-earlier",
+        2,
+        "needs the directory /srv, but file.directory[y]",
+    ),
+    (state("service.running", "name: a") + "/etc/systemd/system/a.service: file.managed\n", "needed-earlier", 2, "unit file a.service"),
     # what is managed twice
     (
         state("pkg.installed", "name: git") + state("pkg.installed", "pkgs: [vim, git]", id_="y"),
@@ -131,6 +139,8 @@ def test_rule_finds(text, code, line, words, warnings):
         state("file.managed", "name: /x", "source: salt://site.sls"),
         state("file.managed", "name: /x", "source: salt://site.sls?saltenv=base"),
         state("file.managed", "name: /x", "source: [salt://x, /y]"),
+        state("file.managed", "name: /x/a", "makedirs: true") + "/x: file.directory\n",
+        state("pkg.installed", "name: a") + "/etc/a/b: file.managed\n",
         state("file.managed", "name: /x", "makedirs: true", "dir_mode: '0755'"),
         state("file.directory", "name: /x", "dir_mode: '0755'"),
         state("cmd.run", "name: make", "creates: /x"),

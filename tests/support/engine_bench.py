@@ -19,8 +19,9 @@ from holdfast.agent.engine.report import Event, Notice, Outcome, PassEnded, Pass
 from holdfast.resources.context import Report, announced
 from holdfast.resources.contract import Uid
 from holdfast.resources.meta import Meta
+from holdfast.resources.needs import Need
 from holdfast.resources.testing import SilentLog
-from holdfast.resources.traits import Groupable, Member
+from holdfast.resources.traits import Edgeable, Groupable, Member
 from holdfast.states.data import REQUISITES, Call, Compilation
 from holdfast.states.errors import Place
 
@@ -193,6 +194,29 @@ class Bundled(Groupable, Setting, kind="zbundled.present"):
         return found and {**found, "bundle": self.bundle}
 
 
+class Placed(Edgeable, Setting, kind="zplaced.present"):
+    """A setting that cannot be set while another one is missing."""
+
+    within: str = ""
+    strict: bool = True
+    """False: it can be set all the same."""
+
+    def needs(self) -> tuple[Need, ...]:
+        """The other one."""
+        return (Need("setting", self.within),) if self.within else ()
+
+    async def probe(self, ctx: Any) -> Any:
+        """Without its place, which is nothing on the machine."""
+        found = await super().probe(ctx)
+        return found and {**found, "within": self.within, "strict": self.strict}
+
+    async def apply(self, ctx: Any, delta: Any) -> None:
+        """Fail where there is no place for it."""
+        if self.strict and self.within and self.within not in self.machine.settings:
+            raise Permanent(f"{self.within} is missing")
+        await super().apply(ctx, delta)
+
+
 class Action(Resource, kind="zaction.run"):
     """Something done, not kept."""
 
@@ -219,7 +243,12 @@ class Action(Resource, kind="zaction.run"):
         return False
 
 
-KINDS: dict[str, type[Resource]] = {"zsetting.present": Setting, "zbundled.present": Bundled, "zaction.run": Action}
+KINDS: dict[str, type[Resource]] = {
+    "zsetting.present": Setting,
+    "zbundled.present": Bundled,
+    "zplaced.present": Placed,
+    "zaction.run": Action,
+}
 """Kinds that `compilation` knows; a test may add its own."""
 
 

@@ -17,7 +17,9 @@ from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Resource, Uid
 from holdfast.resources.errors import HoldfastError, Permanent, Temporary
 from holdfast.resources.fields import AbsPath, Mode, Text, field, parse_mode
+from holdfast.resources.needs import Need, lies_in, owned_by, unit_parts
 from holdfast.resources.temporaries import give_back, take_name
+from holdfast.resources.traits import Edgeable
 
 LARGE = 1 << 20
 """Bytes from which on content is read and compared in a thread."""
@@ -218,7 +220,19 @@ class PathResource(Resource):
         return ctx.watch_path(self.name)
 
 
-class OwnedResource(PathResource):
+class Placed(Edgeable, PathResource):
+    """A path that is there when all is right, in a directory that must be there before."""
+
+    def offers(self) -> tuple[Uid, ...]:
+        """The path; and the unit, where it is a file of one."""
+        return (("path", self.name), *unit_parts(self.name))
+
+    def needs(self) -> tuple[Need, ...]:
+        """The directory that it lies in."""
+        return (lies_in(self.name, vital=not getattr(self, "makedirs", False)),)
+
+
+class OwnedResource(Placed):
     """A path with an owner, whose parents may be made on the way."""
 
     user: Text | None = None
@@ -229,6 +243,10 @@ class OwnedResource(PathResource):
     """Make missing parent directories, too."""
     dir_mode: Mode | None = field(None)
     """Mode of directories made for `makedirs`. Default: 0755."""
+
+    def needs(self) -> tuple[Need, ...]:
+        """The directory that it lies in, and its owner."""
+        return (lies_in(self.name, vital=not self.makedirs), *owned_by(self.user, self.group))
 
 
 def note(ctx: Context, changes: dict[str, Any], comment: str) -> None:

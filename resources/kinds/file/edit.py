@@ -12,11 +12,13 @@ from typing import Annotated, ClassVar
 from pydantic import AfterValidator
 
 from holdfast.resources.context import Context, announced
+from holdfast.resources.contract import Uid
 from holdfast.resources.diff import unified
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import field
-from holdfast.resources.kinds.file.base import Ownership, PathResource, demand_parent, make_parents, note, ownership, status, telling, what
+from holdfast.resources.kinds.file.base import Ownership, Placed, demand_parent, make_parents, note, ownership, status, telling, what
 from holdfast.resources.kinds.file.disk import back_up, read
+from holdfast.resources.needs import Need, lies_in, unit_parts
 
 NEW_MODE = 0o644
 
@@ -33,7 +35,7 @@ Backup = Annotated[str | bool | None, AfterValidator(known_backup)]
 file under this suffix."""
 
 
-class Edit(PathResource):
+class Edit(Placed):
     """A file of which a part is declared: subclasses say what its text should become."""
 
     exclusive: ClassVar[bool] = False
@@ -57,6 +59,15 @@ class Edit(PathResource):
     async def given(self, ctx: Context) -> tuple[str, ...]:
         """What the edit needs from elsewhere."""
         return ()
+
+    def offers(self) -> tuple[Uid, ...]:
+        """The file is there because of somebody else; this may be what a unit waits for."""
+        return unit_parts(self.name)
+
+    def needs(self) -> tuple[Need, ...]:
+        """The file, and the directory that it lies in."""
+        own = Need("path", self.name, vital=not (self.makes() or self.tolerates()))
+        return (own, lies_in(self.name, vital=self.makes() and not self.makes_parents()))
 
     def makes(self) -> bool:
         """Whether a missing file is made."""

@@ -25,6 +25,7 @@ from holdfast.resources.kinds.file.base import (
     what,
 )
 from holdfast.resources.kinds.file.disk import inherited, read
+from holdfast.resources.needs import Need
 
 
 class Rename(OwnedResource, kind="file.rename"):
@@ -39,6 +40,10 @@ class Rename(OwnedResource, kind="file.rename"):
     """Where it is now."""
     force: bool = False
     """Replace what is at the path already; without it, that stays and so does the source."""
+
+    def needs(self) -> tuple[Need, ...]:
+        """What any file needs, and what is moved."""
+        return (*super().needs(), Need("path", self.source, vital=False))
 
     def watch(self, ctx: Context) -> Watch:
         """Events of both paths: there is something to move once the source is there."""
@@ -89,6 +94,10 @@ class Copy(OwnedResource, kind="file.copy"):
     """Take over the owner of the source."""
     mode: Mode | None = None
     """Mode of the copy. Default: that of the source."""
+
+    def needs(self) -> tuple[Need, ...]:
+        """What any file needs, and the source."""
+        return (*super().needs(), Need("path", self.source))
 
     def watch(self, ctx: Context) -> Watch:
         """Events of the copy, and of its source where the one is kept equal to the other."""

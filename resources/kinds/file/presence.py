@@ -10,6 +10,7 @@ from holdfast.resources.errors import Permanent
 from holdfast.resources.kinds.file.base import (
     ABSENT,
     PathResource,
+    Placed,
     demand_parent,
     make_parents,
     note,
@@ -63,7 +64,7 @@ class Missing(PathResource, kind="file.missing"):
         return True
 
 
-class Touch(PathResource, kind="file.touch"):
+class Touch(Placed, kind="file.touch"):
     """A file made if it is missing, and its times set each time this runs.
 
     /var/lib/app/stamp:

@@ -13,9 +13,10 @@ from holdfast.resources.context import Context, Watch
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Mode, Text, field, parse_list
 from holdfast.resources.kinds.file import content, trees
-from holdfast.resources.kinds.file.base import ModeOrKeep, PathResource, note, octal, ownership, status, what
+from holdfast.resources.kinds.file.base import ModeOrKeep, Placed, note, octal, ownership, status, what
 from holdfast.resources.kinds.file.mirror import Mirror, Rules
 from holdfast.resources.kinds.file.sourcetree import Choice, read_tree
+from holdfast.resources.needs import Need, lies_in, owned_by
 
 
 def local_directories(urls: tuple[str, ...]) -> tuple[str, ...]:
@@ -31,7 +32,7 @@ def local_directories(urls: tuple[str, ...]) -> tuple[str, ...]:
 Directories = Annotated[tuple[str, ...], BeforeValidator(parse_list), AfterValidator(local_directories)]
 
 
-class Recurse(PathResource, kind="file.recurse"):
+class Recurse(Placed, kind="file.recurse"):
     """A directory made like one among the states: its files, and the directories that they are in.
 
     Links in the directory are never followed: one in place of a file is replaced, one in place of a directory is an error.
@@ -89,6 +90,10 @@ class Recurse(PathResource, kind="file.recurse"):
     """`minion`: keep a copy of what is replaced, in the agent's own directory."""
     show_changes: bool = True
     """Show the diffs. Turn off for secrets."""
+
+    def needs(self) -> tuple[Need, ...]:
+        """The owner; directories on the way are made."""
+        return (lies_in(self.name, vital=False), *owned_by(self.user, self.group))
 
     def watch(self, ctx: Context) -> Watch:
         """Events of everything in the directory and in its source."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import posixpath
 import stat
 from typing import Any
 
@@ -12,6 +13,7 @@ from holdfast.resources.fields import Mode, field
 from holdfast.resources.kinds.file import trees
 from holdfast.resources.kinds.file.base import OwnedResource, demand_parent, make_parents, note, ownership, put_link, status, telling, what
 from holdfast.resources.kinds.file.before import before
+from holdfast.resources.needs import Need
 from holdfast.resources.traits import Declaration, Reversible
 
 
@@ -37,6 +39,11 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
     async def inverse(self, ctx: Context) -> Declaration | None:
         """What is there now; not a directory that `force` removes."""
         return None if self.force and os.path.isdir(self.name) and not os.path.islink(self.name) else await before(ctx, self.name)  # noqa: PTH112, PTH114 - Path objects are slow
+
+    def needs(self) -> tuple[Need, ...]:
+        """What any file needs, and what it leads to: who goes through it wants that to be there."""
+        own = super().needs()
+        return (*own, Need("path", posixpath.normpath(self.target), vital=False)) if self.target.startswith("/") else own
 
     @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:

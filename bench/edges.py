@@ -1,0 +1,69 @@
+"""What automatic edges cost: 10 000 files in 1 000 directories, each with a user. Prints one line of JSON.
+
+`graph_s` is the graph with its edges from nothing; `again_ms` what finding the edges costs when one file of the 10 000 has changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from harness import median
+
+from holdfast.agent.engine.autoedges import AutoEdges
+from holdfast.agent.engine.graph import Vertex, connect
+from holdfast.agent.host.host import Host
+from holdfast.resources import registry
+from holdfast.resources.meta import Meta
+from holdfast.states.data import Call
+from holdfast.states.errors import Place
+from holdfast.states.memory import collector_at_rest
+
+DIRECTORIES, EACH, REPEAT = 1000, 9, 7
+
+
+def declared() -> list[Call]:
+    """The calls, in order of execution."""
+    calls: list[Call] = []
+
+    def add(kind: str, name: str) -> None:
+        cls = registry.find(kind)
+        assert cls is not None
+        resource = cls.declare(name, user="app", group="app")
+        low = {"state": "file", "fun": kind.partition(".")[2], "name": name, "__id__": name, "__sls__": "bench"}
+        calls.append(Call(len(calls), f"{kind}[{name}]", low, Place("bench.sls", 1), resource, Meta(), {}))
+
+    for number in range(DIRECTORIES):
+        directory = f"/srv/app/data/d{number:04}"
+        add("file.directory", directory)
+        for index in range(EACH):
+            add("file.managed", f"{directory}/deep/er/f{index}")
+    return calls
+
+
+async def measure(calls: list[Call]) -> dict[str, float]:
+    """All figures."""
+    host = Host(states=Path("/nonexistent"), var_dir=Path("/nonexistent"))
+    first, again = [], []
+    for _ in range(REPEAT):
+        with collector_at_rest():
+            began = time.perf_counter()
+            finder = AutoEdges(host.context, lambda _: None)
+            edges = await finder.find(calls)
+            graph = connect([Vertex(call, host.context(call.identity)) for call in calls], edges)
+            first.append(time.perf_counter() - began)
+        assert len(graph) == DIRECTORIES * (EACH + 1)
+        assert len(edges) == DIRECTORIES * EACH
+        changed = [*calls]
+        changed[5000] = replace(calls[5000])
+        began = time.perf_counter()
+        await finder.find(changed)
+        again.append(time.perf_counter() - began)
+    return {"graph_s": round(median(first), 3), "again_ms": round(1000 * median(again), 2)}
+
+
+if __name__ == "__main__":
+    print(json.dumps(asyncio.run(measure(declared()))))

@@ -1,0 +1,172 @@
+"""Automatic edges: who waits for whom because of what they are, though nobody wrote it.
+
+A file waits for the directory that it lies in, a service for its package. Such an edge orders, and has a failed one looked at again; it
+never keeps anybody from running. It goes only along the order of execution, for that is what the author wrote.
+
+Everybody says what he offers and what he needs (`traits.Edgeable`); what is offered lies in buckets by uid, so that each need costs
+a look or two, however many states there are. What lies in one directory finds what is above it once.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from holdfast.resources.contract import Uid
+from holdfast.resources.needs import UNIT_FILE, UNITS, Need, unit_parts
+from holdfast.resources.traits import Edgeable
+from holdfast.states.check import CONDITIONAL
+from holdfast.states.data import Call
+
+Shipped = Mapping[str, Sequence[str]]
+"""Path -> the packages that it belongs to."""
+
+
+NOBODY: Sequence[int] = ()
+
+
+class Dropped(NamedTuple):
+    """A need that comes before what would meet it."""
+
+    who: int
+    need: Need
+    provider: int
+    """The first that offers it, later in the order."""
+
+
+class Automatic(NamedTuple):
+    """The edges of a list of calls, all given as positions."""
+
+    edges: dict[int, tuple[int, ...]]
+    """Who waits -> for whom, ascending; whoever waits for nobody is left out."""
+    dropped: list[Dropped]
+    """What would have led against the order, and matters."""
+
+
+def automatic(calls: Sequence[Call], shipped: Shipped | None = None) -> Automatic:
+    """Find the edges of calls in order of execution. `shipped` says which packages the paths of `interesting` belong to."""
+    return _Search(calls, shipped or {}).run()
+
+
+def packages(calls: Sequence[Call]) -> list[str]:
+    """The packages that calls install."""
+    offers = (offer for call in calls if isinstance(call.resource, Edgeable) for offer in call.resource.offers())
+    return list(dict.fromkeys(value for kind, value in offers if kind == "pkg"))
+
+
+def interesting(calls: Sequence[Call]) -> frozenset[str]:
+    """The paths of which it matters whether a package ships them."""
+    found: set[str] = set()
+    for call in calls:
+        if isinstance(call.resource, Edgeable):
+            for kind, value in call.resource.offers():
+                if kind == "path":
+                    _climb(value, found)
+            for need in call.resource.needs():
+                if need.type == "path":
+                    _climb(need.value, found)
+                elif need.type == UNIT_FILE:
+                    found.update(f"{directory}/{need.value}" for directory in UNITS)
+    return frozenset(found)
+
+
+def _climb(path: str, found: set[str]) -> None:
+    while len(path) > 1 and path not in found:
+        found.add(path)
+        path = posixpath.dirname(path)
+
+
+class _Search:
+    """One search."""
+
+    def __init__(self, calls: Sequence[Call], shipped: Shipped) -> None:
+        self.calls = calls
+        self.takers = [(call.position, call, call.resource) for call in calls if isinstance(call.resource, Edgeable) and call.meta.autoedge]
+        self.offers: dict[Uid, list[int]] = {}
+        """Uid -> who offers it, ascending."""
+        self.paths: dict[str, list[int]] = {}
+        """The same for paths, which are most."""
+        self._above: dict[str, Sequence[int]] = {}
+        """Path -> who offers it or the nearest above it."""
+        self._shipped: dict[str, list[int]] = {}
+        """Path -> those whose packages ship it."""
+        self._shipped_above: dict[str, Sequence[int]] = {}
+        self._index(shipped)
+
+    def _index(self, shipped: Shipped) -> None:
+        for position, _, resource in self.takers:
+            for offer in resource.offers():
+                (self.paths.setdefault(offer[1], []) if offer[0] == "path" else self.offers.setdefault(offer, [])).append(position)
+        for path, names in shipped.items():
+            owners = sorted({position for name in names for position in self.offers.get(("pkg", name), ())})
+            self._shipped[path] = owners
+            for uid in unit_parts(path):
+                self.offers[uid] = sorted({*self.offers.get(uid, ()), *owners})
+
+    def run(self) -> Automatic:
+        """All edges."""
+        edges: dict[int, tuple[int, ...]] = {}
+        dropped: list[Dropped] = []
+        paths, offers = self.paths, self.offers
+        for position, call, resource in self.takers:
+            found: set[int] = set()
+            for need in resource.needs():
+                type_, value, vital, above, every = need
+                if type_ != "path":
+                    providers = offers.get((type_, value), NOBODY)
+                else:
+                    providers = _nearest(paths, self._above, value) if above else paths.get(value, NOBODY)
+                if providers:
+                    if providers[0] < position:
+                        last = bisect_left(providers, position)
+                        found.update(providers[:last] if every else (providers[last - 1],))
+                    elif vital and providers[0] != position:
+                        dropped.append(Dropped(position, need, providers[0]))
+            if self._shipped:
+                found.update(self._packages(position, resource))
+            if found and call.requisites:
+                found -= _ordered(call)
+            if found:
+                edges[position] = tuple(sorted(found))
+        return Automatic(edges, [drop for drop in dropped if not self._sometimes(drop)])
+
+    def _sometimes(self, drop: Dropped) -> bool:
+        """Whether one of the two does not apply always: then the order may well be what is meant."""
+        return any(not CONDITIONAL.isdisjoint(self.calls[position].low) for position in (drop.who, drop.provider))
+
+    def _packages(self, position: int, resource: Edgeable) -> Iterator[int]:
+        """Those whose packages ship what is offered here or needed: a package comes before the configuration that is put into it."""
+        paths = [value for kind, value in resource.offers() if kind == "path"]
+        for path in (*paths, *[need.value for need in resource.needs() if need.type == "path"]):
+            owners = _nearest(self._shipped, self._shipped_above, path)
+            yield from owners[: bisect_left(owners, position)]
+
+
+def _ordered(call: Call) -> set[int]:
+    """Whom it waits for because of what is written; `listen` has nobody wait."""
+    return {target for kind, targets in call.requisites.items() if kind != "listen" for target in targets}
+
+
+def told(calls: Sequence[Call], drop: Dropped) -> str:
+    """What is to be said of an edge that was dropped."""
+    who, need, provider = calls[drop.who], drop.need, calls[drop.provider]
+    thing = f"the directory {need.value}" if need.above else f"{need.type.replace('-', ' ')} {need.value}"
+    return f"{who.identity} needs {thing}, but {provider.identity} ({provider.place}) comes after it: on an empty machine it fails"
+
+
+def _nearest(offered: Mapping[str, Sequence[int]], known: dict[str, Sequence[int]], path: str) -> Sequence[int]:
+    """Who offers a path, or else the nearest above it; what was found on the way is remembered."""
+    found = offered.get(path) or known.get(path)
+    if found is not None:
+        return found
+    passed = []
+    while (found := offered.get(path)) is None and (found := known.get(path)) is None:
+        passed.append(path)
+        if len(path) <= 1:
+            found = NOBODY
+            break
+        path = posixpath.dirname(path)
+    known.update(dict.fromkeys(passed, found))
+    return found

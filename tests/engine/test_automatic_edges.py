@@ -1,0 +1,356 @@
+"""Automatic edges in the daemon: who needs another waits for it and is looked at again because of it; but it gates nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine_bench import Bench, Machine, compilation, in_virtual_time, state
+from holdfast import Permanent, Watch
+from holdfast.agent.engine.engine import Engine
+from holdfast.agent.engine.journal import Journal
+from holdfast.agent.engine.options import EngineOptions
+from holdfast.agent.engine.report import Event, Ran
+from holdfast.agent.host.host import Host
+from holdfast.resources import registry
+from holdfast.resources.interfaces.results import ChangeSet, Pkg, PkgSpec, ServiceStatus
+from holdfast.resources.meta import Meta
+from holdfast.states.data import Call, Compilation
+from holdfast.states.errors import Place
+
+
+def placed(name: str, within: str = "", **spec: Any) -> tuple[Any, ...]:
+    """A setting that may need another."""
+    return state(name, "zplaced.present", within=within, **spec)
+
+
+@in_virtual_time
+async def test_downstream_waits_while_upstream_is_unsettled(bench: Bench, machine: Machine) -> None:
+    """What drifts together is put right in the order of needs."""
+    engine = bench.engine(workers=4)
+    await engine.swap(compilation(placed("dir"), placed("file", "dir")), "start")
+    await engine.settle()
+    bench.forget()
+
+    machine.settings.clear()
+    machine.touch("file")
+    machine.touch("dir")
+    await asyncio.sleep(1)
+
+    assert [line for line in machine.log if line.startswith("apply")] == ["apply dir", "apply file"]
+    assert not any(outcome.result is False for name in ("dir", "file") for outcome in bench.outcomes(name))
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_a_failed_upstream_does_not_gate(bench: Bench, machine: Machine) -> None:
+    """Nobody wrote that it must not run: it runs, and is right."""
+    machine.settings["dir"] = "wrong"
+    machine.broken["dir"] = Permanent("no")
+    engine = bench.engine()
+    await engine.swap(compilation(placed("dir"), placed("file", "dir")), "start")
+    await engine.settle()
+
+    assert [outcome.result for outcome in bench.outcomes("dir")] == [False]
+    assert [(outcome.result, outcome.ran) for outcome in bench.outcomes("file")] == [(True, True)]
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_what_failed_is_looked_at_again_when_its_upstream_recovers(bench: Bench, machine: Machine) -> None:
+    """Without a retry, an event of its own or a recheck."""
+    machine.broken["dir"] = Permanent("no")
+    engine = bench.engine()
+    await engine.swap(compilation(placed("dir"), placed("file", "dir"), placed("other")), "start")
+    await engine.settle()
+    assert [outcome.comment for outcome in bench.outcomes("file")] == ["dir is missing"]
+    bench.forget()
+
+    machine.broken.clear()
+    engine.trigger("zplaced.present[dir]")
+    await engine.settle()
+
+    assert [(outcome.result, outcome.cause) for outcome in bench.outcomes("file")] == [(True, "recovery")]
+    assert bench.outcomes("other") == []
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_what_failed_is_looked_at_again_when_its_upstream_changes(bench: Bench, machine: Machine) -> None:
+    """The upstream was right all the time, as far as anybody knew; what is right already is left alone."""
+    engine = bench.engine()
+    await engine.swap(compilation(placed("dir"), placed("bad", "dir"), placed("good", "dir")), "start")
+    await engine.settle()
+    del machine.settings["dir"]
+    machine.drift("bad")
+    await asyncio.sleep(1)
+    assert bench.outcomes("bad")[-1].result is False
+    bench.forget()
+
+    machine.touch("dir")
+    await asyncio.sleep(1)
+
+    assert [outcome.result for outcome in bench.outcomes("bad")] == [True]
+    assert bench.outcomes("good") == []
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_against_the_order_there_is_no_edge_and_one_warning(bench: Bench, machine: Machine) -> None:
+    """Told once, not at every swap."""
+    states = (placed("file", "dir"), placed("dir"))
+    engine = bench.engine()
+    for _ in range(3):
+        await engine.swap(compilation(*states))
+        await engine.settle()
+
+    (notice,) = bench.notices("edge-dropped")
+    assert (notice.identity, notice.level) == ("zplaced.present[file]", "warning")
+    assert "zplaced.present[dir] (test.sls:2) comes after it" in notice.text
+    assert machine.log.index("apply dir") > machine.log.index("check file")
+    await engine.stop()
+
+
+@pytest.mark.parametrize("where", ["settings", "state"])
+def test_turned_off(bench: Bench, machine: Machine, where: str) -> None:
+    """Then nobody waits, and nobody is woken."""
+    meta = {"autoedge": False} if where == "state" else {}
+
+    @in_virtual_time
+    async def scenario() -> None:
+        machine.broken["dir"] = Permanent("no")
+        engine = bench.engine(autoedge=where != "settings")
+        await engine.swap(compilation(placed("dir"), placed("file", "dir", meta=meta)), "start")
+        await engine.settle()
+        machine.broken.clear()
+        engine.trigger("zplaced.present[dir]")
+        await engine.settle()
+
+        assert [outcome.result for outcome in bench.outcomes("file")] == [False]
+        await engine.stop()
+
+    scenario()
+
+
+@in_virtual_time
+async def test_an_edge_that_appears_or_goes_leaves_the_rest_alone(bench: Bench, machine: Machine) -> None:
+    """A swap that changes nothing but automatic edges runs nobody who is the same."""
+    one, two = placed("dir"), placed("file", "dir")
+    engine = bench.engine()
+    await engine.swap(compilation(two), "start")
+    await engine.settle()
+    machine.settings["dir"] = "right"
+    engine.trigger("zplaced.present[file]")
+    await engine.settle()
+    bench.forget()
+
+    await engine.swap(compilation(one, two))
+    await engine.settle()
+    assert bench.outcomes("file") == []
+    assert [vertex.identity for vertex in engine._graph.by_identity["zplaced.present[file]"].upstream] == ["zplaced.present[dir]"]
+
+    await engine.swap(compilation(two))
+    await engine.settle()
+    assert bench.outcomes("file") == []
+    assert engine._graph.by_identity["zplaced.present[file]"].upstream == ()
+    await engine.stop()
+
+
+def test_one_shot_outcomes_are_those_without_edges(bench: Bench, machine: Machine) -> None:
+    """Salt knows no automatic edges: what fails there fails here, and what runs there runs here, once."""
+    machine.broken["dir"] = Permanent("no")
+
+    def results(**options: Any) -> list[tuple[str, bool | None]]:
+        machine.settings.clear()
+        bench.forget()
+
+        @in_virtual_time
+        async def scenario() -> None:
+            engine = bench.engine(watch=False, **options)
+            await engine.swap(compilation(placed("a", "dir"), placed("dir"), placed("b", "dir"), placed("c", "a")), "start")
+            await engine.settle()
+            await engine.stop()
+
+        scenario()
+        return [(event.outcome.identity, event.outcome.result) for event in bench.events if isinstance(event, Ran)]
+
+    assert results() == results(autoedge=False)
+
+
+# -- on this host ----------------------------------------------------------------------------------------------------
+
+
+def compiled(*states: tuple[str, str, dict[str, Any]]) -> Compilation:
+    """Calls of real kinds in order of execution."""
+    calls = []
+    for position, (kind, name, arguments) in enumerate(states):
+        cls = registry.find(kind)
+        assert cls is not None
+        family, _, function = kind.partition(".")
+        low = {"state": family, "fun": function, "name": name, "__id__": name, "__sls__": "x"}
+        calls.append(Call(position, f"{kind}[{name}]", low, Place("x.sls", 1), cls.declare(name, **arguments), Meta(), {}))
+    return Compilation(tuple(calls))
+
+
+def test_a_directory_that_is_removed_is_put_right_before_the_files_in_it(tmp_path: Path) -> None:
+    """Fifty files and their directory vanish at once: nothing fails on the way back."""
+    top = tmp_path / "top"
+    files = [top / "inner" / f"f{number}" for number in range(50)]
+    states: Sequence[tuple[str, str, dict[str, Any]]] = [
+        ("file.directory", str(top), {}),
+        ("file.directory", str(top / "inner"), {}),
+        *[("file.managed", str(file), {"contents": file.name}) for file in files],
+    ]
+    outcomes: list[Any] = []
+
+    async def scenario() -> None:
+        def emit(event: Event) -> None:
+            if isinstance(event, Ran):
+                outcomes.append(event.outcome)
+
+        async with Host(states=tmp_path, var_dir=tmp_path / "var", durable=False) as host:
+            engine = Engine(host, EngineOptions(recheck=0, workers=4, flap_limit=1000), Journal(), emit)
+            await engine.swap(compiled(*states), "start")
+            await engine.settle()
+            outcomes.clear()
+            shutil.rmtree(top)
+            while not all(file.exists() for file in files):
+                await asyncio.sleep(0.01)
+            await engine.settle()
+            await engine.stop()
+
+    asyncio.run(asyncio.wait_for(scenario(), 30))
+
+    changed = [outcome.identity for outcome in outcomes if outcome.changed]
+    assert not [outcome for outcome in outcomes if outcome.result is False]
+    assert changed[:2] == [f"file.directory[{top}]", f"file.directory[{top / 'inner'}]"]
+    assert set(changed[2:]) == {f"file.managed[{file}]" for file in files}
+
+
+class Packages:
+    """A package manager with one package, `nginx`, and the units that it ships."""
+
+    def __init__(self) -> None:
+        self.installed = False
+        self.broken = False
+        self.done: list[str] = []
+        self.events: list[asyncio.Queue[None]] = []
+
+    async def list_installed(self, names: Sequence[str] = ()) -> dict[str, list[Pkg]]:
+        """The one, if it is there."""
+        return {"nginx": [Pkg(name="nginx", version="1", arch="all")]} if self.installed else {}
+
+    async def latest(self, names: Sequence[str], refresh: bool = False) -> dict[str, str | None]:
+        """Nothing is asked for at its newest."""
+        return {}
+
+    async def install(self, pkgs: Sequence[PkgSpec], refresh: bool | None = None, **_: Any) -> ChangeSet:
+        """Install it, unless that is broken."""
+        self.done.append("install")
+        if self.broken:
+            raise Permanent("no mirror can be reached")
+        self.installed = True
+        return ChangeSet(changes={"nginx": {"old": "", "new": "1"}})
+
+    async def owners(self, names: Sequence[str], paths: Collection[str]) -> dict[str, list[str]]:
+        """Its unit has another name."""
+        return {"/usr/lib/systemd/system/web.service": ["nginx"]}
+
+    async def watch(self, catalogue: bool = False) -> Watch:
+        """Events of the database."""
+        queue: asyncio.Queue[None] = asyncio.Queue()
+        self.events.append(queue)
+        yield None
+        while True:
+            yield await queue.get()
+
+    def tell(self) -> None:
+        """The package, or what it ships, has changed."""
+        for queue in self.events:
+            queue.put_nowait(None)
+
+
+class Services(Packages):
+    """A service manager that can start what the package has brought."""
+
+    def __init__(self, packages: Packages) -> None:
+        super().__init__()
+        self.packages, self.done = packages, packages.done
+
+    async def status(self, names: Sequence[str]) -> dict[str, ServiceStatus]:
+        """It runs while the package is there."""
+        active = self.installed and self.packages.installed
+        return {
+            name: ServiceStatus(name=name, exists=self.packages.installed, active=active, state="active" if active else "inactive")
+            for name in names
+        }
+
+    async def start(self, name: str, **_: Any) -> None:
+        """Start it, if there is a unit."""
+        self.done.append("start")
+        if not self.packages.installed:
+            raise Permanent("there is no such unit")
+        self.installed = True
+
+    def watch(self, names: Any = ()) -> Watch:
+        """Events of the unit."""
+        return super().watch()
+
+
+async def with_packages(tmp_path: Path, service: str, scenario: Callable[[Engine, Packages, Services], Awaitable[None]]) -> None:
+    """An engine that keeps a package and a service, all right, on this host but for those two."""
+    async with Host(states=tmp_path, var_dir=tmp_path / "var", durable=False) as host:
+        packages = Packages()
+        services = Services(packages)
+        host._interfaces.update(pkg=packages, service=services)
+        engine = Engine(host, EngineOptions(recheck=0, workers=4), Journal(), lambda _: None)
+        await engine.swap(compiled(("pkg.installed", "nginx", {}), ("service.running", service, {})), "start")
+        await engine.settle()
+        assert packages.done == ["install", "start"]
+        packages.done.clear()
+        await scenario(engine, packages, services)
+        await engine.stop()
+
+
+@pytest.mark.parametrize("service", ["nginx", "web"])
+def test_a_package_that_is_removed_is_installed_before_its_service_is_started(tmp_path: Path, service: str) -> None:
+    """Its service is that of its name, or what the package database says."""
+
+    async def scenario(engine: Engine, packages: Packages, services: Services) -> None:
+        packages.installed = services.installed = False
+        services.tell()
+        packages.tell()
+        while not services.installed:
+            await asyncio.sleep(0)
+        await engine.settle()
+
+        assert packages.done == ["install", "start"]
+
+    asyncio.run(asyncio.wait_for(with_packages(tmp_path, service, scenario), 10))
+
+
+def test_a_failed_service_is_looked_at_again_when_its_package_is_back(tmp_path: Path) -> None:
+    """The package could not be installed, nor the service be started; then somebody mends the mirror."""
+
+    async def scenario(engine: Engine, packages: Packages, services: Services) -> None:
+        packages.installed = services.installed = False
+        packages.broken = True
+        services.tell()
+        packages.tell()
+        while packages.done != ["install", "start"]:
+            await asyncio.sleep(0)
+        await engine.settle()
+        packages.broken = False
+        engine.trigger("pkg.installed[nginx]")
+        while not services.installed:
+            await asyncio.sleep(0)
+        await engine.settle()
+
+        assert packages.done == ["install", "start", "install", "start"]
+
+    asyncio.run(asyncio.wait_for(with_packages(tmp_path, "nginx", scenario), 10))

@@ -1,0 +1,278 @@
+"""Automatic edges: each rule, what turns them off, what they never do; and that they are those of a search without any index."""
+
+from __future__ import annotations
+
+import itertools
+import posixpath
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.resources import registry
+from holdfast.resources.meta import Meta
+from holdfast.resources.needs import Need, programs
+from holdfast.states.automatic import automatic, interesting, packages, told
+from holdfast.states.data import Call
+from holdfast.states.errors import Place
+
+
+def declared(*states: tuple[Any, ...]) -> list[Call]:
+    """Calls in order of execution: (kind, name), then arguments, of which `meta` and `requisites` (kind -> positions) are the call's own."""
+    return [_call(position, *state) for position, state in enumerate(states)]
+
+
+def _call(position: int, kind: str, name: str, arguments: dict[str, Any] | None = None) -> Call:
+    given = dict(arguments or {})
+    meta, requisites = Meta.model_validate(given.pop("meta", {})), given.pop("requisites", {})
+    cls = registry.find(kind)
+    assert cls is not None
+    family, _, function = kind.partition(".")
+    low = {
+        "state": family,
+        "fun": function,
+        "name": name,
+        "__id__": name,
+        **dict.fromkeys(requisites, ()),
+        **meta.model_dump(exclude_unset=True),
+    }
+    return Call(position, f"{kind}[{name}]", low, Place("x.sls", position + 1), cls.declare(name, **given), meta, requisites)
+
+
+def edges(*states: tuple[Any, ...], shipped: dict[str, list[str]] | None = None) -> dict[str, list[str]]:
+    """Identity -> the identities that it waits for."""
+    calls = declared(*states)
+    return {calls[who].identity: [calls[up].identity for up in ups] for who, ups in automatic(calls, shipped).edges.items()}
+
+
+FILE = ("file.managed", "/srv/app/conf/a.ini")
+RULES = {
+    "a file waits for the directory it lies in": (("file.directory", "/srv/app/conf"), FILE),
+    "a file waits for the nearest directory above it": (("file.directory", "/srv/app"), FILE),
+    "a directory waits for the one above it": (("file.directory", "/srv"), ("file.directory", "/srv/app/x")),
+    "a file waits for the link it lies behind": (("file.symlink", "/srv/app", {"target": "/opt/app"}), FILE),
+    "a link waits for what it leads to": (("file.directory", "/opt/app"), ("file.symlink", "/srv/app", {"target": "/opt/app/"})),
+    "a file waits for the tree it lies in": (("file.recurse", "/srv/app", {"source": "salt://app"}), FILE),
+    "a file waits for its user": (("user.present", "web"), ("file.managed", "/a", {"user": "web"})),
+    "a file waits for its group": (("group.present", "web"), ("file.managed", "/a", {"group": "web"})),
+    "a tree waits for its user": (("user.present", "web"), ("file.recurse", "/a", {"source": "salt://a", "user": "web"})),
+    "what lies in a home waits for the user who has it": (
+        ("user.present", "web", {"home": "/home/web"}),
+        ("file.managed", "/home/web/.profile"),
+    ),
+    "an edit waits for the file": (FILE, ("file.append", FILE[1], {"text": "x"})),
+    "a copy waits for its source": (FILE, ("file.copy", "/b", {"source": FILE[1]})),
+    "a move waits for its source": (FILE, ("file.rename", "/b", {"source": FILE[1]})),
+    "a command waits for the script it runs": (("file.managed", "/opt/run.sh"), ("cmd.run", "/opt/run.sh --now")),
+    "a command waits for the script it has a shell run": (("file.managed", "/opt/run.sh"), ("cmd.run", "A=1 nice -n 5 sh -e /opt/run.sh")),
+    "a command waits for where it runs": (("file.directory", "/srv/app"), ("cmd.run", "make", {"cwd": "/srv/app/src"})),
+    "a command waits for its user": (("user.present", "web"), ("cmd.run", "make", {"runas": "web"})),
+    "a script waits for its source on this host": (("file.managed", "/opt/x"), ("cmd.script", "migrate", {"source": "file:///opt/x"})),
+    "a service waits for its unit file": (("file.managed", "/etc/systemd/system/app.service"), ("service.running", "app")),
+    "a service waits for what adds to its unit file": (
+        ("file.managed", "/etc/systemd/system/app.service.d/limits.conf"),
+        ("service.running", "app"),
+    ),
+    "a service waits for the template of its unit": (("file.managed", "/etc/systemd/system/app@.service"), ("service.enabled", "app@one")),
+    "a service waits for the package of its name": (("pkg.installed", "nginx"), ("service.running", "nginx")),
+    "a user waits for its groups": (("group.present", "devs"), ("user.present", "a", {"groups": ["devs"]})),
+    "a user waits for its primary group": (("group.present", "devs"), ("user.present", "a", {"gid": "devs"})),
+    "a user waits for groups it is put into if they exist": (
+        ("group.present", "devs"),
+        ("user.present", "a", {"optional_groups": ["devs"]}),
+    ),
+    "a user waits for what its home lies in": (("file.directory", "/srv/homes"), ("user.present", "a", {"home": "/srv/homes/a"})),
+    "a group waits for its members": (("user.present", "a"), ("group.present", "devs", {"addusers": ["a"]})),
+    "a package waits for its file": (("file.managed", "/opt/a.deb"), ("pkg.installed", "a", {"sources": [{"a": "/opt/a.deb"}]})),
+}
+
+
+@pytest.mark.parametrize("states", [pytest.param(states, id=rule) for rule, states in RULES.items()])
+def test_rules(states: tuple[Any, ...]) -> None:
+    """The second waits for the first; and the first alone for nobody."""
+    first, second = declared(*states)
+
+    assert edges(*states) == {second.identity: [first.identity]}
+    assert not automatic([first]).edges
+
+
+@pytest.mark.parametrize(
+    "states",
+    [
+        pytest.param((("file.absent", "/srv"), ("file.managed", "/srv/a", {"makedirs": True})), id="what is removed offers nothing"),
+        pytest.param((("user.absent", "a"), ("file.managed", "/a", {"user": "a"})), id="nor do accounts that are removed"),
+        pytest.param((("file.directory", "/srv/ap"), FILE), id="a path is no prefix of text"),
+        pytest.param((("file.managed", "/opt/x"), ("cmd.run", "echo /opt/x")), id="an argument is not run"),
+        pytest.param((("file.managed", "/opt/x"), ("cmd.run", "sh -c 'x")), id="a command without an end is not read"),
+        pytest.param((("file.managed", "/opt/x"), ("cmd.run", "/opt/x", {"root": "/srv"})), id="a command elsewhere means other paths"),
+        pytest.param((("user.present", "7"), ("file.managed", "/a", {"user": "7"})), id="a number is nobody's name"),
+        pytest.param((("service.running", "a"), ("service.running", "b")), id="services have nothing to do with each other"),
+        pytest.param((("pkg.removed", "nginx"), ("service.dead", "nginx")), id="what is to be dead needs nothing"),
+    ],
+)
+def test_no_edges(states: tuple[Any, ...]) -> None:
+    """Where nothing is needed nobody waits."""
+    assert edges(*states) == {}
+
+
+def test_several_parts_of_a_unit_all_count() -> None:
+    """Not just the last."""
+    parts = [("file.managed", f"/etc/systemd/system/app.service{name}") for name in ("", ".d/a.conf", ".d/b.conf")]
+
+    assert edges(*parts, ("service.running", "app"))["service.running[app]"] == [f"file.managed[{name}]" for _, name in parts]
+
+
+def test_of_several_that_offer_the_same_the_last_one_before_counts() -> None:
+    """The others stand before it anyway; and no number of them costs more than one."""
+    twice = ("file.directory", "/srv", {"mode": "0755"})
+
+    assert automatic(declared(twice, twice, ("file.managed", "/srv/a"), twice)).edges == {2: (1,)}
+
+
+@pytest.mark.parametrize("kind", ["require", "watch", "onchanges", "onfail", "require_any"])
+def test_what_is_written_is_not_doubled(kind: str) -> None:
+    """An explicit edge between the same two stays as it is, alone."""
+    assert edges(("file.directory", "/srv"), ("file.managed", "/srv/a", {"requisites": {kind: (0,)}})) == {}
+
+
+def test_listening_is_no_order() -> None:
+    """`listen` has nobody wait, so that the automatic edge is not its double."""
+    assert automatic(declared(("file.directory", "/srv"), ("file.managed", "/srv/a", {"requisites": {"listen": (0,)}}))).edges == {1: (0,)}
+
+
+@pytest.mark.parametrize("where", [0, 1])
+def test_autoedge_false_on_either_end_turns_it_off(where: int) -> None:
+    """The state says so."""
+    states: list[tuple[Any, ...]] = [("file.directory", "/srv"), ("file.managed", "/srv/a")]
+    states[where] = (*states[where], {"meta": {"autoedge": False}})
+
+    assert edges(*states) == {}
+
+
+def test_against_the_order_there_is_no_edge_but_a_word() -> None:
+    """What the author wrote holds; that it fails on an empty machine is said."""
+    calls = declared(("file.managed", "/srv/a"), ("file.directory", "/srv"))
+    found = automatic(calls)
+
+    assert found.edges == {}
+    assert [told(calls, drop) for drop in found.dropped] == [
+        "file.managed[/srv/a] needs the directory /srv, but file.directory[/srv] (x.sls:2) comes after it: on an empty machine it fails"
+    ]
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        pytest.param(("file.managed", "/srv/a", {"makedirs": True}), id="it makes the directory itself"),
+        pytest.param(("file.managed", "/srv/a", {"meta": {"onlyif": ["false"]}}), id="it does not apply always"),
+        pytest.param(("file.managed", "/srv/a", {"requisites": {"prereq": (1,)}}), id="it is to come before"),
+        pytest.param(("file.managed", "/srv/a", {"meta": {"autoedge": False}}), id="it takes no part"),
+    ],
+)
+def test_nothing_is_said_of_what_need_not_fail(first: tuple[Any, ...]) -> None:
+    """A warning that may be wrong is worse than none."""
+    assert automatic(declared(first, ("file.directory", "/srv"))).dropped == []
+
+
+SHIPPED = {
+    "/etc/nginx": ["nginx"],
+    "/etc/nginx/sites-enabled": ["nginx"],
+    "/etc/nginx/nginx.conf": ["nginx"],
+    "/usr/sbin/nginx": ["nginx"],
+    "/usr/lib/systemd/system/web.service": ["nginx"],
+}
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        ("file.managed", "/etc/nginx/nginx.conf"),
+        ("file.managed", "/etc/nginx/sites-enabled/new/deeper"),
+        ("file.append", "/etc/nginx/other.conf", {"text": "x"}),
+        ("cmd.run", "/usr/sbin/nginx -t"),
+        ("service.running", "web"),
+    ],
+)
+def test_who_has_to_do_with_the_files_of_a_package_waits_for_it(state: tuple[Any, ...]) -> None:
+    """The package comes first: it makes the directories, and its own configuration is what others then replace."""
+    package = ("pkg.installed", "server", {"pkgs": ["nginx", "curl"]})
+    (waits_for,) = edges(package, state, shipped=SHIPPED).values()
+
+    assert waits_for == ["pkg.installed[server]"]
+    assert edges(package, state) == {}
+    assert edges(state, package, shipped=SHIPPED) == {}
+
+
+def test_what_is_asked_of_the_package_database() -> None:
+    """The paths that states name, what is above them, and where units may lie; of the packages that states install."""
+    calls = declared(("pkg.installed", "nginx:amd64"), ("file.managed", "/etc/nginx/x"), ("service.running", "web"), ("pkg.removed", "y"))
+
+    assert packages(calls) == ["nginx"]
+    assert {"/etc/nginx/x", "/etc/nginx", "/etc", "/usr/lib/systemd/system/web.service"} <= interesting(calls)
+
+
+def test_every_need_of_the_catalogue_has_a_type_that_is_offered() -> None:
+    """No kind asks for what nobody can have."""
+    known = {"path", "user", "group", "pkg", "unit-file", "unit-part"}
+    needs: list[Need] = [
+        need for states in RULES.values() for call in declared(*states) for need in getattr(call.resource, "needs", tuple)()
+    ]
+
+    assert {need.type for need in needs} <= known
+
+
+def test_programs_of_a_command() -> None:
+    """Only its beginning tells what is run."""
+    assert list(programs("/usr/bin/python3 /opt/a.py /opt/b")) == ["/usr/bin/python3", "/opt/a.py"]
+    assert list(programs("cd /srv && /opt/x")) == []
+    assert list(programs("")) == []
+
+
+# -- the same without an index -------------------------------------------------------------------------------------
+
+NAMES = st.sampled_from("ab")
+PATHS = st.lists(NAMES, min_size=1, max_size=5).map(lambda parts: "/" + "/".join(parts))
+STATES = st.lists(
+    st.tuples(st.sampled_from(["file.directory", "file.managed", "file.absent", "file.touch"]), PATHS, st.booleans()), max_size=14
+)
+
+
+def naive(calls: list[Call]) -> set[tuple[int, int]]:
+    """Each state against each other, quadratic: (for whom, who waits)."""
+    takers = [call for call in calls if call.kind != "file.absent" and call.meta.autoedge]
+    found = set()
+    for call in takers:
+        above = [other for other in takers if other is not call and _is_above(other.resource.name, call.resource.name)]
+        nearest = max((len(other.resource.name) for other in above), default=0)
+        before = [other.position for other in above if len(other.resource.name) == nearest and other.position < call.position]
+        found |= {(max(before), call.position)} if before else set()
+    return found
+
+
+def _is_above(path: str, other: str) -> bool:
+    while other != "/":
+        other = posixpath.dirname(other)
+        if path == other:
+            return True
+    return False
+
+
+@given(STATES)
+def test_edges_are_those_of_a_naive_search(states: list[tuple[str, str, bool]]) -> None:
+    """On random trees of paths, in random order, some of which take no part."""
+    calls = declared(*[(kind, path, {"meta": {"autoedge": takes_part}}) for kind, path, takes_part in states])
+    found = automatic(calls).edges
+
+    assert {(up, who) for who, ups in found.items() for up in ups} == naive(calls)
+    assert all(up < who for who, ups in found.items() for up in ups)
+
+
+def test_no_list_of_states_costs_more_than_its_length() -> None:
+    """A thousand in one place, a thousand levels: the number of edges grows with the states alone."""
+    same = [("file.directory", "/srv")] * 1000
+    deep = [("file.directory", path) for path in itertools.accumulate(["/d"] * 1000)]
+    edits = [("file.append", "/srv/x", {"text": "a"})] * 1000
+    calls = declared(*same, *deep, *edits, *[("file.managed", f"/srv/{n}") for n in range(1000)])
+
+    assert sum(map(len, automatic(calls).edges.values())) < 2 * len(calls)
