@@ -77,9 +77,9 @@ class Narrator:
         recovered = self._failing.pop(identity, None) is not None and outcome.result is True
         if not outcome.ran:
             return ("info" if first or outcome.reason == "requisite_failed" else "debug"), skipped(outcome)
-        if outcome.changes or outcome.refreshed:
+        if outcome.changed or outcome.refreshed:
             return "info", self._sentence(verb(outcome), outcome)
-        if outcome.result is None:
+        if outcome.unknown:
             return "info", f"unknown {identity}: {outcome.comment}"
         if recovered:
             return "info", self._sentence("recovered", outcome)
@@ -105,9 +105,9 @@ def result_of(outcome: Outcome) -> Result:
         return "failed" if outcome.result is False and outcome.reason != "requisite_failed" else "skipped"
     if outcome.result is False:
         return "failed"
-    if outcome.changes:
+    if outcome.changed:
         return "would-change" if outcome.result is None else "changed"
-    return "ok" if outcome.result else "unknown"
+    return "unknown" if outcome.unknown else "ok"
 
 
 def verb(outcome: Outcome) -> str:

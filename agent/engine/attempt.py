@@ -11,7 +11,7 @@ import random
 import sys
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from holdfast.agent.engine.batch import Batch
@@ -264,7 +264,8 @@ def _failed(job: Job, clock: Clock, error: HoldfastError | OSError) -> tuple[Out
         return _outcome(job, clock, result=False, comment=why), Failure(temporary=True, delay=error.delay)
     if job.unsure and not isinstance(error, Final):
         job.ctx.report = Report()
-        return _outcome(job, clock, result=None, comment=f"cannot be told before {', '.join(job.unsure)} would be changed ({why})"), None
+        comment = f"cannot be told before {', '.join(job.unsure)} would be changed ({why})"
+        return replace(_outcome(job, clock, result=None, comment=comment), unknown=True), None
     return _outcome(job, clock, result=False, comment=why), Failure(temporary=False, delay=None)
 
 

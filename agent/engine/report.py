@@ -41,13 +41,15 @@ class Outcome:
     """Changing had begun when it failed: it may have changed."""
     listener: bool = False
     """It is the turn of a listener, a second row for its resource."""
+    unknown: bool = False
+    """Whether it would change something cannot be said before something else is changed (noop)."""
     started: float = 0.0
     """Unix time."""
 
     @property
     def changed(self) -> bool:
-        """It changed something, or would have."""
-        return bool(self.changes)
+        """It changed something, or would have: even where no `changes` say so, as Salt has it of some kinds in noop."""
+        return bool(self.changes) or (self.result is None and not self.unknown)
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,7 +141,9 @@ class Command(Edgeable, Resource, Refreshable):
         """Run the command named by `name`, or say that it would run."""
         command = self.name if apply else self._rehearsal()
         if command is None:
-            ctx.report.changes, ctx.report.comment = {"cmd": self.name}, f"would have run {self.name!r}"
+            # As in Salt, where a stateful command may change something, and any other does.
+            ctx.report.changes = {} if self.stateful else {"cmd": self.name}
+            ctx.report.comment = f"would have run {self.name!r}"
             return False
         argv = (self.shell, "-c", command) if self.python_shell else words_of(command)
         return self.conclude(ctx, await self.start(ctx, *argv), command)
@@ -186,10 +188,13 @@ class Command(Edgeable, Resource, Refreshable):
             "stdout": "" if hidden else out,
             "stderr": "" if hidden else err,
         }
+        understood = not self.stateful or self._by_its_own_word(ctx, out)
         if not self._succeeded(done.retcode, out, err):
             raise Permanent(f"{shown!r} {ended(done.retcode)}" + ("" if hidden else last_line(err or out)))
-        ctx.report.comment = f"ran {shown!r}"
-        return self._by_its_own_word(ctx, out) if self.stateful else False
+        if not understood:
+            raise Permanent(f"{self.name!r} is stateful, but the last line of its output is neither JSON nor changed=yes|no")
+        ctx.report.comment = ctx.report.comment or f"ran {shown!r}"
+        return not ctx.report.changes
 
     def _succeeded(self, status: int, out: str, err: str) -> bool:
         return (
@@ -200,14 +205,14 @@ class Command(Edgeable, Resource, Refreshable):
         )
 
     def _by_its_own_word(self, ctx: Context, out: str) -> bool:
-        """What a stateful command says in its last line; whether it changed nothing."""
-        words = parse_verdict(out)
+        """Report what a stateful command says in its last line, which is nothing changed if it is silent; whether that can be understood."""
+        words = parse_verdict(out) if out.strip() else {}
         if words is None:
-            raise Permanent(f"{self.name!r} is stateful, but the last line of its output is neither JSON nor changed=yes|no")
+            return False
         changed = str(words.get("changed", "no")).lower() in TRUE
-        ctx.report.comment = str(words.pop("comment", "")) or ctx.report.comment
+        ctx.report.comment = str(words.pop("comment", ""))
         ctx.report.changes = {**ctx.report.changes, **words} if changed else {}
-        return not changed
+        return True
 
 
 def parse_verdict(out: str) -> dict[str, Any] | None:

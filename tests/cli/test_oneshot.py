@@ -253,6 +253,23 @@ def test_control_characters_of_a_command_are_not_obeyed(tree):
     assert "\x1b" not in tree("apply", check=2).stdout
 
 
+def test_plan_foresees_what_depends_on_a_change_that_salt_does_not_show(tmp_path):
+    """A copy has no `changes` in noop; it would change something all the same, and so would what waits for it."""
+    tree = Tree(tmp_path)
+    (tree.host / "from").write_text("x")
+    to = tree.host / "to"
+    tree.sls(
+        "a", f"copy: {{file.copy: [name: {to}, source: {tree.host}/from]}}\nrun: {{cmd.run: [name: 'true', onchanges: [file: copy]]}}\n"
+    )
+
+    done = tree("plan", check=2)
+    assert f"would have copied {tree.host}/from to " in done.stdout
+    assert "2 would change" in done.stdout
+    copy, run = tree.json("plan", check=2)["results"]
+    assert (copy["result"], copy["changes"], run["result"], run["changes"]) == (None, {}, None, {"cmd": "true"})
+    assert not to.exists()
+
+
 def test_a_listener_is_a_row_of_its_own(tmp_path):
     """Named as Salt names it, after all others."""
     tree = Tree(tmp_path)

@@ -1,7 +1,4 @@
-"""In what two answers differ.
-
-Of changes the keys count; of those of `file.*`, whose keys are Salt's free words (but for `file.managed`), only whether there are any.
-"""
+"""In what two answers differ. Of changes the keys count."""
 
 from __future__ import annotations
 
@@ -61,8 +58,7 @@ def _runs(salt: Sequence[Row], ours: Sequence[Row], looked_at: set[str]) -> Iter
             continue
         unsaid = ("ran", "why") if other["why"] == "prereq" and row["ran"] and _identity(row) in looked_at else ()
         for aspect in [aspect for aspect in ("result", "ran", "why", "changes") if aspect not in unsaid]:
-            loose = aspect == "changes" and row["state"] == "file" and row["fun"] != "managed"
-            if (bool(row[aspect]) != bool(other[aspect])) if loose else row[aspect] != other[aspect]:
+            if row[aspect] != other[aspect]:
                 words = [f"{side[aspect]} ({side['comment']})" for side in (row, other)]
                 yield aspect, f"{aspect} of {_identity(row)}\n  Salt: {words[0]}\n  ours: {words[1]}"
 

@@ -99,22 +99,35 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
         """The directory itself first, then what is in it."""
         owner = await ownership(ctx, self.user, self.group, octal(self.mode or self.dir_mode))
         seen = self._seen()
-        changes: dict[str, Any] = {} if seen is not None else {self.name: {"directory": "new"}}
         linked = os.path.islink(self.name)  # noqa: PTH114 - Path objects are slow
         wrong = owner.wrong(seen) if seen is not None and (self.follow_symlinks or not linked) else {}
-        changes |= wrong
-        if apply and changes:
+        forced = self._forced(apply=apply) if seen is None else {}
+        if apply and (wrong or seen is None):
             owner.demand(self.name)
             await ctx.report.announce()
             ctx.report.touched = True
             self._put(owner, seen, linked=linked)
-        if seen is not None or apply:
-            changes |= await self._below(ctx, apply=apply)
-        if not changes:
+        removed, below = await self._below(ctx, apply=apply) if seen is not None or apply else ({}, {})
+        if not (wrong or seen is None or removed or below):
             ctx.report.comment = f"{self.name} is as declared"
             return True
-        note(ctx, changes, self._sentence(changes, apply, new=seen is None))
+        own: dict[str, Any] = {"directory": "new"} if seen is None else wrong
+        changes = forced | ({self.name: own} if own else {}) | below | removed
+        if apply:
+            for one in (*below.values(), wrong):
+                changes |= one
+            changes |= {"removed": [*removed]} if removed else {}
+        note(ctx, changes, self._sentence([*wrong], len(removed), len(below), apply=apply, new=seen is None))
         return False
+
+    def _forced(self, *, apply: bool) -> dict[str, Any]:
+        """Salt's `changes` for what has to make way for a new directory."""
+        seen = status(self.name)
+        if seen is None:
+            return {}
+        if not self.backupname:
+            return {"forced": f"{what(seen.st_mode)} in its place is removed"}
+        return {} if apply else {"backup": f"{what(seen.st_mode)} in its place is renamed to {self.backupname}"}
 
     def _seen(self) -> os.stat_result | None:
         """The directory; None when it is not there, or something is in the way that may be removed. Raises `Permanent`."""
@@ -155,14 +168,14 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
         else:
             trees.remove(self.name)
 
-    async def _below(self, ctx: Context, *, apply: bool) -> dict[str, Any]:
-        """What is wrong with what is in it, put right with `apply`."""
-        changes: dict[str, Any] = {}
+    async def _below(self, ctx: Context, *, apply: bool) -> tuple[dict[str, Any], dict[str, dict[str, str]]]:
+        """What is removed of what is in it, and what is wrong with the rest, both by path; done with `apply`."""
+        removed: dict[str, Any] = {}
+        found: dict[str, dict[str, str]] = {}
         if self.clean:
-            removed = await ctx.blocking(trees.surplus, self.name, ctx.managed_below(self.name), self.exclude_pat)
-            if removed:
-                changes["removed"] = removed
-            for path in removed if apply else ():
+            extra = await ctx.blocking(trees.surplus, self.name, ctx.managed_below(self.name), self.exclude_pat)
+            removed = {path: {"removed": "Removed due to clean"} for path in await ctx.blocking(trees.whole, extra)}
+            for path in extra if apply else ():
                 await ctx.report.announce()
                 ctx.report.touched = True
                 await ctx.blocking(trees.remove, path, self.name)
@@ -173,14 +186,13 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
                     if owner is not None:
                         owner.demand(self.name)
                 await ctx.report.announce()
-            found: dict[str, dict[str, str]] = {}
             try:
                 await ctx.blocking(lambda: trees.set_right(self.name, rules, found, apply=apply))
             finally:  # what failed may have come some of the way
                 ctx.report.touched = ctx.report.touched or (apply and bool(found))
-            gone = tuple(f"{path}/" for path in changes.get("removed", ()))
-            changes |= {path: wrong for path, wrong in found.items() if not f"{path}/".startswith(gone)}
-        return changes
+            gone = tuple(f"{path}/" for path in removed)
+            found = {path: wrong for path, wrong in found.items() if not f"{path}/".startswith(gone)}
+        return removed, found
 
     async def _rules(self, ctx: Context) -> trees.Recursion:
         user = self.user if "user" in self.recurse else None
@@ -195,10 +207,8 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
             self.exclude_pat,
         )
 
-    def _sentence(self, changes: dict[str, Any], apply: bool, *, new: bool) -> str:
-        parts = [part for part in changes if part in {"user", "group", "mode"}]
-        below = len(changes) - len(parts) - ("removed" in changes) - new
+    def _sentence(self, parts: list[str], removed: int, below: int, *, apply: bool, new: bool) -> str:
         done = [f"created {self.name}"] if new else [f"changed {' and '.join(parts)} of {self.name}"] if parts else []
-        done += [f"removed {len(changes['removed'])} entries of {self.name}"] if "removed" in changes else []
+        done += [f"removed {removed} entries of {self.name}"] if removed else []
         done += [f"changed owner or mode of {below} entries below {self.name}"] if below else []
         return ("" if apply else "would have ") + ", ".join(done)

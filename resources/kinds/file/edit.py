@@ -104,8 +104,15 @@ class Edit(Placed):
         diff = unified(_bytes(old), _bytes(new), path) if self.show_changes else ""
         ctx.report.diff = diff
         done = f"edited {self.name}" if seen is not None else f"created {self.name}"
-        note(ctx, {"diff": diff if self.show_changes else "<show_changes=False>"}, done if apply else f"would have {done}")
+        changes = {"diff": diff if self.show_changes else "<show_changes=False>"}
+        if not apply:
+            changes = {"new": self.name} if seen is None else self.foreseen(changes)
+        note(ctx, changes, done if apply else f"would have {done}")
         return False
+
+    def foreseen(self, changes: dict[str, str]) -> dict[str, str]:
+        """Salt's `changes` for an edit that would be made, of those for one that is."""
+        return changes
 
     async def _read(self, ctx: Context, path: str, seen: os.stat_result | None) -> str:
         if seen is None:

@@ -65,6 +65,7 @@ class Managed(Reversible, OwnedResource, kind="file.managed"):
         "use_etag": "sources are not cached on disk",
         "source_hash_sig": "signatures of hash files are not checked",
         "selinux": "the label of a file that exists is kept",
+        "verify_ssl": "certificates are always checked",
     }
 
     source: Annotated[content.Sources, BeforeValidator(content.parse_sources)] = ()
@@ -304,10 +305,7 @@ class Managed(Reversible, OwnedResource, kind="file.managed"):
         diff = ""
         if look.seen is None:
             diff = unified(b"", look.wanted or b"", look.path)
-            # As in Salt, where a file from a source tells its mode in any case, and none tells that of a new temporary.
-            mode = NEW_MODE if look.owner.mode is None and self.source else look.owner.mode
-            told = {} if mode in {None, PRIVATE} else {"mode": f"{mode:04o}"}
-            changes = {"diff": "New file", **told} if apply else {"newfile": look.path}
+            changes = self._told_of_new(look.owner) if apply else {"newfile": look.path}
         else:
             changes = dict(wrong)
             if look.differs:
@@ -317,3 +315,12 @@ class Managed(Reversible, OwnedResource, kind="file.managed"):
         parts = " and ".join(["content" if part == "diff" else part for part in changes])
         done = f"created {look.path}" if look.seen is None else f"changed {parts} of {look.path}"
         note(ctx, changes, done if apply else f"would have {done}")
+
+    def _told_of_new(self, owner: Ownership) -> dict[str, str]:
+        """Changes as Salt words them: what is other than of the new file that it begins with, which is private."""
+        empty = all(getattr(self, word) in (None, ()) for word in CONTENT[:4])
+        mode = NEW_MODE if owner.mode is None and self.source else owner.mode
+        told = {} if mode in {None, PRIVATE} else {"mode": f"{mode:04o}"}
+        told |= {"user": owner.user} if owner.user is not None and owner.uid != os.geteuid() else {}
+        told |= {"group": owner.group} if owner.group is not None and owner.gid != os.getegid() else {}
+        return {"new": f"file {self.name} created", **told} if empty else {"diff": "New file", **told}

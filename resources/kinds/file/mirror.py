@@ -47,6 +47,8 @@ class Mirror:
 
     def __init__(self, ctx: Context, rules: Rules, top: str, *, apply: bool) -> None:
         self.changes: dict[str, Any] = {}
+        self.removed: list[str] = []
+        """What is removed; in noop Salt's `changes` do not have it."""
         self._ctx, self._rules, self._top, self._apply = ctx, rules, top, apply
         self._diffs: list[str] = []
         self._errors: list[HoldfastError] = []
@@ -83,7 +85,8 @@ class Mirror:
             return
         keep = {self._path(entry.inside) + ("/." if entry.is_directory else "") for entry in entries}
         extra = await self._ctx.blocking(trees.surplus, self._top, keep | set(self._ctx.managed_below(self._top)), exclude)
-        if extra:
+        self.removed = extra
+        if extra and self._apply:
             self.changes["removed"] = extra
         for path in extra if self._apply else ():
             self._ctx.report.touched = True
@@ -167,8 +170,8 @@ class Mirror:
                     f"cannot link {path}: {what(seen.st_mode)} is in the way; remove it, or set force_symlinks: true for a file"
                 )
             change = {"forced": f"{what(seen.st_mode)} in its place is removed", "new": path}
-        elif (leads := os.readlink(name, dir_fd=descriptor)) != target:
-            change = {"target": {"old": leads, "new": target}}
+        elif os.readlink(name, dir_fd=descriptor) != target:
+            change = {"new": path} if self._apply else {"change": path}
         else:
             wrong = owner.wrong(seen)
         if not change and not wrong:

@@ -6,7 +6,7 @@ import os
 import shutil
 import stat
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from holdfast.resources.context import Context, Watch
 from holdfast.resources.errors import Permanent
@@ -26,6 +26,11 @@ from holdfast.resources.kinds.file.base import (
 )
 from holdfast.resources.kinds.file.disk import inherited, read
 from holdfast.resources.needs import Need
+
+
+def tell(ctx: Context, path: str, source: str, done: str, *, apply: bool) -> None:
+    """What was put in place, or would be; Salt's `changes` do not have the latter."""
+    note(ctx, {path: source} if apply else {}, done if apply else f"would have {done}")
 
 
 class Rename(OwnedResource, kind="file.rename"):
@@ -66,7 +71,7 @@ class Rename(OwnedResource, kind="file.rename"):
                 make_parents(self.name, owner, int(self.dir_mode or "0755", 8))
             await ctx.blocking(self._move)
         done = f"renamed {self.source} to {self.name}"
-        note(ctx, {self.name: self.source}, done if apply else f"would have {done}")
+        tell(ctx, self.name, self.source, done, apply=apply)
         return False
 
     def _move(self) -> None:
@@ -121,9 +126,7 @@ class Copy(OwnedResource, kind="file.copy"):
         if apply:
             ctx.report.touched = True
             await self._put(ctx, data, given, seen)
-        changes: dict[str, Any] = {self.name: self.source}
-        done = f"copied {self.source} to {self.name}"
-        note(ctx, changes, done if apply else f"would have {done}")
+        tell(ctx, self.name, self.source, f"copied {self.source} to {self.name}", apply=apply)
         return False
 
     async def _put(self, ctx: Context, data: bytes, given: os.stat_result, seen: os.stat_result | None) -> None:

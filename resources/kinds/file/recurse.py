@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator
@@ -17,6 +17,9 @@ from holdfast.resources.kinds.file.base import ModeOrKeep, Placed, note, octal, 
 from holdfast.resources.kinds.file.mirror import Mirror, Rules
 from holdfast.resources.kinds.file.sourcetree import Choice, read_tree
 from holdfast.resources.needs import Need, lies_in, owned_by
+
+SHOWN = 10
+"""So many of the paths that are removed stand in its sentence."""
 
 
 def local_directories(urls: tuple[str, ...]) -> tuple[str, ...]:
@@ -111,13 +114,20 @@ class Recurse(Placed, kind="file.recurse"):
         if self.clean:
             await mirror.clean(entries, self.exclude_pat)
         mirror.fail()
-        if not mirror.changes:
+        if not mirror.changes and not mirror.removed:
             ctx.report.comment = f"{self.name} is like {url}"
             return True
         ctx.report.diff = mirror.diff() if self.show_changes else ""
-        done = f"changed {len(mirror.changes)} entries of {self.name}" if existed else f"created {self.name}"
-        note(ctx, mirror.changes, done if apply else f"would have {done}")
+        if apply and not existed and len(mirror.changes) > 1:
+            mirror.changes.pop(self.name, None)  # as in Salt, where what is in it says enough
+        note(ctx, mirror.changes, self._sentence(mirror, apply=apply, new=not existed))
         return False
+
+    def _sentence(self, mirror: Mirror, *, apply: bool, new: bool) -> str:
+        changed = len(mirror.changes.keys() - {"removed"})
+        done = [f"created {self.name}"] if new else [f"changed {changed} entries of {self.name}"] if changed else []
+        done += [f"removed {shortened(mirror.removed)}"] if mirror.removed else []
+        return ("" if apply else "would have ") + ", ".join(done)
 
     def _source(self, ctx: Context) -> tuple[str, str]:
         """The first source that is there, and its path. Raises `Permanent` when none is."""
@@ -149,3 +159,9 @@ class Recurse(Placed, kind="file.recurse"):
             show=self.show_changes,
             variables={**(self.defaults or {}), **(self.context or {})} if self.template else None,
         )
+
+
+def shortened(paths: Sequence[str]) -> str:
+    """The first paths of many, and how many others there are."""
+    more = f" and {len(paths) - SHOWN} more" if len(paths) > SHOWN else ""
+    return ", ".join(paths[:SHOWN]) + more

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, ClassVar
 
 from pydantic import BeforeValidator, field_validator
 
@@ -25,6 +26,8 @@ class Replace(Edit, kind="file.replace"):
         - repl: PermitRootLogin no
         - append_if_not_found: true
     """
+
+    ignored: ClassVar[Mapping[str, str]] = {**Edit.ignored, "bufsize": "files are always read whole"}
 
     pattern: Regex
     """Python regular expression; `^` and `$` match at every line."""
@@ -106,6 +109,10 @@ class Marked(Edit):
     def content(self, line: str) -> str:
         """What a comment says."""
         return line.lstrip().removeprefix(self.char.strip())
+
+    def foreseen(self, changes: dict[str, str]) -> dict[str, str]:
+        """Not what, but that it is changed; the diff is told all the same."""
+        return {self.name: "updated"}
 
     def demand(self, *, found: bool) -> None:
         """Raise `Permanent` when there is nothing of what is meant."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import posixpath
 import stat
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from holdfast.resources.context import Context, announced
 from holdfast.resources.errors import Permanent
@@ -24,6 +25,16 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
       file.symlink:
         - target: /usr/share/zoneinfo/Europe/Berlin
     """
+
+    ignored: ClassVar[Mapping[str, str]] = {
+        "atomic": "a link is always replaced at once",
+        "disallow_copy_and_unlink": "what is in the way is renamed, or it is an error",
+        "inherit_user_and_group": "an owner that is not declared is left as it is",
+        "win_owner": "Windows only",
+        "win_perms": "Windows only",
+        "win_deny_perms": "Windows only",
+        "win_inheritance": "Windows only",
+    }
 
     target: str = field(min_length=1)
     """Where it leads, verbatim; need not exist."""
@@ -50,9 +61,9 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
         """Where it leads first, then its owner."""
         owner = await ownership(ctx, self.user, self.group)
         seen = status(self.name)
-        changes: dict[str, Any] = self._wrong_target(seen)
+        leads = self._leads(seen)
         wrong = owner.wrong(seen) if seen is not None and stat.S_ISLNK(seen.st_mode) else {}
-        if not changes and not wrong:
+        if leads == self.target and not wrong:
             ctx.report.comment = f"{self.name} leads to {self.target}"
             return True
         if apply:
@@ -60,7 +71,7 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
             demand_parent(self.name, makedirs=self.makedirs, apply=True)
             await ctx.report.announce()
             ctx.report.touched = True
-            if changes:
+            if leads != self.target:
                 if self.makedirs:
                     make_parents(self.name, owner, int(self.dir_mode or self.mode or "0755", 8))
                 await ctx.blocking(self._make_way)
@@ -68,21 +79,32 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
                     put_link(self.name, self.target)
             with telling("change owner of", self.name):
                 owner.put(self.name, os.lstat(self.name))
-        done = f"linked {self.name} to {self.target}" if changes else f"changed {' and '.join(wrong)} of {self.name}"
-        note(ctx, changes | wrong, done if apply else f"would have {done}")
+        self._tell(ctx, seen, leads, wrong, apply=apply)
         return False
 
-    def _wrong_target(self, seen: os.stat_result | None) -> dict[str, Any]:
-        """Salt's `changes` for where it leads. Raises `Permanent` when something is in the way that must stay."""
-        if seen is None:
-            return {"new": self.name}
-        if stat.S_ISLNK(seen.st_mode):
+    def _leads(self, seen: os.stat_result | None) -> str | None:
+        """Where it leads; None when it is no link (yet). Raises `Permanent` when something is in the way that must stay."""
+        if seen is not None and stat.S_ISLNK(seen.st_mode):
             with telling("read link", self.name):
-                leads = os.readlink(self.name)  # noqa: PTH115 - Path objects are slow
-            return {} if leads == self.target else {"target": {"old": leads, "new": self.target}}
-        if not (self.force or self.backupname):
+                return os.readlink(self.name)  # noqa: PTH115 - Path objects are slow
+        if seen is not None and not (self.force or self.backupname):
             raise Permanent(f"cannot link {self.name}: {what(seen.st_mode)} is in the way; remove it, or set force: true")
-        return {"forced": f"{what(seen.st_mode)} in its place is {'renamed' if self.backupname else 'removed'}", "new": self.name}
+        return None
+
+    def _tell(self, ctx: Context, seen: os.stat_result | None, leads: str | None, wrong: dict[str, str], *, apply: bool) -> None:
+        """Changes as Salt words them, which has none in noop where something must make way, and a sentence."""
+        changes: dict[str, Any] = {"new": self.name}
+        done = f"linked {self.name} to {self.target}"
+        if leads == self.target:
+            changes = {"ownership": f"{self.user or ''}:{self.group or ''}"}
+            done = f"changed {' and '.join(wrong)} of {self.name}"
+        elif leads is not None:
+            changes = changes if apply else {"change": self.name}
+            done += f", instead of {leads}"
+        elif seen is not None:
+            changes = changes if apply else {}
+            done += f", and {'renamed' if self.backupname else 'removed'} {what(seen.st_mode)} in its place"
+        note(ctx, changes, done if apply else f"would have {done}")
 
     def _make_way(self) -> None:
         """Remove or rename what is no link. Blocks."""

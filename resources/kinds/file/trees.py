@@ -138,6 +138,22 @@ def surplus(top: str, keep: Collection[str], exclude: Collection[str]) -> list[s
     return sorted(extra)
 
 
+LISTED = 1000
+"""So many of the paths that are removed are told, and beyond that the topmost only."""
+
+
+def whole(paths: Collection[str]) -> list[str]:
+    """Paths, each with all that is below it. Blocks."""
+    found: list[str] = []
+    for path in paths:
+        found.append(path)
+        for directory, directories, files in os.walk(path):
+            if len(found) > LISTED:
+                break
+            found += [os.path.join(directory, name) for name in (*directories, *files)]  # noqa: PTH118 - Path objects are slow
+    return sorted(found)
+
+
 def _parents(path: str, top: str) -> Iterator[str]:
     while len(path) > len(top) and path != "/":
         path = os.path.dirname(path)  # noqa: PTH120 - Path objects are slow
