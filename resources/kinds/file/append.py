@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Self
 
 from pydantic import BeforeValidator, model_validator
@@ -23,7 +24,7 @@ class Held(Sourced, Edit):
     text: Lines = field(())
     """Text, or a list of texts; each may be several lines, which must follow each other."""
     ignore_whitespace: bool = True
-    """Blanks in a line may be of any number."""
+    """Where there are blanks in a line there may be any number of them, or none."""
 
     @model_validator(mode="after")
     def _something(self) -> Self:
@@ -47,9 +48,9 @@ class Held(Sourced, Edit):
         """Events of the file and of its sources on this host."""
         return ctx.watch_path(self.name, *self.source_paths(ctx))
 
-    def holds(self, text: str, part: str) -> bool:
-        """Whether the lines of `part` stand in `text`, one after the other."""
-        return stands(text, part, tolerant=self.ignore_whitespace)
+    def missing(self, text: str, given: tuple[str, ...]) -> str:
+        """The lines that `text` does not hold. What is given twice is missing twice: the `}` of one block is not that of another."""
+        return "".join(finished(part, newline=True) for part in given if not stands(text, part, tolerant=self.ignore_whitespace))
 
 
 class Append(Held, kind="file.append"):
@@ -62,10 +63,8 @@ class Append(Held, kind="file.append"):
 
     def edited(self, text: str, given: tuple[str, ...]) -> str:
         """The text with what is missing at its end."""
-        for part in given:
-            if not self.holds(text, part):
-                text = ended(text) + finished(part, newline=True)
-        return text
+        missing = self.missing(text, given)
+        return ended(text) + missing if missing else text
 
 
 class Prepend(Held, kind="file.prepend"):
@@ -83,18 +82,25 @@ class Prepend(Held, kind="file.prepend"):
         """The text with what is missing before it."""
         if self.header:
             head = "".join(finished(part, newline=True) for part in given)
-            return text if ended(text).startswith(head) else head + text
-        return "".join(finished(part, newline=True) for part in given if not self.holds(text, part)) + text
+            return text if plain(ended(text)).startswith(plain(head)) else head + text
+        return self.missing(text, given) + text
 
 
 def stands(text: str, part: str, *, tolerant: bool = False) -> bool:
     """Whether the lines of `part` stand in `text`, one after the other; blanks at their ends do not count.
 
-    `tolerant`: nor do blanks before them, and any number of blanks between words is the same.
+    `tolerant`: nor do blanks before them, and where there are blanks between words any number will do, none included.
     """
+    wanted = [_line(line.rstrip(), tolerant=tolerant) for line in part.rstrip("\n").split("\n")]
+    lines = [line.rstrip() for line in text.removesuffix("\n").split("\n")] if text else []  # no text: not even a blank line
+    starts = range(len(lines) - len(wanted) + 1)
+    return any(all(line.fullmatch(lines[start + n]) for n, line in enumerate(wanted)) for start in starts)
 
-    def parts(some: str) -> list[str]:
-        return [" ".join(line.split()) if tolerant else line.rstrip() for line in some.split("\n")]
 
-    wanted, lines = parts(part.rstrip("\n")), parts(text.removesuffix("\n")) if text else []  # no text: not even a blank line
-    return any(lines[n : n + len(wanted)] == wanted for n in range(len(lines) - len(wanted) + 1))
+def _line(line: str, *, tolerant: bool) -> re.Pattern[str]:
+    return re.compile(r"\s*" + r"\s*".join(map(re.escape, line.split())) if tolerant else re.escape(line))
+
+
+def plain(text: str) -> str:
+    """A text whose lines end with line feeds alone."""
+    return text.replace("\r\n", "\n")

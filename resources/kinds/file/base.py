@@ -45,6 +45,9 @@ PASSING = frozenset(
 ABSENT = (FileNotFoundError, NotADirectoryError)
 """What a look at a path raises when nothing is there."""
 
+WINDOWS = dict.fromkeys(("win_owner", "win_perms", "win_deny_perms", "win_inheritance", "win_perms_reset"), "Windows only")
+"""Arguments of Salt's that mean nothing here."""
+
 
 def failure(doing: str, path: str, error: OSError) -> HoldfastError:
     """The one-line error for a failed system call, `Temporary` where trying again may help."""

@@ -14,6 +14,7 @@ from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Mode, field
 from holdfast.resources.kinds.file import trees
 from holdfast.resources.kinds.file.base import (
+    WINDOWS,
     OwnedResource,
     Ownership,
     demand_parent,
@@ -43,11 +44,7 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
 
     ignored: ClassVar[Mapping[str, str]] = {
         "children_only": "the directory itself is always managed",
-        "win_owner": "Windows only",
-        "win_perms": "Windows only",
-        "win_deny_perms": "Windows only",
-        "win_inheritance": "Windows only",
-        "win_perms_reset": "Windows only",
+        **WINDOWS,
     }
 
     mode: Mode | None = None

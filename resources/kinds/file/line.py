@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, model_validator
+from pydantic import AfterValidator, BeforeValidator, model_validator
 
 from holdfast.resources.context import Context
 from holdfast.resources.errors import Permanent
@@ -29,7 +29,7 @@ class Line(Edit, kind="file.line"):
 
     ignored: ClassVar[Mapping[str, str]] = Edit.ignored
 
-    mode: Literal["ensure", "insert", "replace", "delete"]
+    mode: Annotated[Literal["ensure", "insert", "replace", "delete"], BeforeValidator(lambda value: str(value).lower())]
     """`insert`: it is after or before another line, or anywhere in the file, and is added where it is not. `ensure`: the same; between
     two lines it is the only one. `replace`: it stands in place of what matches. `delete`: what matches is not there."""
     content: Annotated[Text | None, AfterValidator(one_line)] = None

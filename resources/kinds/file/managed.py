@@ -18,6 +18,7 @@ from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Text, Texts
 from holdfast.resources.kinds.file import content
 from holdfast.resources.kinds.file.base import (
+    WINDOWS,
     ModeOrKeep,
     OwnedResource,
     Ownership,
@@ -66,6 +67,7 @@ class Managed(Reversible, OwnedResource, kind="file.managed"):
         "source_hash_sig": "signatures of hash files are not checked",
         "selinux": "the label of a file that exists is kept",
         "verify_ssl": "certificates are always checked",
+        **WINDOWS,
     }
 
     source: Annotated[content.Sources, BeforeValidator(content.parse_sources)] = ()

@@ -13,7 +13,7 @@ from holdfast.resources.context import Context, Watch
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Mode, Text, field, parse_list
 from holdfast.resources.kinds.file import content, trees
-from holdfast.resources.kinds.file.base import ModeOrKeep, Placed, note, octal, ownership, status, what
+from holdfast.resources.kinds.file.base import WINDOWS, ModeOrKeep, Placed, note, octal, ownership, status, what
 from holdfast.resources.kinds.file.mirror import Mirror, Rules
 from holdfast.resources.kinds.file.sourcetree import Choice, read_tree
 from holdfast.resources.needs import Need, lies_in, owned_by
@@ -51,10 +51,7 @@ class Recurse(Placed, kind="file.recurse"):
     ignored: ClassVar[Mapping[str, str]] = {
         "keep_source": "sources are not cached on disk",
         "sym_mode": "links have no mode",
-        "win_owner": "Windows only",
-        "win_perms": "Windows only",
-        "win_deny_perms": "Windows only",
-        "win_inheritance": "Windows only",
+        **WINDOWS,
     }
 
     source: Directories

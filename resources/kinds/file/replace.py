@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 import re
 from collections.abc import Mapping
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Self
 
-from pydantic import BeforeValidator, field_validator
+from pydantic import BeforeValidator, field_validator, model_validator
 
 from holdfast.resources.errors import Permanent
-from holdfast.resources.fields import field, parse_list
+from holdfast.resources.fields import Text, field, parse_list
 from holdfast.resources.kinds.file.append import stands
 from holdfast.resources.kinds.file.content import finished
 from holdfast.resources.kinds.file.edit import Edit, Regex, bare, ended, split
 
-FLAGS = {"IGNORECASE": re.IGNORECASE, "MULTILINE": re.MULTILINE, "DOTALL": re.DOTALL, "VERBOSE": re.VERBOSE, "ASCII": re.ASCII}
+FLAGS = re.IGNORECASE | re.MULTILINE | re.DOTALL | re.VERBOSE | re.ASCII
+"""What may be said of a pattern; UNICODE goes without saying."""
+
+
+def parse_flags(value: object) -> object:
+    """Flags by their names, long or short, or as the number that they make together; becomes a tuple of long names."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        known = value & ~(FLAGS | re.UNICODE) == 0
+        value = [flag.name for flag in FLAGS if value & flag] if known else [str(value)]
+    names = [(flag, re.RegexFlag.__members__.get(str(flag).upper())) for flag in parse_list(value)]  # type: ignore[attr-defined]  # a list
+    for said, flag in names:
+        if flag is None or flag not in FLAGS | re.UNICODE:
+            raise ValueError(f"{said} is not a flag; known are {', '.join(str(known.name) for known in FLAGS)}")
+    return tuple(flag.name for _, flag in names if flag is not None and flag is not re.UNICODE)
 
 
 class Replace(Edit, kind="file.replace"):
@@ -31,12 +46,12 @@ class Replace(Edit, kind="file.replace"):
 
     pattern: Regex
     """Python regular expression; `^` and `$` match at every line."""
-    repl: str = ""
+    repl: Text = ""
     r"""The replacement; `\1` or `\g<name>` stand for groups."""
     count: int = field(0, ge=0)
     """Replacements at most; 0: all."""
-    flags: Annotated[tuple[str, ...], BeforeValidator(parse_list)] = ("MULTILINE",)
-    """Names of flags of Python's re module."""
+    flags: Annotated[tuple[str, ...], BeforeValidator(parse_flags)] = ("MULTILINE",)
+    """Names of flags of Python's re module, or the number that they make together."""
     append_if_not_found: bool = False
     """Add the replacement at the end when the pattern matches nowhere."""
     prepend_if_not_found: bool = False
@@ -48,13 +63,16 @@ class Replace(Edit, kind="file.replace"):
     backslash_literal: bool = False
     """Take backslashes in `repl` as they are."""
 
-    @field_validator("flags")
-    @classmethod
-    def _known_flags(cls, flags: tuple[str, ...]) -> tuple[str, ...]:
-        for flag in flags:
-            if flag.upper() not in FLAGS:
-                raise ValueError(f"{flag} is not a flag; known are {', '.join(FLAGS)}")
-        return flags
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        try:
+            re.compile(self.pattern, self._flags())
+        except re.error as error:
+            raise ValueError(f"{self.pattern!r} is not a regular expression with these flags: {error}") from None
+        return self
+
+    def _flags(self) -> re.RegexFlag:
+        return functools.reduce(operator.or_, (re.RegexFlag[name] for name in self.flags), re.RegexFlag(0))
 
     def tolerates(self) -> bool:
         """As declared."""
@@ -62,18 +80,19 @@ class Replace(Edit, kind="file.replace"):
 
     def edited(self, text: str, given: tuple[str, ...]) -> str:
         """The text with the matches replaced, or with the replacement added."""
-        flags = re.RegexFlag(0)
-        for flag in self.flags:
-            flags |= FLAGS[flag.upper()]
         replacement = self.repl.replace("\\", "\\\\") if self.backslash_literal else self.repl
         try:
-            changed, found = re.subn(self.pattern, replacement, text, count=self.count, flags=flags)
+            changed, found = re.subn(self.pattern, replacement, text, count=self.count, flags=self._flags())
         except (re.error, IndexError) as error:
             raise Permanent(f"cannot edit {self.name}: the replacement does not fit the pattern: {error}") from None
         added = finished(self.not_found_content if self.not_found_content is not None else self.repl, newline=True)
         if found or not (self.append_if_not_found or self.prepend_if_not_found) or stands(text, added):
             return changed
         return ended(text) + added if self.append_if_not_found else added + text
+
+
+GLOBAL = re.compile(r"(?:\(\?([aiLmsux]+)\))?\^?(.*)", re.DOTALL)
+"""A regular expression: the flags that it begins with, and the rest, without a `^`."""
 
 
 class Marked(Edit):
@@ -91,12 +110,15 @@ class Marked(Edit):
             raise ValueError(f"{char!r} cannot be told from other text: give a comment sign, like '#'")
         return char
 
+    @field_validator("regex")
+    @classmethod
+    def _fits(cls, regex: str) -> str:
+        anchored(regex)
+        return regex
+
     def matches(self, line: str) -> bool:
         """Whether what a line says, comment sign and end taken off, is meant."""
-        core = self.regex.removeprefix("^")
-        whole = core.endswith("$") and (len(core) - len(core[:-1].rstrip("\\"))) % 2 == 1
-        core, end = (core[:-1], "$") if whole else (core, "")
-        return re.match(f"(?:{core}){end}", line) is not None
+        return anchored(self.regex).match(line) is not None
 
     def says(self, text: str) -> bool:
         """The same, behind any of the blanks that the text begins with."""
@@ -119,6 +141,18 @@ class Marked(Edit):
         if not found:
             hint = r"it is matched from the beginning of a line on; write \s* or .* before it if other text may stand there"
             raise Permanent(f"cannot edit {self.name}: no line matches {self.regex!r}, comment or not; {hint}")
+
+
+@functools.lru_cache
+def anchored(regex: str) -> re.Pattern[str]:
+    """The expression for the beginning of what a line says. Raises `ValueError` when it cannot be a part of another."""
+    flags, core = GLOBAL.fullmatch(regex).groups()  # type: ignore[union-attr]  # it matches everything
+    whole = core.endswith("$") and (len(core) - len(core[:-1].rstrip("\\"))) % 2 == 1
+    core, end = (core[:-1], "$") if whole else (core, "")
+    try:
+        return re.compile(f"(?{flags or ''}:{core}\n){end}" if "x" in (flags or "") else f"(?{flags or ''}:{core}){end}")
+    except re.error as error:
+        raise ValueError(f"{regex!r} cannot be matched at the beginning of a line: {error}") from None
 
 
 class Comment(Marked, kind="file.comment"):

@@ -12,7 +12,18 @@ from holdfast.resources.context import Context, announced
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Mode, field
 from holdfast.resources.kinds.file import trees
-from holdfast.resources.kinds.file.base import OwnedResource, demand_parent, make_parents, note, ownership, put_link, status, telling, what
+from holdfast.resources.kinds.file.base import (
+    WINDOWS,
+    OwnedResource,
+    demand_parent,
+    make_parents,
+    note,
+    ownership,
+    put_link,
+    status,
+    telling,
+    what,
+)
 from holdfast.resources.kinds.file.before import before
 from holdfast.resources.needs import Need
 from holdfast.resources.traits import Declaration, Reversible
@@ -30,10 +41,7 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
         "atomic": "a link is always replaced at once",
         "disallow_copy_and_unlink": "what is in the way is renamed, or it is an error",
         "inherit_user_and_group": "an owner that is not declared is left as it is",
-        "win_owner": "Windows only",
-        "win_perms": "Windows only",
-        "win_deny_perms": "Windows only",
-        "win_inheritance": "Windows only",
+        **WINDOWS,
     }
 
     target: str = field(min_length=1)
