@@ -6,7 +6,7 @@ import os
 import re
 import stat
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator
@@ -14,13 +14,19 @@ from pydantic import AfterValidator
 from holdfast.resources.context import Context, announced
 from holdfast.resources.contract import Uid
 from holdfast.resources.diff import unified
-from holdfast.resources.errors import Permanent
+from holdfast.resources.errors import Permanent, Temporary
 from holdfast.resources.fields import field
+from holdfast.resources.kinds.file.apart import edited_apart
 from holdfast.resources.kinds.file.base import Ownership, Placed, demand_parent, make_parents, note, ownership, status, telling, what
 from holdfast.resources.kinds.file.disk import back_up, read
 from holdfast.resources.needs import Need, lies_in, unit_parts
+from holdfast.resources.patience import Impatient, patience
 
 NEW_MODE = 0o644
+BRIEF = 0.1
+"""Seconds of computing after which an edit is left to a process of its own."""
+LARGEST = 64 << 20
+"""Bytes that a file which is edited may have."""
 
 
 def known_backup(value: str | bool | None) -> str | bool | None:
@@ -95,7 +101,7 @@ class Edit(Placed):
             return True
         given = await self.given(ctx)
         old = await self._read(ctx, path, seen)
-        new = self.edited(old, given)
+        new = await self._edited(ctx, old, given)
         if new == old and seen is not None:
             ctx.report.comment = f"{self.name} is as declared"
             return True
@@ -114,6 +120,13 @@ class Edit(Placed):
         """Salt's `changes` for an edit that would be made, of those for one that is."""
         return changes
 
+    async def _edited(self, ctx: Context, old: str, given: tuple[str, ...]) -> str:
+        try:
+            with patience(BRIEF):
+                return self.edited(old, given)
+        except Impatient:
+            return await edited_apart(ctx, self, old, given)
+
     async def _read(self, ctx: Context, path: str, seen: os.stat_result | None) -> str:
         if seen is None:
             if not self.makes():
@@ -121,6 +134,10 @@ class Edit(Placed):
             return ""
         if not stat.S_ISREG(seen.st_mode):
             raise Permanent(f"cannot edit {self.name}: it is {what(seen.st_mode)}")
+        if seen.st_size > LARGEST:
+            raise Permanent(
+                f"cannot edit {self.name}: it has {seen.st_size >> 20} MB; files of more than {LARGEST >> 20} MB are not edited"
+            )
         with telling("read", path):
             return (await read(ctx, path, seen.st_size)).decode(errors="surrogateescape")
 
@@ -130,16 +147,25 @@ class Edit(Placed):
             owner = await self.owner_of_new(ctx)
             owner.demand(path)
             demand_parent(path, makedirs=self.makes_parents(), apply=True)
-            ctx.report.touched = True
             if self.makes_parents():
+                ctx.report.touched = True
                 make_parents(path, owner)
             mode, uid, gid = NEW_MODE if owner.mode is None else owner.mode, owner.uid, owner.gid
         else:
             mode, uid, gid = stat.S_IMODE(seen.st_mode), seen.st_uid, seen.st_gid
-            ctx.report.touched = True
             await self._back_up(ctx, path, seen)
         with telling("write", path):
-            await ctx.write_file(path, _bytes(text), mode=mode, uid=uid, gid=gid)
+            await ctx.write_file(path, _bytes(text), mode=mode, uid=uid, gid=gid, check=self._checker(ctx, path, seen))
+
+    def _checker(self, ctx: Context, path: str, seen: os.stat_result | None) -> Callable[[str], Awaitable[None]]:
+        """What `write_file` calls right before the file is replaced: what others have written meanwhile must not be lost."""
+
+        async def check(_: str) -> None:
+            if _looks(status(path)) != _looks(seen):
+                raise Temporary(f"cannot edit {self.name}: it was changed by somebody else while it was edited", delay=0.1)
+            ctx.report.touched = True
+
+        return check
 
     async def _back_up(self, ctx: Context, path: str, seen: os.stat_result) -> None:
         if self.backup is True or self.backup == "minion":
@@ -149,6 +175,11 @@ class Edit(Placed):
             with telling("back up to", copy):
                 data = await read(ctx, path, seen.st_size)
                 await ctx.write_file(copy, data, mode=stat.S_IMODE(seen.st_mode), uid=seen.st_uid, gid=seen.st_gid)
+
+
+def _looks(seen: os.stat_result | None) -> tuple[int, ...] | None:
+    """What changes whenever a file does."""
+    return None if seen is None else (seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
 
 
 def _bytes(text: str) -> bytes:

@@ -1,0 +1,53 @@
+"""An edit that takes long, made by a process of its own, so that it neither holds up the agent nor goes on for ever.
+
+python -m holdfast.resources.kinds.file.apart < {"kind":, "arguments":, "text":, "given":} > {"text":} or {"refused":}
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from holdfast.resources import registry
+from holdfast.resources.context import Context
+from holdfast.resources.errors import Permanent, Temporary
+
+if TYPE_CHECKING:
+    from holdfast.resources.kinds.file.edit import Edit
+
+DEADLINE = 10.0
+"""Seconds that an edit may take."""
+
+
+async def edited_apart(ctx: Context, edit: Edit, text: str, given: tuple[str, ...]) -> str:
+    """What the edit makes of a text. Raises `Permanent` when it cannot, or takes too long."""
+    job = {"kind": edit.kind, "arguments": edit.model_dump(mode="json"), "text": text, "given": given}
+    argv = (sys.executable, "-P", "-m", __name__)
+    environment = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    try:
+        done = await ctx.run(*argv, env=environment, stdin=json.dumps(job), timeout=DEADLINE, limit=sys.maxsize)
+    except Temporary:
+        hint = "look for repetitions within repetitions in its regular expressions, like (a+)+"
+        raise Permanent(f"cannot edit {edit.name}: it would take longer than {DEADLINE:g} s; {hint}") from None
+    answer = json.loads(done.stdout)
+    if "refused" in answer:
+        raise Permanent(answer["refused"])
+    return str(answer["text"])
+
+
+def main() -> None:
+    """Do one edit."""
+    job = json.load(sys.stdin)
+    edit = registry.find(job["kind"])
+    try:
+        text = edit.model_validate(job["arguments"]).edited(job["text"], tuple(job["given"]))  # type: ignore[union-attr]  # an Edit
+        answer = {"text": text}
+    except Permanent as error:
+        answer = {"refused": str(error)}
+    json.dump(answer, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""Edits under bad conditions, on the real host: expressions that never end, files that others write meanwhile, files too large."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+import time
+
+import pytest
+
+from holdfast.agent.host.host import Host
+from holdfast.resources import registry
+from holdfast.resources.errors import Permanent, Temporary
+from holdfast.resources.kinds.file import apart, edit
+from holdfast.resources.patience import Impatient, patience
+
+ENDLESS = r"^(a+)+$"
+"""Takes two to the power of the length of a line that has another letter at its end."""
+
+
+@pytest.fixture
+async def host(tmp_path):
+    """The real host."""
+    async with Host(states=tmp_path, var_dir=tmp_path.parent / f"{tmp_path.name}.var", durable=False) as host:
+        yield host
+
+
+@pytest.fixture
+def path(tmp_path):
+    """A file to edit."""
+    path = tmp_path / "f"
+    path.write_text("a" * 60 + "b\n")
+    return path
+
+
+async def run(host, kind, path, **arguments):
+    """Whether a run of one resource changed something, and its context."""
+    ctx = host.context(f"{kind}[{path}]")
+    return not await registry.find(kind).declare(str(path), **arguments).check_apply(ctx, True), ctx
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments"),
+    [
+        ("file.replace", {"pattern": ENDLESS}),
+        ("file.comment", {"regex": ENDLESS}),
+        ("file.line", {"mode": "delete", "match": ENDLESS}),
+        ("file.blockreplace", {"insert_after_match": ENDLESS}),
+    ],
+)
+async def test_an_expression_that_never_ends_holds_nothing_up(host, path, kind, arguments, monkeypatch):
+    """It is given up, with a hint; meanwhile the loop goes round."""
+    monkeypatch.setattr(apart, "DEADLINE", 1.0)
+    longest, last = 0.0, time.monotonic()
+
+    async def tick():
+        nonlocal longest, last
+        while True:
+            await asyncio.sleep(0.01)
+            now = time.monotonic()
+            longest, last = max(longest, now - last), now
+
+    ticking = asyncio.create_task(tick())
+    with pytest.raises(Permanent, match="would take longer than 1 s; look for repetitions within repetitions"):
+        await run(host, kind, path, **arguments)
+    ticking.cancel()
+
+    assert longest < 0.9
+    assert path.read_text() == "a" * 60 + "b\n"
+
+
+async def test_an_edit_that_takes_long_is_made_all_the_same(host, path, monkeypatch):
+    """By a process of its own; bytes that are no text are kept."""
+    monkeypatch.setattr(edit, "BRIEF", 1e-6)
+    path.write_bytes(b"\xff a\n" * 20000)
+
+    changed, _ = await run(host, "file.replace", path, pattern="a$", repl="b")
+
+    assert changed
+    assert path.read_bytes() == b"\xff b\n" * 20000
+    with pytest.raises(Permanent, match="the replacement does not fit the pattern"):
+        await run(host, "file.replace", path, pattern="b", repl=r"\1")
+
+
+async def test_what_others_write_meanwhile_is_not_lost(host, path, monkeypatch):
+    """A file that has changed since it was read is not replaced; trying again may help."""
+    replace = registry.find("file.replace")
+
+    def slow(self, text, given):
+        path.write_text("somebody else's\n")
+        return "ours\n"
+
+    monkeypatch.setattr(replace, "edited", slow)
+    ctx = host.context("file.replace[f]")
+    with pytest.raises(Temporary, match="was changed by somebody else while it was edited"):
+        await replace.declare(str(path), pattern="a").check_apply(ctx, True)
+
+    assert path.read_text() == "somebody else's\n"
+    assert not ctx.report.touched
+    assert [one.name for one in path.parent.iterdir()] == ["f"]
+
+
+async def test_a_huge_file_is_refused_before_it_is_read(host, path):
+    """It would be held in memory several times."""
+    with path.open("wb") as file:
+        file.truncate(65 << 20)
+
+    with pytest.raises(Permanent, match="it has 65 MB; files of more than 64 MB are not edited"):
+        await run(host, "file.append", path, text="x")
+
+
+def test_patience_ends():
+    """In the body; afterwards nothing comes any more, and in other threads nothing at all."""
+    with pytest.raises(Impatient, match=r"longer than 0\.01 s"), patience(0.01):
+        re.fullmatch(ENDLESS, "a" * 60 + "b")
+    with patience(0.01):
+        pass
+    until = time.process_time() + 0.05
+    while time.process_time() < until:
+        pass
+    said = []
+    thread = threading.Thread(target=lambda: said.append(_patient()))
+    thread.start()
+    thread.join()
+
+    assert said == ["patient"]
+
+
+def _patient():
+    with patience(0.01):
+        until = time.thread_time() + 0.05
+        while time.thread_time() < until:
+            pass
+    return "patient"
