@@ -12,6 +12,7 @@ from pathlib import Path
 
 from holdfast.states.arrange import Order, edges_of
 from holdfast.states.check import Checked, Checker, contradictions
+from holdfast.states.composite import Expander, Opened, Opener
 from holdfast.states.data import Call, Compilation, Request
 from holdfast.states.errors import CompileError, Place, Problem, Refused
 from holdfast.states.extend import apply_backward, apply_excludes, apply_extends
@@ -40,7 +41,7 @@ class Trace:
     edges: list[list[Edge]] = field(default_factory=list)
     """What each of them requires."""
     calls: tuple[Call, ...] = ()
-    """What came out, in order of execution; none unless all is right."""
+    """What came out, parts of composites included, in order of execution; none unless all is right."""
     warnings: list[Problem] = field(default_factory=list)
 
 
@@ -52,6 +53,8 @@ class Kept:
         self.loader = Loader(Renderer(root))
         self.made: dict[str, Made] = {}
         self.order: Order | None = None
+        self.opened: dict[str, Opened] = {}
+        self.expander = Expander()
 
 
 class Compiler:
@@ -143,21 +146,24 @@ class _Run:
         chunks = by_number(chunks)
         for chunk in chunks:
             checker.check(chunk)
+        opened = Opener(checker, self.kept.opened).open(chunks)
+        everything = [*chunks, *[chunk for parts in opened.values() for chunk in parts.chunks()]] if opened else chunks
         order = self.kept.order
         if order is None or not order.holds(chunks, loaded.included, self.disabled):
             order = Order(chunks, loaded, self.disabled)
-        doubles, sometimes = contradictions(chunks)
-        refused = [*checker.problems, *doubles, *ambiguous(chunks)]
+        doubles, sometimes = contradictions(everything)
+        refused = [*checker.problems, *doubles, *ambiguous(everything)]
         self.warnings += [*warnings, *order.warnings, *checker.warnings, *sometimes]
         if refused and not order.problems:
             raise Refused(refused, tuple(chunk.low for chunk in chunks), high_data(loaded))
         self._stage([*order.problems, *refused])
-        self.kept.order = order
+        self.kept.order, self.kept.opened = order, opened
+        calls = self.kept.expander.expand(tuple(order.calls(chunks)), opened)
         if self.traced:
             self.trace.checked = [Checked(chunk, chunk.checked.resource, chunk.checked.meta) for chunk in chunks if chunk.checked]
             self.trace.edges = edges_of(chunks, Resolver(chunks, loaded), self.disabled)
-            self.trace.calls = tuple(order.calls(chunks))
-        return tuple(order.calls(chunks))
+            self.trace.calls = calls
+        return calls
 
 
 def ambiguous(chunks: Sequence[Chunk]) -> Iterator[Problem]:

@@ -48,6 +48,8 @@ class Call:
     stands earlier in the order; that of `prereq` stands later."""
     reason: str = ""
     """Why it stands here in the order: "order 10003", "pulled forward by service.running[apache] (watch)"."""
+    part: bool = False
+    """It is a part of a composite: no state file says it, so it is not among the low data."""
 
     @property
     def kind(self) -> str:

@@ -125,7 +125,7 @@ def grains(source: Source, form: str) -> None:
 
 def numbered(calls: tuple[Call, ...]) -> list[Low]:
     """Low data in definition order: by number, those with one number as Salt sorts them."""
-    return sorted((call.low for call in calls), key=rank)
+    return sorted((call.low for call in calls if not call.part), key=rank)
 
 
 def edges(calls: tuple[Call, ...]) -> Iterator[tuple[str, str, str]]:

@@ -8,23 +8,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from holdfast.resources.composite import Composite, Part
     from holdfast.resources.context import Context, Watch
     from holdfast.resources.contract import Resource
     from holdfast.resources.delta import Delta
     from holdfast.resources.errors import Permanent, Temporary
     from holdfast.resources.fields import AbsPath, Mode, Text, Texts, field
-    from holdfast.resources.traits import Declaration, Groupable, Member, Refreshable, Reversible
+    from holdfast.resources.needs import Need
+    from holdfast.resources.traits import Declaration, Edgeable, Groupable, Member, Refreshable, Reversible
 
 __version__ = "0.1.0"
 __all__ = [
-    "AbsPath", "Context", "Declaration", "Delta", "Groupable", "Member", "Mode", "Permanent", "Refreshable", "Resource", "Reversible",
+    "AbsPath", "Composite", "Context", "Declaration", "Delta", "Edgeable", "Groupable", "Member", "Mode", "Need", "Part", "Permanent", "Refreshable", "Resource", "Reversible",
     "Temporary", "Text", "Texts", "Watch", "field",
 ]  # fmt: skip
 
 _HOME = {
-    "Context": "context", "Watch": "context", "Resource": "contract", "Delta": "delta", "Permanent": "errors", "Temporary": "errors",
+    "Composite": "composite", "Part": "composite", "Context": "context", "Watch": "context", "Resource": "contract", "Delta": "delta", "Permanent": "errors", "Temporary": "errors",
     "AbsPath": "fields", "Mode": "fields", "Text": "fields", "Texts": "fields", "field": "fields", "Declaration": "traits",
-    "Groupable": "traits", "Member": "traits", "Refreshable": "traits", "Reversible": "traits",
+    "Need": "needs", "Edgeable": "traits", "Groupable": "traits", "Member": "traits", "Refreshable": "traits", "Reversible": "traits",
 }
 
 

@@ -27,7 +27,7 @@ class Subject:
     edges: Sequence[Sequence[Edge]] = field(default=(), repr=False)
     """What each of them requires; the groups are positions in `calls`."""
     ordered: Sequence[Call] = field(default=(), repr=False)
-    """The same calls as they are handed out, in order of execution."""
+    """What is handed out, in order of execution: the same, and the parts of composites."""
 
     @property
     def root(self) -> Path:

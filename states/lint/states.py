@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from holdfast.resources.composite import Composite
 from holdfast.resources.contract import Uid
 from holdfast.resources.traits import Reversible
 from holdfast.states.check import CONDITIONAL, Checked, conditional, shape_of, spot_of
@@ -54,7 +55,7 @@ def idle_arguments(subject: Subject) -> Iterator[Problem]:
 def no_reversal(subject: Subject) -> Iterator[Problem]:
     """States that ask to be undone some day, of kinds that cannot be."""
     for call in subject.calls:
-        if call.meta.reverse and not isinstance(call.resource, Reversible):
+        if call.meta.reverse and not isinstance(call.resource, (Reversible, Composite)):
             text = f"{call.resource.kind} cannot be undone: nothing is put back when this state is taken away"
             yield spot_of(call.chunk, ("reverse",)).problem("reverse-missing", text, "remove 'reverse'")
 

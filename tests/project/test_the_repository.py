@@ -57,6 +57,28 @@ def test_the_architecture_page_is_short_and_names_what_exists() -> None:
         assert (ROOT / name).exists(), name
 
 
+def test_the_composite_in_contributing_works_as_it_stands(tmp_path: Path) -> None:
+    """Its parts are made and shown; the mark is made once."""
+    _, block = re.findall(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL)
+    for directory in ("resources", "states"):
+        (tmp_path / directory).mkdir()
+    (tmp_path / "resources" / "site.py").write_text(block)
+    (tmp_path / "agent.yaml").write_text("{}\n")
+    (tmp_path / "states" / "www.sls").write_text(f"www:\n  site.up:\n    - name: {tmp_path}/www\n    - page: hello\n")
+    command = [sys.executable, "-m", "holdfast.agent.cli.main"]
+    options = ["--config", str(tmp_path / "agent.yaml"), "--state-dir", str(tmp_path)]
+    first, second, low = (
+        subprocess.run([*command, *verb, *options], capture_output=True, text=True, check=False)
+        for verb in (["apply"], ["apply"], ["show", "low"])
+    )
+
+    assert (first.returncode, second.returncode) == (2, 0), first.stderr
+    assert "file.managed[www/page]" in first.stdout
+    assert (tmp_path / "www" / "index.html").read_text() == "hello\n"
+    assert (tmp_path / "www" / "updated").exists()
+    assert low.stdout.count("__id__") == 1
+
+
 def test_the_kind_in_contributing_works_as_it_stands(tmp_path: Path) -> None:
     """Copied into a directory, as the page says: applied, right the second time, its mistakes found."""
     text = (ROOT / "CONTRIBUTING.md").read_text()

@@ -1,0 +1,247 @@
+"""Composites: the parts of what is made of others, checked where the state stands, and put into the order of execution before it.
+
+Low data show a state as it is written. Its parts are made from its checked resource, as chunks, so that their arguments are checked, and
+what they manage is compared, like those of any state. What is wrong with one is told at the line of the composite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from holdfast.resources.composite import Composite, Part
+from holdfast.resources.meta import META_FIELDS
+from holdfast.resources.traits import Refreshable
+from holdfast.states.check import Checker
+from holdfast.states.data import REQUISITES, Call, Low
+from holdfast.states.low import CONTROL, Chunk, Verdict
+
+DEPTH, MOST = 8, 10_000
+"""How deep composites may contain each other, and how many parts one state may have in all."""
+OWN = frozenset({"check_cmd", "fire_event", "parallel"})
+"""Meta parameters that concern the whole, and are not handed down to the parts; all others are."""
+BETWEEN = frozenset(REQUISITES) - {"prereq"}
+"""Requisites that parts may have on each other."""
+CONTROLLED = ("state", "fun", "order", "__id__", "__sls__", "__env__")
+
+
+@dataclass(slots=True)
+class Inner:
+    """One part: its chunk, what it requires of its siblings, and its own parts."""
+
+    part: Part
+    chunk: Chunk
+    inside: list[Inner] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Opened:
+    """The parts of one state, as long as that was found to be the same."""
+
+    verdict: Verdict | None
+    inside: list[Inner]
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Those of all parts, at all depths."""
+        todo = [*self.inside]
+        for inner in todo:
+            todo += inner.inside
+            yield inner.chunk
+
+
+class Opener:
+    """Makes the parts of composites with one checker. What was made for the same state is kept, but for problems."""
+
+    def __init__(self, checker: Checker, kept: Mapping[str, Opened]) -> None:
+        self._checker, self._kept = checker, kept
+        self._room = 0
+
+    def open(self, chunks: Sequence[Chunk]) -> dict[str, Opened]:
+        """Identity of each composite -> its parts."""
+        opened: dict[str, Opened] = {}
+        for chunk in chunks:
+            if chunk.checked is None or not isinstance(chunk.checked.resource, Composite):
+                continue
+            known = self._kept.get(chunk.identity)
+            if known is None or known.verdict is not chunk.checked or not self._hold(known, chunk):
+                self._room = MOST
+                before = len(self._checker.problems)
+                inside = self._inside(chunk, chunk.checked.resource, chunk, ())
+                known = Opened(chunk.checked if len(self._checker.problems) == before else None, inside)
+            opened[chunk.identity] = known
+        return opened
+
+    def _hold(self, known: Opened, whole: Chunk) -> bool:
+        """Check parts that were made before; whether they are the same still. Only their number follows that of the whole."""
+        same = True
+        for part in known.chunks():
+            verdict = part.checked
+            self._checker.check(part)
+            same = same and verdict is not None and part.checked is verdict
+            if part.low["order"] != whole.low["order"]:
+                part.low = {**part.low, "order": whole.low["order"]}
+        return same
+
+    def _inside(self, outer: Chunk, composite: Composite, whole: Chunk, above: tuple[Composite, ...]) -> list[Inner]:
+        """The parts of one composite; `above` are those that contain it."""
+        try:
+            parts = list(composite.parts())
+            found = [self._part(outer, part) for part in _sorted(parts)]
+        except Exception as error:  # noqa: BLE001 - a kind's own code
+            self._refuse(whole, f"{outer.identity} cannot say what it is made of: {error}")
+            return []
+        for inner in found:
+            self._room -= 1
+            self._checker.check(inner.chunk)
+            resource = inner.chunk.checked and inner.chunk.checked.resource
+            if not isinstance(resource, Composite):
+                continue
+            chain = (*above, composite)
+            if any(resource.cmp(other) is None for other in chain):
+                self._refuse(whole, f"{inner.chunk.identity} contains itself")
+            elif len(chain) >= DEPTH or self._room <= 0:
+                limit = f"composites contain each other more than {DEPTH} deep" if self._room > 0 else f"it has more than {MOST} parts"
+                self._refuse(whole, f"{whole.identity} cannot be made: {limit}, down to {inner.chunk.identity}")
+            else:
+                inner.inside = self._inside(inner.chunk, resource, whole, chain)
+            if self._room <= 0:
+                break
+        return found
+
+    def _part(self, outer: Chunk, part: Part) -> Inner:
+        """The chunk of a part. Raises `ValueError` for one that cannot be read."""
+        family, _, function = part.kind.partition(".")
+        if wrong := sorted((CONTROL - {"name"}) & part.arguments.keys()):
+            raise ValueError(f"{wrong[0]!r} is no argument of the part {part.id!r}; requisites are given apart")
+        inner = outer.identity.partition("[")[2][:-1]
+        down = {key: value for key, value in outer.low.items() if key in META_FIELDS and key not in OWN}
+        low: Low = {**down, **part.arguments}
+        low |= {key: outer.low[key] for key in CONTROLLED if key in outer.low}
+        low |= {"state": family, "fun": function, "__id__": f"{inner}/{part.id}", "name": part.arguments.get("name", part.id)}
+        return Inner(part, Chunk(low, outer.state, {}, {}, several=False))
+
+    def _refuse(self, whole: Chunk, message: str) -> None:
+        self._checker.problems.append(whole.spot.problem("kind-broken", message, "the kind's `parts` is wrong"))
+
+
+def _sorted(parts: Sequence[Part]) -> list[Part]:
+    """The parts as listed, each after what it requires. Raises `ValueError` for what cannot be."""
+    by_id = {part.id: part for part in parts}
+    if len(by_id) < len(parts):
+        raise ValueError("two parts have one id")
+    for part in parts:
+        _demand_known(part, by_id)
+    done: dict[str, Part] = {}
+
+    def put(part: Part, under_way: tuple[str, ...]) -> None:
+        if part.id in under_way:
+            raise ValueError(f"its parts require each other in a circle: {' -> '.join([*under_way, part.id])}")
+        if part.id in done:
+            return
+        for kind, targets in part.requisites.items():
+            for target in targets if kind != "listen" else ():
+                put(by_id[target], (*under_way, part.id))
+        done[part.id] = part
+
+    for part in parts:
+        put(part, ())
+    return list(done.values())
+
+
+def _demand_known(part: Part, by_id: Mapping[str, Part]) -> None:
+    """Raise `ValueError` for requisites that parts cannot have, and for those on nothing."""
+    for kind, targets in part.requisites.items():
+        if kind not in BETWEEN:
+            raise ValueError(f"the part {part.id!r} cannot have {kind!r} on another part")
+        for target in targets:
+            if target not in by_id:
+                raise ValueError(f"the part {part.id!r} has {kind} on {target!r}, which is no part")
+
+
+@dataclass(slots=True, eq=False)
+class Slot:
+    """One place in the order of execution."""
+
+    made_of: Call | Inner
+    """What was there already, or a part."""
+    requisites: dict[str, list[Slot]]
+    position: int = 0
+    owner: str = ""
+    """Of a part: the identity of the composite."""
+    inside: list[Slot] = field(default_factory=list)
+
+    def all(self) -> Iterator[Slot]:
+        """It, after all of its parts."""
+        for slot in self.inside:
+            yield from slot.all()
+        yield self
+
+
+class Expander:
+    """Puts parts into their places; calls that come out equal to those of the last time are those."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Call] = {}
+        """Identity -> the call that was made here for it."""
+
+    def expand(self, calls: Sequence[Call], opened: Mapping[str, Opened]) -> tuple[Call, ...]:
+        """The calls with all parts directly before their composites."""
+        if not opened:
+            self._made.clear()
+            return tuple(calls)
+        slots = [Slot(call, {}) for call in calls]
+        for slot, call in zip(slots, calls, strict=True):
+            slot.requisites = {kind: [slots[target] for target in targets] for kind, targets in call.requisites.items()}
+            if call.identity in opened:
+                self._fill(slot, call.identity, opened[call.identity].inside)
+        ordered = [each for slot in slots for each in slot.all()]
+        for position, slot in enumerate(ordered):
+            slot.position = position
+        before, self._made = self._made, {}
+        return tuple([self._call(slot, before) for slot in ordered])
+
+    def _fill(self, slot: Slot, identity: str, inside: Sequence[Inner]) -> None:
+        """Place the parts: each has the requisites of the whole and those on its siblings; the whole then watches them."""
+        siblings = {inner.part.id: Slot(inner, {}, owner=identity) for inner in inside}
+        slot.inside = list(siblings.values())
+        for inner, part in zip(inside, slot.inside, strict=True):
+            part.requisites = {kind: [*targets] for kind, targets in slot.requisites.items()}
+            for kind, names in inner.part.requisites.items():
+                part.requisites.setdefault(kind, []).extend(siblings[name] for name in names)
+            if inner.chunk.checked is None or not isinstance(inner.chunk.checked.resource, Refreshable):
+                part.requisites.pop("listen", None)  # nothing in it could act on what is heard
+            if isinstance(inner.chunk.checked and inner.chunk.checked.resource, Composite):
+                self._fill(part, inner.chunk.identity, inner.inside)
+        down = {kind.replace("watch", "require"): targets for kind, targets in slot.requisites.items() if kind.startswith("watch")}
+        slot.requisites = {kind: targets for kind, targets in slot.requisites.items() if kind != "listen" and not kind.startswith("watch")}
+        for kind, targets in down.items():
+            slot.requisites[kind] = list(dict.fromkeys([*slot.requisites.get(kind, ()), *targets]))
+        slot.requisites["watch"] = [*slot.inside]
+
+    def _call(self, slot: Slot, before: Mapping[str, Call]) -> Call:
+        requisites = {kind: _positions(kind, targets) for kind, targets in slot.requisites.items() if targets}
+        wanted = _part_call(slot.made_of, slot.owner) if isinstance(slot.made_of, Inner) else slot.made_of
+        if wanted.position == slot.position and wanted.requisites == requisites:
+            return wanted
+        call = replace(wanted, position=slot.position, requisites=requisites)
+        known = before.get(call.identity)
+        if known and known.low is call.low and known.resource is call.resource and known.meta is call.meta and known == call:
+            call = known
+        self._made[call.identity] = call
+        return call
+
+
+def _part_call(inner: Inner, owner: str) -> Call:
+    """The call of a part, without its place in the order. Raises `ValueError` for one that was not found right."""
+    chunk = inner.chunk
+    if chunk.checked is None:
+        raise ValueError(f"{chunk.identity} is wrong, so it cannot be handed out")
+    chunk.place = chunk.place or chunk.spot.place
+    return Call(-1, chunk.identity, chunk.low, chunk.place, chunk.checked.resource, chunk.checked.meta, {}, f"part of {owner}", part=True)
+
+
+def _positions(kind: str, targets: Sequence[Slot]) -> tuple[int, ...]:
+    """Where targets stand, each once. Who has a prereq on a composite has it on all that is in it, for only that can change."""
+    if kind == "prereq":
+        targets = [slot for target in targets for slot in target.all()]
+    return tuple(dict.fromkeys(slot.position for slot in targets))

@@ -1,0 +1,245 @@
+"""Composites in the compiler: where parts stand, what they inherit, what low data show, and what is said of those that are wrong."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from holdfast import Composite, Part
+from holdfast.states.compile import Compiler
+from holdfast.states.composite import DEPTH
+from holdfast.states.data import Compilation
+
+from .conftest import request, write
+
+
+class Room(Composite, kind="zroom.furnished"):
+    """A lamp, and a bell that watches it."""
+
+    color: str = "white"
+
+    def parts(self) -> Sequence[Part]:
+        """Written in the wrong order, which requisites put right."""
+        bell = Part("bell", "bell.rung", {"size": 1}, {"watch": ("lamp",)})
+        return (bell, Part("lamp", "lamp.lit", {"name": f"{self.name} lamp", "color": self.color}))
+
+
+class Flat(Composite, kind="zflat.furnished"):
+    """Two rooms."""
+
+    def parts(self) -> Sequence[Part]:
+        """One requires the other."""
+        return (Part("small", "zroom.furnished"), Part("large", "zroom.furnished", {"retry": 2}, {"require": ("small",)}))
+
+
+class Endless(Composite, kind="zendless.made"):
+    """Contains another of itself, for ever."""
+
+    def parts(self) -> Sequence[Part]:
+        """Each is different, so that only depth tells."""
+        return (Part("next", self.kind, {"name": posixpath.join(self.name, "x")}),)
+
+
+class Self(Composite, kind="zself.made"):
+    """Contains itself."""
+
+    def parts(self) -> Sequence[Part]:
+        """The very same."""
+        return (Part("again", self.kind, {"name": self.name}),)
+
+
+class Wrong(Composite, kind="zwrong.made"):
+    """Says something wrong of its parts."""
+
+    how: str
+
+    def parts(self) -> Sequence[Part]:
+        """As the test wants it."""
+        lamp = Part("lamp", "lamp.lit")
+        wrong: dict[str, Sequence[Part]] = {
+            "argument": (Part("box", "crate.packed", {"name": "/x", "mode": "rw", "user": "a"}),),
+            "kind": (Part("box", "crate.pakced"),),
+            "requisite": (Part("lamp", "lamp.lit", {"require": []}),),
+            "nobody": (Part("lamp", "lamp.lit", {}, {"require": ("lmap",)}),),
+            "backwards": (lamp, Part("b", "lamp.lit", {}, {"prereq": ("lamp",)})),
+            "circle": (Part("a", "lamp.lit", {}, {"require": ("b",)}), Part("b", "lamp.lit", {}, {"watch": ("a",)})),
+            "twice": (lamp, lamp),
+            "many": [Part(str(number), "zroom.furnished") for number in range(10_001)],
+        }
+        return wrong[self.how]
+
+
+def order(compilation: Compilation) -> list[str]:
+    """Identities in order of execution."""
+    return [call.identity for call in compilation.calls]
+
+
+def requisites(compilation: Compilation, identity: str) -> dict[str, list[str]]:
+    """Kind -> identities, of one call."""
+    names = order(compilation)
+    call = compilation.calls[names.index(identity)]
+    assert call.position == names.index(identity)
+    return {kind: [names[target] for target in targets] for kind, targets in call.requisites.items()}
+
+
+TREE = """\
+x:
+  lamp.lit: []
+den:
+  zroom.furnished:
+    - watch: [{lamp: x}]
+y:
+  lamp.lit:
+    - require: [{zroom: den}]
+"""
+
+
+def test_parts_stand_directly_before_the_whole(compile_tree):
+    """Sorted by what they require of each other; identities say whose they are."""
+    compilation = compile_tree(TREE)
+
+    assert order(compilation) == ["lamp.lit[x]", "lamp.lit[den/lamp]", "bell.rung[den/bell]", "zroom.furnished[den]", "lamp.lit[y]"]
+    assert [call.resource.name for call in compilation.calls][1:3] == ["den lamp", "bell"]
+    assert compilation.calls[1].reason == "part of zroom.furnished[den]"
+    assert compilation.calls[1].place == compilation.calls[3].place
+
+
+def test_requisites_of_the_whole_are_those_of_each_part(compile_tree):
+    """The whole keeps what gates, and watches its parts; who requires the whole requires just that."""
+    compilation = compile_tree(TREE)
+
+    assert requisites(compilation, "bell.rung[den/bell]") == {"watch": ["lamp.lit[x]", "lamp.lit[den/lamp]"]}
+    assert requisites(compilation, "lamp.lit[den/lamp]") == {"watch": ["lamp.lit[x]"]}
+    assert requisites(compilation, "zroom.furnished[den]") == {
+        "require": ["lamp.lit[x]"],
+        "watch": ["lamp.lit[den/lamp]", "bell.rung[den/bell]"],
+    }
+    assert requisites(compilation, "lamp.lit[y]") == {"require": ["zroom.furnished[den]"]}
+
+
+def test_who_listens_is_the_part_that_can_act(compile_tree):
+    """The others would only fail at it, and the whole has nothing to refresh."""
+    compilation = compile_tree(TREE.replace("watch:", "listen:"))
+
+    assert requisites(compilation, "bell.rung[den/bell]") == {"listen": ["lamp.lit[x]"], "watch": ["lamp.lit[den/lamp]"]}
+    assert requisites(compilation, "lamp.lit[den/lamp]") == {}
+    assert "listen" not in requisites(compilation, "zroom.furnished[den]")
+
+
+def test_a_prereq_on_the_whole_is_one_on_all_parts(compile_tree):
+    """Only they would change."""
+    compilation = compile_tree("den: zroom.furnished\nx:\n  lamp.lit:\n    - prereq: [{zroom: den}]\n")
+
+    assert order(compilation)[0] == "lamp.lit[x]"
+    assert requisites(compilation, "lamp.lit[x]") == {"prereq": order(compilation)[1:]}
+
+
+def test_meta_parameters_are_handed_down(compile_tree):
+    """Guards, noop, retry and the rest; what concerns the whole stays there; a part may say otherwise."""
+    meta = "    - onlyif: test -e /x\n    - noop: true\n    - retry: 5\n    - check_cmd: ['true']\n    - runas: me\n"
+    compilation = compile_tree("home:\n  zflat.furnished:\n" + meta)
+    calls = {call.identity: call for call in compilation.calls}
+
+    small, large = calls["lamp.lit[home/small/lamp]"], calls["lamp.lit[home/large/lamp]"]
+    assert (small.meta.onlyif, small.meta.noop, small.meta.check_cmd) == (("test -e /x",), True, None)
+    assert (small.meta.retry.attempts, large.meta.retry.attempts) == (6, 3)
+    assert small.low["runas"] == "me"
+    assert calls["zflat.furnished[home]"].meta.check_cmd == ("true",)
+
+
+def test_composites_of_composites(compile_tree):
+    """Parts of parts stand before those; what a part requires its own parts require."""
+    compilation = compile_tree("home: zflat.furnished\n")
+
+    inner = [f"{kind}[home/{room}{part}]" for room in ("small", "large") for kind, part in PARTS]
+    assert order(compilation) == [*inner, "zflat.furnished[home]"]
+    assert requisites(compilation, "lamp.lit[home/large/lamp]") == {"require": ["zroom.furnished[home/small]"]}
+
+
+PARTS = (("lamp.lit", "/lamp"), ("bell.rung", "/bell"), ("zroom.furnished", ""))
+
+
+def test_names_make_a_composite_each(compile_tree):
+    """Their parts are told apart as they are."""
+    compilation = compile_tree("x:\n  zroom.furnished:\n    - names: [a, b]\n")
+
+    assert order(compilation)[0] == "lamp.lit[x:a/lamp]"
+    assert len(set(order(compilation))) == 6
+
+
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [
+        ("argument", "crate.packed[bad/box]: the argument 'mode' is wrong"),
+        ("kind", "pakced"),
+        ("requisite", "'require' is no argument of the part 'lamp'; requisites are given apart"),
+        ("nobody", "the part 'lamp' has require on 'lmap', which is no part"),
+        ("backwards", "the part 'b' cannot have 'prereq' on another part"),
+        ("circle", "its parts require each other in a circle: a -> b -> a"),
+        ("twice", "two parts have one id"),
+        ("many", "it has more than 10000 parts"),
+    ],
+)
+def test_what_is_wrong_with_parts_is_told_where_the_composite_stands(problems, how, told):
+    """At its file and line, for that is where something can be done about it."""
+    (problem,) = problems(f"fine: lamp.lit\nbad:\n  zwrong.made:\n    - how: {how}\n")
+
+    assert told in problem.message
+    assert (problem.place.file.endswith("site.sls"), problem.place.line) == (True, 3)
+
+
+def test_composites_without_end_are_refused(problems):
+    """Those that contain themselves, and those that never end."""
+    (itself,) = problems("a: zself.made\n")
+    (endless,) = problems("a: zendless.made\n")
+
+    assert "zself.made[a/again] contains itself" in itself.message
+    assert f"zendless.made[a] cannot be made: composites contain each other more than {DEPTH} deep" in endless.message
+
+
+def test_parts_and_states_do_not_contradict_each_other(problems):
+    """What a part manages nobody else manages differently, nor has a state its identity."""
+    parts = "unit:\n  systemd_unit.running:\n    - contents: x\n"
+    (double,) = problems(parts + "/etc/systemd/system/unit.service:\n  file.managed:\n    - contents: y\n")
+    (same,) = problems("den: zroom.furnished\nden/lamp: lamp.lit\n")
+
+    assert double.code == "contradiction"
+    assert same.code == "identity-repeated"
+
+
+def test_a_compiler_that_has_compiled_before_makes_the_same(tmp_path):
+    """And hands out the very same calls where nothing has changed, so that a swap leaves them alone."""
+    compiler, root = Compiler(), tmp_path / "states"
+    write(root, {"site.sls": TREE, "a.sls": "first: lamp.lit\n"})
+    first = compiler.compile(request(root))
+    again = compiler.compile(request(root))
+    assert all(new is old for new, old in zip(again.calls, first.calls, strict=True))
+
+    for text in ("first: lamp.lit\nsecond: lamp.lit\n", "{}\n"):
+        write(root, {"a.sls": text})
+        changed = compiler.compile(request(root))
+        assert changed.calls == Compiler().compile(request(root)).calls
+    write(root, {"a.sls": "first: lamp.lit\n"})
+    moved = compiler.compile(request(root))
+    write(root, {"a.sls": "first:\n  lamp.lit:\n    - color: red\n"})
+    recolored = compiler.compile(request(root))
+    assert [new is old for new, old in zip(recolored.calls, moved.calls, strict=True)] == [False, True, True, True, True, True]
+    write(root, {"site.sls": TREE.replace("watch:", "color: red\n    - watch:")})
+    assert compiler.compile(request(root)).calls == Compiler().compile(request(root)).calls
+
+
+def test_a_systemd_unit_is_a_file_and_a_service_that_watches_it(compile_tree, problems):
+    """The file of a template is that of all its units; one text is needed."""
+    compilation = compile_tree("app@one:\n  systemd_unit.running:\n    - contents: '[Service]'\n")
+    unit, service, whole = compilation.calls
+
+    assert unit.resource.name == "/etc/systemd/system/app@.service"
+    assert (service.kind, service.resource.name, service.resource.enable) == ("service.running", "app@one", True)
+    assert service.requisites == {"watch": (0,)}
+    assert whole.identity == "systemd_unit.running[app@one]"
+    assert replace(whole, low={}).requisites == {"watch": (0, 1)}
+    (problem,) = problems("app: systemd_unit.running\n")
+    assert "say either contents or source" in problem.message
