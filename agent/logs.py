@@ -81,12 +81,13 @@ class Logs:
         """Take new settings; what was written before stays as it is."""
         self.close()
         form = choose(settings.format, self._descriptor)
+        self._level = LEVELS[settings.level]
         self.recent = deque(self.recent, maxlen=settings.recent)
         outlet = self._outlet = JournalOutlet() if form == "journal" else StreamOutlet(self._descriptor)
         render: Callable[[Entry], bytes] = {"journal": to_journal, "json": to_json}.get(form) or Console(coloured(self._descriptor)).render
         structlog.configure(
             processors=[_complete, structlog.processors.format_exc_info, self._keep, lambda _, __, entry: render(entry)],
-            wrapper_class=structlog.make_filtering_bound_logger(LEVELS[settings.level]),
+            wrapper_class=structlog.make_filtering_bound_logger(self._level),
             logger_factory=lambda *args: _Sink(outlet, *args),
             cache_logger_on_first_use=False,
         )
@@ -97,7 +98,7 @@ class Logs:
     def emit(self, event: Event) -> None:
         """Log one event of the engine."""
         line = self._narrator.tell(event)
-        if line is not None:
+        if line is not None and LEVELS[line.level] >= self._level:  # asked here: structlog takes its time to say no
             self._log.log(LEVELS[line.level], line.text, **line.fields)
 
     def close(self) -> None:

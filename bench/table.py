@@ -24,7 +24,7 @@ ROWS = (
     ("compile", "compile 5 000 states against PyYAML's C loading", "times", "ratio", 2.0),
     ("compile", "compile 10 000 states, checks included, against Salt's compile", "times", "ratio_to_salt", 1.0),
     ("compile", "compile them again unchanged", "s", "unchanged_s", None),
-    ("compile", "10 000 states of one line against the time of PyYAML's C loading", "times", "short_ratio", 1.5),
+    ("compile", "10 000 states of one line against the time of PyYAML's C loading", "times", "short_ratio", 5.0),
     ("change", "one of 1 000 state files edited (10 000 states): compile and swap", "ms", "edit_ms", 150),
     ("change", "the same against the first compilation", "times", "ratio_edit", 0.15),
     ("change", "a state more near the front, all after it move: compile and swap", "ms", "grow_ms", None),
