@@ -36,7 +36,8 @@ class Looks:
             requisites = vertex.requisites  # a swap replaces them
             probes: Probes = {}
             for target in _targets(vertex):
-                probes[target] = _kept(target) or await self._look(target, probes)
+                if look := _kept(target) or await self._look(target, probes):
+                    probes[target] = look
             if vertex.requisites is requisites and not any(_stale(target, look) for target, look in probes.items()):
                 break
         for target, look in probes.items():
@@ -46,9 +47,12 @@ class Looks:
                 target.probe = look._replace(marks=target.marks)
         return probes
 
-    async def _look(self, target: Vertex, probes: Probes) -> Look:
+    async def _look(self, target: Vertex, probes: Probes) -> Look | None:
+        """None: it is leaving the graph, and whoever takes its place is looked at later."""
         while target.task and not target.look:
             await asyncio.wait([target.task])
+        if target.look is None and target.removed:
+            return None
         if target.look is None:
             target.look = asyncio.create_task(self._see(target, probes), name=f"look at {target.identity}")
             target.look.add_done_callback(lambda _: setattr(target, "look", None))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -29,23 +30,43 @@ P = ParamSpec("P")
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """An event loop whose clock jumps to the next timer instead of waiting for it."""
+    """An event loop whose clock jumps to the next timer instead of waiting for it, and that takes one step at a time."""
 
     def __init__(self) -> None:
         super().__init__()
         self._now = 0.0
+        self.steps = 0
+        """Taken so far."""
+        self.after_step: Callable[[], None] | None = None
+        """Called after each."""
 
     def time(self) -> float:
         """Seconds since the loop was made."""
         return self._now
 
     def _run_once(self) -> None:
-        while self._scheduled and self._scheduled[0]._cancelled:  # the loop would wait, in real time, for the one behind it
+        self._drop_cancelled()
+        if not self._ready:
+            if not self._scheduled:
+                super()._run_once()  # only somebody from outside can go on
+                return
+            self._now = max(self._now, self._scheduled[0]._when)
+        while self._scheduled and self._scheduled[0]._when <= self._now:
+            timer = heappop(self._scheduled)
+            timer._scheduled = False
+            self._ready.append(timer)
+            self._drop_cancelled()
+        step = self._ready.popleft()
+        if not step._cancelled:
+            step._run()
+            self.steps += 1
+            if self.after_step:
+                self.after_step()
+
+    def _drop_cancelled(self) -> None:
+        while self._scheduled and self._scheduled[0]._cancelled:
             heappop(self._scheduled)._scheduled = False
             self._timer_cancelled_count -= 1
-        if not self._ready and self._scheduled:
-            self._now = max(self._now, self._scheduled[0]._when)
-        super()._run_once()
 
 
 @dataclass
@@ -56,9 +77,11 @@ class Machine:
     broken: dict[str, Exception] = field(default_factory=dict)
     """Name -> what applying it raises; `look name`, `refresh name`: what that raises."""
     gates: dict[str, asyncio.Event] = field(default_factory=dict)
-    """Name -> what a look at it waits for; `apply name`, `refresh name`: what that waits for, once it has begun."""
+    """Name -> what a look at it waits for; `apply name`, `refresh name`: what that waits for, once it has begun; `watch name`: before it is armed."""
     unwatchable: set[str] = field(default_factory=set)
     watchers: dict[str, asyncio.Queue[None]] = field(default_factory=dict)
+    armed: Counter[str] = field(default_factory=Counter)
+    """Names that somebody watches, and how often."""
     log: list[str] = field(default_factory=list)
     """`check x`, `apply x`, `refresh x`, in the order in which they happened."""
     most: int = 0
@@ -157,12 +180,18 @@ class Setting(Refreshable, Resource, kind="zsetting.present"):
         if self.name in self.machine.unwatchable:
             raise Permanent("no watch here")
         queue = self.machine.watchers[self.name] = asyncio.Queue()
-        yield None
-        while True:
-            await queue.get()
-            if self.name in self.machine.unwatchable:
-                raise Permanent("no watch here any more")
+        await self.machine.gate(f"watch {self.name}")
+        self.machine.armed[self.name] += 1
+        try:
             yield None
+            while True:
+                await queue.get()
+                if self.name in self.machine.unwatchable:
+                    raise Permanent("no watch here any more")
+                yield None
+        finally:
+            self.machine.armed[self.name] -= 1
+            self.machine.armed = +self.machine.armed
 
 
 class Bundled(Groupable, Setting, kind="zbundled.present"):
@@ -309,7 +338,7 @@ class Bench:
     def engine(self, *, watch: bool = True, **options: Any) -> Engine:
         """A new engine; its journal is the file of before, if there is one."""
         self.journal = self.open_journal()
-        return Engine(FakeHost(), EngineOptions(recheck=0, **options), self.journal, self._emit, watch=watch)
+        return Engine(FakeHost(), EngineOptions(**{"recheck": 0, **options}), self.journal, self._emit, watch=watch)
 
     def open_journal(self) -> Journal:
         """The file of before, if there is one; it need not outlive a loss of power."""

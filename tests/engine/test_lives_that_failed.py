@@ -1,0 +1,26 @@
+"""Lives of the simulation in which something once went wrong, made as small as it gets."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine_bench import state
+from simulated.life import faults
+from simulated.plan import Plan
+
+KEPT = {
+    "a prereq that had begun to look ahead went on to look at what had left the graph, together with who took its place": Plan(
+        states=(),
+        troubles=(
+            (0, "swap", [state("s0", prereq=["s3", "s5"]), state("s3"), state("s5", meta={"poll": 20.0}, value="other")]),
+            (0, "hold", "s3"),
+            (0, "swap", [state("s3", meta={"sema": ["disk:2"]})]),
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("plan", KEPT.values(), ids=KEPT)
+def test_it_goes_wrong_no_more(plan: Plan) -> None:
+    """Each says what it was."""
+    assert faults(plan) == []

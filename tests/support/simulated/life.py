@@ -1,0 +1,259 @@
+"""Lives a plan: an engine on a fake machine, with trouble, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+
+from engine_bench import Action, Bench, Machine, Setting, VirtualLoop, compilation
+from holdfast import Permanent, Temporary
+from holdfast.agent.engine.graph import Vertex
+from holdfast.agent.engine.report import Event, Notice, Ran
+from simulated.plan import Plan, State, planned
+from simulated.rules import Rules
+
+ERRORS = {"no": Permanent("no"), "busy": Temporary("busy"), "busy for 3 s": Temporary("busy", delay=3)}
+LONG = 1e5
+"""Seconds of virtual time after which a life hangs."""
+HEALING = 400.03
+"""Seconds that all needs to come right once nothing is broken: many times the longest wait of the engine."""
+
+
+def faults_of(seed: int) -> list[str]:
+    """What goes wrong in the life of a seed."""
+    return faults(planned(seed))
+
+
+def faults(plan: Plan) -> list[str]:
+    """What goes wrong in this life."""
+    return Life(plan).run()
+
+
+class Life(Bench):
+    """One life. Its public methods with a short name are the troubles that a plan can have."""
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__(Machine())
+        self.plan = plan
+        self.found: list[str] = []
+        """What went wrong."""
+        self._steps = 0
+        self._swaps: list[asyncio.Task[None]] = []
+        self._fights: list[asyncio.Task[None]] = []
+
+    def run(self) -> list[str]:
+        """Live it; what went wrong."""
+        Setting.machine = Action.machine = self.machine
+        random.seed(self.plan.seed)
+        self.loop = VirtualLoop()
+        with asyncio.Runner(loop_factory=lambda: self.loop) as runner:
+            try:
+                runner.run(self._bounded())
+            except Exception as error:  # noqa: BLE001 - that is a fault, and the next seed is another life
+                self.found.append(f"{type(error).__name__}: {error}")
+        return self.found
+
+    async def _bounded(self) -> None:
+        self.loop.set_exception_handler(
+            lambda _, context: self.found.append(f"unhandled: {context.get('exception') or context['message']}")
+        )
+        async with asyncio.timeout(LONG):
+            await self._live()
+
+    async def _live(self) -> None:
+        plan = self.plan
+        recheck = {"recheck": 150.0, "recheck_splay": 0.0} if plan.recheck else {}
+        self._engine = self.engine(workers=plan.workers, ordering=plan.ordering, stop_timeout=5, flap_limit=5, flap_window=20, **recheck)
+        self._rules = Rules(self._engine, self.machine, self.found)
+        self.loop.after_step = self._rules.step
+        await self._engine.swap(compilation(*plan.states), "start")
+        for wait, what, *how in plan.troubles:
+            await asyncio.sleep(wait)
+            getattr(self, what)(*how)
+        if plan.stop is None:
+            await asyncio.gather(*self._swaps, *self._fights)
+            await self._heal()
+            self.found += self._unhealed()
+            await self._be_disturbed_once()
+        await self._end(plan.stop or ())
+
+    async def _end(self, hurry: tuple[float, ...]) -> None:
+        """It stops, whatever is going on, in time, and leaves nothing behind."""
+        for fight in self._fights:
+            fight.cancel()
+        began, patience = self.loop.time(), self._engine.options.stop_timeout
+        stop = asyncio.create_task(self._stop())
+        for seconds in hurry:
+            await asyncio.sleep(seconds)
+            self._engine.hurry()
+        await stop
+        await asyncio.gather(*self._swaps, *self._fights, return_exceptions=True)
+        self._steps = self.loop.steps
+        self.loop.after_step = None
+        # A swap under way may have begun to wait for what leaves right before: what it let go of has its time, too.
+        if self.loop.time() > began + 2 * patience + 0.1:
+            self.found.append(f"stopping took {self.loop.time() - began:g} s")
+        if left := [task.get_name() for task in asyncio.all_tasks() if task is not asyncio.current_task()]:
+            self.found.append(f"left behind: {left}")
+
+    async def _stop(self) -> None:
+        self._rules.stopped = True
+        await self._engine.stop()
+
+    # -- healing -----------------------------------------------------------------------------------------------
+
+    async def _heal(self) -> None:
+        """Nothing is broken any more; what failed for good is triggered by somebody, unless a recheck is due."""
+        self.mend()
+        self.free()
+        self.resume()
+        self.noop(on=False)
+        await asyncio.sleep(HEALING)
+        for vertex in () if self.plan.recheck else self._engine._graph:
+            if vertex.failed and vertex.outcome and (vertex.outcome.ran or not vertex.outcome.because):
+                self._engine.trigger(vertex.identity)
+        await asyncio.sleep(HEALING)
+
+    def _unhealed(self) -> Iterator[str]:
+        engine = self._engine
+        for row, vertex in zip(engine.status(), engine._graph, strict=True):
+            bad = [key for key in ("dirty", "running", "failed", "pending_refresh") if row[key]]
+            if bad or vertex.outcome is None or not vertex.armed:
+                yield f"{row['identity']} is not settled: {bad}"
+            elif vertex.outcome.ran and self._drifted(vertex):
+                yield f"{row['identity']} is not as declared"
+        if not engine.converged:
+            yield "not converged"
+        if engine._scheduler.running or engine._scheduler.unsettled:
+            yield "the scheduler is busy"
+
+    def _drifted(self, vertex: Vertex) -> bool:
+        return isinstance(vertex.resource, Setting) and self.machine.settings.get(vertex.resource.name) != vertex.resource.value
+
+    async def _be_disturbed_once(self) -> None:
+        """One drift when all is calm: only what it reaches is looked at, and after that nothing happens any more."""
+        watched = sorted(name for name in self.machine.armed if self._vertex(name))
+        if not watched:
+            return
+        name = watched[self.plan.seed % len(watched)]
+        vertex, log = self._vertex(name), len(self.machine.log)
+        assert vertex is not None
+        reached = {each.resource.name for each in self._reached(vertex)}
+        ticking = [each for each in self._engine._graph if each.call.meta.poll]
+        polled = {each.resource.name for one in ticking for each in self._reached(one)}
+        self.machine.drift(name)
+        await asyncio.sleep(HEALING if self.plan.recheck is False else 100)
+        looks = [line.removeprefix("check ") for line in self.machine.log[log:] if line.startswith("check ")]
+        if not self.plan.recheck and (far := {*looks} - reached - polled):
+            self.found.append(f"a drift of {name} looked at {sorted(far)}")
+        if not self.plan.recheck and not polled:
+            if len(looks) > 6 * len(reached):
+                self.found.append(f"a drift of {name} took {len(looks)} looks at {len(reached)} resources")
+            steps = self.loop.steps
+            await asyncio.sleep(HEALING)
+            if self.loop.steps > steps + 10:
+                self.found.append(f"{self.loop.steps - steps} steps while nothing happened")
+
+    def _reached(self, vertex: Vertex) -> set[Vertex]:
+        """Whatever a change of it may concern: those that are told, and those whose prereqs have to be asked."""
+        reached, fresh = {vertex}, [vertex]
+        while fresh:
+            now = fresh.pop()
+            near = [who for who in self._engine._graph if any(now in targets for targets in _telling(who))]
+            near += now.requisites.get("prereq", ())
+            fresh += {*near} - reached
+            reached.update(near)
+        return reached
+
+    # -- what may happen ---------------------------------------------------------------------------------------
+
+    def _vertex(self, name: str) -> Vertex | None:
+        return next((vertex for vertex in self._engine._graph if vertex.resource.name == name), None)
+
+    def drift(self, name: str, value: str) -> None:
+        """Somebody changes it by hand."""
+        self.machine.settings[name] = value
+        if name in self.machine.watchers:
+            self.machine.touch(name)
+
+    def break_(self, what: str, how: str) -> None:
+        """From now on it fails."""
+        self.machine.broken[what] = ERRORS[how]
+
+    def mend(self) -> None:
+        """Nothing fails any more."""
+        self.machine.broken.clear()
+        self.machine.unwatchable.clear()
+
+    def unwatch(self, name: str) -> None:
+        """Its watch breaks."""
+        self.machine.unwatchable.add(name)
+        if name in self.machine.watchers:
+            self.machine.touch(name)
+
+    def hold(self, what: str) -> None:
+        """From now on it hangs."""
+        self.machine.hold(what)
+
+    def free(self) -> None:
+        """Nothing hangs any more."""
+        self.machine.free()
+
+    def swap(self, states: list[State]) -> None:
+        """These states hold from now on."""
+        self._swaps.append(asyncio.create_task(self._engine.swap(compilation(*states))))
+
+    def pause(self) -> None:
+        """An operator does so."""
+        self._rules.paused = True
+        self._engine.pause()
+
+    def resume(self) -> None:
+        """Likewise."""
+        self._rules.paused = False
+        self._engine.resume()
+
+    def recheck(self) -> None:
+        """Likewise."""
+        self._engine.recheck()
+
+    def noop(self, on: bool) -> None:
+        """Likewise."""
+        self._engine.set_options(self._engine.options.model_copy(update={"noop": on}))
+
+    def trigger(self, name: str) -> None:
+        """Likewise."""
+        if vertex := self._vertex(name):
+            self._engine.trigger(vertex.identity)
+
+    def cancel(self, name: str) -> None:
+        """Whatever runs of it is cancelled, for a reason that nobody knows."""
+        if (vertex := self._vertex(name)) and vertex.task:
+            vertex.task.cancel()
+
+    def fight(self, name: str, times: int) -> None:
+        """Somebody else changes it again and again."""
+        self._fights.append(asyncio.create_task(self._fight(name, times)))
+
+    async def _fight(self, name: str, times: int) -> None:
+        for _ in range(times):
+            self.drift(name, "fought over")
+            await asyncio.sleep(0.5)
+
+    # -- what is told ------------------------------------------------------------------------------------------
+
+    def _emit(self, event: Event) -> None:
+        self.events.append(event)
+        self._rules.told(event)
+
+    def trace(self) -> list[str]:
+        """All that was told and done, but for when that was in the world of those who read this."""
+        told = [replace(each, outcome=replace(each.outcome, started=0.0, comment="")) for each in self.events if isinstance(each, Ran)]
+        return [*map(str, told), *self.machine.log, *(str(each) for each in self.events if isinstance(each, Notice)), str(self._steps)]
+
+
+def _telling(vertex: Vertex) -> Iterator[tuple[Vertex, ...]]:
+    """Targets whose changes or looks concern it."""
+    return (targets for kind, targets in vertex.requisites.items() if not kind.startswith("require"))

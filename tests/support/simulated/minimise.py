@@ -1,0 +1,99 @@
+"""Makes a plan that fails smaller, for as long as it fails; and writes down what is left as a test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from simulated.life import faults
+from simulated.plan import REQUISITES, Plan, State
+
+TRIES = 1500
+"""Lives that may be spent on one plan: some seconds."""
+
+
+def as_a_test(plan: Plan) -> str:
+    """What to add to the kept ones: the smallest plan that still fails."""
+    least = smallest(plan)
+    what = "; ".join(faults(least)[:2]) or "it fails no more: it is not the same each time"
+    return f'    # {what}\n    "say here what goes wrong": {str(least).replace(chr(10), chr(10) + "    ")},'
+
+
+def smallest(plan: Plan, fails: Callable[[Plan], object] = faults) -> Plan:
+    """A plan from which nothing can be left out; or what the tries have led to."""
+    tries = TRIES
+    while True:
+        for smaller in _smaller(plan):
+            tries -= 1
+            if tries < 0:
+                return plan
+            if fails(smaller):
+                plan = smaller
+                break
+        else:
+            return plan
+
+
+def _smaller(plan: Plan) -> Iterator[Plan]:
+    """Without some of the troubles, many first; without a state, a requisite, a parameter, a wait."""
+    size = many = len(plan.troubles)
+    while size:
+        yield from (replace(plan, troubles=plan.troubles[:first] + plan.troubles[first + size :]) for first in range(0, many, size))
+        size //= 2
+    yield from (_nowhere(plan, name) for name in sorted({one[0] for states in _lists(plan) for one in states}))
+    for number, states in enumerate(_lists(plan)):
+        yield from (_with_list(plan, number, less) for less in _less(states))
+    for index, (wait, *rest) in enumerate(plan.troubles):
+        if wait:
+            yield replace(plan, troubles=(*plan.troubles[:index], (0, *rest), *plan.troubles[index + 1 :]))
+    for usual in ({"recheck": False}, {"ordering": "definition"}, {"workers": 2}, {"seed": 0}, {"stop": None}):
+        if replace(plan, **usual) != plan:
+            yield replace(plan, **usual)
+
+
+def _less(states: list[State]) -> Iterator[list[State]]:
+    """Without one of them, or with one that says less."""
+    for index, one in enumerate(states):
+        yield [_without(other, one[0]) for other in states if other is not one]
+        yield from ([*states[:index], plainer, *states[index + 1 :]] for plainer in _plainer(one))
+
+
+def _plainer(one: State) -> Iterator[State]:
+    """A state that says less."""
+    name, kind, meta, spec = one
+    for key in meta:
+        yield name, kind, {each: value for each, value in meta.items() if each != key}, spec
+    for key, targets in spec.items():
+        if key in REQUISITES:
+            yield name, kind, meta, {each: value for each, value in spec.items() if each != key}
+            if len(targets) > 1:
+                yield from ((name, kind, meta, {**spec, key: [left for left in targets if left != target]}) for target in targets)
+    if kind == "zbundled.present":
+        yield name, "zsetting.present", meta, spec
+
+
+def _without(one: State, name: str) -> State:
+    """A state that does not refer to that name."""
+    own, kind, meta, spec = one
+    left = {key: [each for each in value if each != name] if key in REQUISITES else value for key, value in spec.items()}
+    return own, kind, meta, {key: value for key, value in left.items() if value or key not in REQUISITES}
+
+
+def _lists(plan: Plan) -> list[list[State]]:
+    """The states at the start, and those of each swap."""
+    return [list(plan.states), *(trouble[2] for trouble in plan.troubles if trouble[1] == "swap")]
+
+
+def _with_list(plan: Plan, number: int, states: list[State]) -> Plan:
+    if number == 0:
+        return replace(plan, states=tuple(states))
+    swaps = [index for index, trouble in enumerate(plan.troubles) if trouble[1] == "swap"]
+    index = swaps[number - 1]
+    wait = plan.troubles[index][0]
+    return replace(plan, troubles=(*plan.troubles[:index], (wait, "swap", states), *plan.troubles[index + 1 :]))
+
+
+def _nowhere(plan: Plan, name: str) -> Plan:
+    for number, states in enumerate(_lists(plan)):
+        plan = _with_list(plan, number, [_without(one, name) for one in states if one[0] != name])
+    return plan

@@ -1,0 +1,144 @@
+"""What happens in a life: states, troubles, an end. A plan is plain data, so that it can be made from a seed, made smaller and written down."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Any
+
+from engine_bench import state
+
+State = tuple[Any, ...]
+"""As `state` makes it: name, kind, meta, and what it says with its requisites."""
+Trouble = tuple[Any, ...]
+"""Seconds to wait before, a method of `Life`, its arguments."""
+
+NAMES = tuple(f"s{n}" for n in range(8))
+REQUISITES = ("require", "watch", "listen", "require_any", "onchanges", "onfail", "prereq")
+PAUSES = (0, 0, 0, 0, 0.1, 3.0, 3.1)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One life."""
+
+    states: tuple[State, ...]
+    troubles: tuple[Trouble, ...] = ()
+    workers: int = 2
+    recheck: bool = False
+    """Every now and then all is looked at; without it somebody has to trigger what has failed for good."""
+    ordering: str = "definition"
+    stop: tuple[float, ...] | None = None
+    """None: all is mended, and must be right in the end. Else: it is stopped in the middle, and hurried after so many seconds, if any are given."""
+    seed: int = 0
+    """Of what the engine itself does at random."""
+
+    def __str__(self) -> str:
+        """As Python."""
+        lines = ["    states=(", *(f"        {written(each)}," for each in self.states), "    ),"]
+        lines += ["    troubles=(", *(f"        ({', '.join(map(shown, each))})," for each in self.troubles), "    ),"]
+        lines += [f"    {one.name}={getattr(self, one.name)!r}," for one in fields(self)[2:] if getattr(self, one.name) != one.default]
+        return "\n".join(["Plan(", *lines, ")"])
+
+
+def shown(value: object) -> str:
+    """As Python: states among the arguments of a trouble by their constructor."""
+    return f"[{', '.join(map(written, value))}]" if isinstance(value, list) else repr(value)
+
+
+def written(one: State) -> str:
+    """As Python."""
+    name, kind, meta, spec = one
+    parts = [repr(name)] + ([repr(kind)] if kind != "zsetting.present" else []) + ([f"meta={meta!r}"] if meta else [])
+    return f"state({', '.join([*parts, *(f'{key}={value!r}' for key, value in spec.items())])})"
+
+
+def planned(seed: int) -> Plan:
+    """The plan of a seed."""
+    chance = random.Random(seed)
+    states = random_states(chance)
+    troubles = tuple(random_troubles(chance, states))
+    stop = chance.choice(((), (0.0,), (0.5,), (3.0,))) if chance.random() < 0.2 else None
+    ordering = "requisites" if chance.random() < 0.2 else "definition"
+    return Plan(tuple(states), troubles, chance.choice((1, 2, 4)), seed % 2 == 0, ordering, stop, seed)
+
+
+def random_states(chance: random.Random) -> list[State]:
+    """Some states, with requisites as a compiler lets them through."""
+    names = [name for name in NAMES if chance.random() < 0.8]
+    states = []
+    earliest = list(range(len(names)))  # whatever the target of a prereq needs stands before that prereq
+    for position, name in enumerate(names):
+        requisites: dict[str, list[str]] = {}
+        for other, target in enumerate(names):
+            kind = chance.choice((*REQUISITES, *[None] * 9))
+            backwards = kind == "prereq"
+            if kind and other != position and (other > position if backwards else other < earliest[position] or kind == "listen"):
+                if backwards:
+                    earliest[other] = min(earliest[other], position)
+                requisites.setdefault(kind, []).append(target)
+        states.append(random_state(chance, name, requisites))
+    return states
+
+
+def random_state(chance: random.Random, name: str, requisites: dict[str, list[str]]) -> State:
+    """One state with random meta parameters."""
+    meta: dict[str, Any] = {"parallel": True} if chance.random() < 0.2 else {}
+    if chance.random() < 0.2:
+        meta["retry"] = chance.choice((2, -1, {"attempts": 3, "interval": 2}))
+    if chance.random() < 0.1:
+        meta["limit"], meta["burst"] = 0.2, chance.choice((1, 3))
+    if chance.random() < 0.1:
+        meta["timeout"] = 5
+    if chance.random() < 0.1:
+        meta["sema"] = chance.choice((["disk"], ["disk:2"], ["net", "disk"]))
+    if chance.random() < 0.05:
+        meta["rewatch"] = False
+    if chance.random() < 0.2:
+        return state(name, "zaction.run", meta=meta, **{kind: targets for kind, targets in requisites.items() if kind != "listen"})
+    if chance.random() < 0.05:
+        meta["poll"] = 60.0
+    if chance.random() < 0.2:
+        meta |= {} if chance.random() < 0.8 else {"autoedge": False}
+        return state(name, "zplaced.present", meta=meta, within=chance.choice(NAMES), strict=False, value="right", **requisites)
+    kind = "zbundled.present" if chance.random() < 0.3 else "zsetting.present"
+    return state(name, kind, meta=meta, value=chance.choice(("right", "other")), **requisites)
+
+
+def random_troubles(chance: random.Random, states: list[State]) -> Iterator[Trouble]:  # noqa: C901, PLR0912 - an arm for each kind of trouble
+    """What happens, each after a little while."""
+    for _ in range(chance.randrange(5, 45)):
+        name, wait = chance.choice(NAMES), sum(chance.choice(PAUSES) for _ in range(chance.randrange(4)))
+        match chance.randrange(15):
+            case 0 | 1 | 2:
+                yield wait, "drift", name, chance.choice(("drifted", "worse"))
+            case 3:
+                yield wait, "break_", name, chance.choice(("no", "busy", "busy for 3 s"))
+            case 4:
+                yield wait, "break_", f"{chance.choice(('refresh', 'look'))} {name}", "busy"
+            case 5:
+                yield wait, "mend"
+            case 6:
+                yield wait, "unwatch", name
+            case 7:
+                yield wait, "hold", chance.choice(("together", name, f"apply {name}", f"refresh {name}", f"watch {name}"))
+            case 8:
+                yield wait, "free"
+            case 9:
+                states = random_states(chance)
+                yield wait, "swap", list(states)
+            case 10 if states:
+                chosen = chance.randrange(len(states))
+                name, _, _, spec = states[chosen]
+                requisites = {kind: targets for kind, targets in spec.items() if kind in REQUISITES}
+                states = [*states[:chosen], random_state(chance, name, requisites), *states[chosen + 1 :]]
+                yield wait, "swap", list(states)
+            case 11:
+                yield wait, chance.choice(("pause", "resume", "recheck"))
+            case 12:
+                yield wait, "noop", chance.random() < 0.5
+            case 13:
+                yield wait, chance.choice(("trigger", "cancel")), name
+            case 14 if chance.random() < 0.3:
+                yield wait, "fight", name, chance.choice((3, 12, 40))

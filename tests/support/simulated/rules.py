@@ -1,0 +1,202 @@
+"""What must hold at every moment of a life, checked against the machine and the declared requisites, not by what the engine believes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine_bench import Machine
+from holdfast.agent.engine.engine import Engine
+from holdfast.agent.engine.graph import Vertex
+from holdfast.agent.engine.report import Event, Notice, Outcome, Ran
+
+GATES = ("require", "watch")
+"""Requisites that forbid a run when what they name has failed."""
+MOST_REPAIRS = 12
+"""Within a window of twenty seconds: the five that are free, the one that is one too many, and those that come at growing intervals.
+
+This and the rate limit are about drift of a resource itself: one that has a prereq, or is one, runs for the sake of another, too.
+"""
+
+
+@dataclass(eq=False)
+class Active:
+    """A run."""
+
+    vertex: Vertex
+    task: asyncio.Task[None] | None = None
+    failed: dict[Vertex, Outcome | None] = field(default_factory=dict)
+    """What it requires and had failed when it started -> how."""
+    counts: dict[Any, int] = field(default_factory=dict)
+    """Only for one that must not change anything: its changes, and what was delivered to it."""
+
+
+class Rules:
+    """Watches over one engine. `found` gets what is wrong."""
+
+    def __init__(self, engine: Engine, machine: Machine, found: list[str]) -> None:
+        self._engine, self._machine, self._found = engine, machine, found
+        self._active: dict[Vertex, Active] = {}
+        self._starts: dict[Vertex, list[float]] = {}
+        """Runs on account of events, of those whose rate is limited."""
+        self._repairs: dict[Vertex, list[float]] = {}
+        self.paused = self.stopped = False
+        """What operators have asked for."""
+        self._read = self._overlapped = 0
+        self._start = engine._scheduler._start
+        engine._scheduler._start = self.starts
+
+    def _wrong(self, vertex: Vertex | None, what: str) -> None:
+        self._found.append(f"at {asyncio.get_running_loop().time():.2f}: {vertex.identity + ' ' if vertex else ''}{what}")
+
+    # -- when something starts ---------------------------------------------------------------------------------
+
+    def starts(self, vertex: Vertex) -> None:
+        """A run is about to start."""
+        self._let_go()
+        for what in self._against(vertex):
+            self._wrong(vertex, what)
+        active = self._active[vertex] = Active(vertex)
+        for kind in GATES:
+            active.failed.update({up: up.outcome for up in vertex.requisites.get(kind, ()) if up.failed})
+        self._start(vertex)
+        active.task = vertex.task
+        if self._noop(vertex):
+            active.counts = self._counts(vertex)
+        self._count_units()
+
+    def _against(self, vertex: Vertex) -> Iterator[str]:
+        """What speaks against starting it."""
+        engine, options, meta = self._engine, self._engine.options, vertex.call.meta
+        if self.paused or self.stopped or vertex.removed:
+            yield "starts though nothing may"
+        if vertex.task or vertex in self._active:
+            yield "runs already"
+        if not vertex.armed or (
+            type(vertex.resource).kind != "zaction.run" and not meta.poll and vertex.resource.name not in self._machine.armed
+        ):
+            yield "starts without a watch"
+        now = asyncio.get_running_loop().time()
+        if vertex.not_before > now:
+            yield f"starts {vertex.not_before - now:g} s too early"
+        yield from (f"starts before {up.identity} is settled" for up in self._above(vertex) if not up.settled)
+        if vertex.first and options.ordering == "definition" and not vertex.listening:
+            for up in engine._graph.vertices[: vertex.position]:
+                together = up.running and up.batch is None and up.group == vertex.group is not None
+                together = together or (up.batch is not None and up.batch is vertex.batch)
+                if not (up.settled or together or (up.running and up.call.meta.parallel)):
+                    yield f"jumps the queue before {up.identity}"
+        if meta.limit and vertex.cause in {"drift", "poll"} and not vertex.listening and _alone(vertex):
+            yield from self._too_often(vertex, now)
+
+    def _too_often(self, vertex: Vertex, now: float) -> Iterator[str]:
+        """A bucket lets through what is in it and what flows in, and one more that had waited for its turn; and never makes wait longer than one takes."""
+        rate, burst = vertex.call.meta.limit or 0.0, vertex.call.meta.burst or self._engine.options.burst
+        starts = self._starts.setdefault(vertex, [])
+        starts.append(now)
+        for count, began in enumerate(reversed(starts), 1):
+            if count > burst + 1 + rate * (now - began) + 1e-6:
+                yield f"started {count} times within {now - began:g} s"
+                break
+        if not vertex.flapping and vertex.not_before > now + 1 / rate:
+            yield "has debts"
+
+    def _above(self, vertex: Vertex) -> set[Vertex]:
+        """Whatever must be settled before it, near or far: its requisites, and those that have it as their prereq."""
+        above: set[Vertex] = set()
+        fresh = [vertex]
+        while fresh:
+            now = fresh.pop()
+            near = {up for kind, ups in now.requisites.items() if kind not in {"prereq", "listen"} for up in ups}
+            near |= {who for who in self._engine._graph if now in who.requisites.get("prereq", ())}
+            fresh += near - above
+            above |= near
+        return above
+
+    def _noop(self, vertex: Vertex) -> bool:
+        """What the states say of it goes before what the agent is told."""
+        noop = vertex.call.meta.noop
+        return self._engine.options.noop if noop is None else noop
+
+    def _count_units(self) -> None:
+        """A batch takes one worker, and as many places in a semaphore as it has members that name it."""
+        running = [active.vertex for active in self._active.values()]
+        if len({id(vertex.batch or vertex) for vertex in running}) > self._engine._scheduler.workers:
+            self._wrong(None, f"more than {self._engine._scheduler.workers} run: {[vertex.identity for vertex in running]}")
+        for name, inside in Counter(name for vertex in running for name in set(vertex.call.meta.sema)).items():
+            if inside > int(name.partition(":")[2] or 1):
+                self._wrong(None, f"{inside} are in the semaphore {name}")
+
+    def _counts(self, vertex: Vertex) -> dict[Any, int]:
+        journal = self._engine._journal
+        into = {edge: count for edge, count in journal._delivered.items() if edge[1] == vertex.identity}
+        return {**into, "changes": journal._changes.get(vertex.identity, 0)}
+
+    # -- after each step ---------------------------------------------------------------------------------------
+
+    def step(self) -> None:
+        """The loop has taken one step."""
+        if len(self._machine.log) > self._read:
+            for line in self._machine.log[self._read :]:
+                self._happened(line)
+            self._read = len(self._machine.log)
+        if len(self._machine.overlaps) > self._overlapped:
+            self._wrong(None, f"two at once: {self._machine.overlaps[self._overlapped :]}")
+            self._overlapped = len(self._machine.overlaps)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        for vertex, active in list(self._active.items()):
+            if vertex.task is not active.task or vertex.task is None:
+                del self._active[vertex]
+                self._ended(active)
+
+    def _happened(self, line: str) -> None:
+        """Something was done to the machine: by a run that may."""
+        what, *names = line.split()
+        if what in {"check", "would"}:
+            return
+        for name in names:
+            runs = [active.vertex for active in self._active.values() if active.vertex.resource.name == name]
+            if not runs:
+                self._wrong(None, f"{line}, but nothing runs")
+            elif all(self._active[vertex].counts for vertex in runs):
+                self._wrong(runs[0], f"noop, and yet: {line}")
+
+    def _ended(self, active: Active) -> None:
+        """A run that must not change anything has neither taken nor given a refresh."""
+        vertex = active.vertex
+        now = self._counts(vertex) if active.counts else {}
+        if moved := {key for key in now.keys() & active.counts.keys() if now[key] > active.counts[key]}:
+            self._wrong(vertex, f"noop, and yet counted: {moved}")
+
+    # -- when something is told --------------------------------------------------------------------------------
+
+    def told(self, event: Event) -> None:
+        """The engine tells of something."""
+        if isinstance(event, Notice) and event.code in {"engine-trouble", "traceback"}:
+            self._wrong(None, f"{event.code}: {event.text}")
+        if isinstance(event, Ran):
+            active = next((each for each in self._active.values() if each.vertex.identity == event.outcome.identity), None)
+            if active and event.outcome.ran and not event.outcome.listener:
+                self._came_of_it(active, event.outcome)
+
+    def _came_of_it(self, active: Active, outcome: Outcome) -> None:
+        requires = {up for kind in GATES for up in active.vertex.requisites.get(kind, ())}  # a swap may have changed them
+        for up, how in active.failed.items():
+            if up.outcome is how and up in requires:
+                self._wrong(active.vertex, f"ran though {up.identity} has failed")
+        if outcome.cause == "drift" and outcome.changed and outcome.result and active.vertex.real and _alone(active.vertex):
+            now = asyncio.get_running_loop().time()
+            repairs = self._repairs.setdefault(active.vertex, [])
+            repairs.append(now)
+            if sum(at > now - self._engine.options.flap_window for at in repairs) > MOST_REPAIRS:
+                self._wrong(active.vertex, "is repaired again and again")
+
+
+def _alone(vertex: Vertex) -> bool:
+    """It has no prereq and is none."""
+    return "prereq" not in vertex.requisites and not vertex.prerequired
