@@ -105,13 +105,13 @@ class Rules:
             yield "has debts"
 
     def _above(self, vertex: Vertex) -> set[Vertex]:
-        """Whatever must be settled before it, near or far: its requisites, and those that have it as their prereq."""
+        """Whatever must be settled before it, near or far: its requisites, those that have it as their prereq, and automatic edges."""
         above: set[Vertex] = set()
         fresh = [vertex]
         while fresh:
             now = fresh.pop()
             near = {up for kind, ups in now.requisites.items() if kind not in {"prereq", "listen"} for up in ups}
-            near |= {who for who in self._engine._graph if now in who.requisites.get("prereq", ())}
+            near |= {who for who in self._engine._graph if now in who.requisites.get("prereq", ())}.union(now.auto)
             fresh += near - above
             above |= near
         return above
