@@ -92,11 +92,37 @@ class Dpkg:
             return ()
 
 
+FIELDS = re.compile(r"^(Package|Source|Depends|Pre-Depends): (.*)$", re.MULTILINE)
+
+
+def families(status: str, names: Iterable[str]) -> dict[str, set[str]]:
+    """Each of these packages -> it and whatever it depends on, near or far, that is made from the same source."""
+    known: dict[str, tuple[str, set[str]]] = {}
+    for paragraph in status.split("\n\n"):
+        fields: dict[str, str] = dict(FIELDS.findall(paragraph))
+        if name := fields.get("Package"):
+            needs = f"{fields.get('Depends', '')}, {fields.get('Pre-Depends', '')}"
+            words = {word.strip().partition(" ")[0].partition(":")[0] for word in re.split(r"[,|]", needs)}
+            known[name] = (fields.get("Source", name).partition(" ")[0], words)
+    found: dict[str, set[str]] = {}
+    for name in names:
+        source, todo, family = known.get(name, ("", set()))[0], [name], {name}
+        while todo:
+            more = {other for other in known.get(todo.pop(), ("", set()))[1] - family if other in known and known[other][0] == source}
+            family |= more
+            todo += more
+        found[name] = family
+    return found
+
+
 class Files:
     """Which package ships what, from the lists that dpkg keeps; `arch` is the host's own architecture."""
 
-    def __init__(self, arch: str = "", info: Path = ADMIN / "info") -> None:
-        self._arch, self._info = arch, info
+    def __init__(self, arch: str = "", admin: Path = ADMIN) -> None:
+        self._arch, self._info, self._status = arch, admin / "info", admin / "status"
+        self._stamp: tuple[int, frozenset[str]] = (-1, frozenset())
+        """When the status file was written from which `_families` are, and whose they are."""
+        self._families: dict[str, set[str]] = {}
         self._asked: frozenset[str] = frozenset()
         self._known: dict[str, tuple[int, frozenset[str]]] = {}
         """Package -> when its list was written, and what it has of what is asked for."""
@@ -108,10 +134,21 @@ class Files:
             self._known.clear()
         common = self._shipped("base-files")
         found: dict[str, list[str]] = {}
-        for name in names:
-            for path in self._shipped(name) - common:
+        for name, family in self._of_one_source(frozenset(names)).items():
+            for path in frozenset().union(*map(self._shipped, family)) - common:
                 found.setdefault(path, []).append(name)
-        return found
+        return {path: sorted(owners) for path, owners in found.items()}
+
+    def _of_one_source(self, names: frozenset[str]) -> dict[str, set[str]]:
+        """Package -> it and what it depends on of the same source: `nginx-light` has its configuration from `nginx-common`."""
+        try:
+            stamp = (self._status.stat().st_mtime_ns, names)
+            if stamp != self._stamp:
+                self._families = families(self._status.read_text(errors="replace"), names)
+                self._stamp = stamp
+        except OSError:
+            self._families, self._stamp = {name: {name} for name in names}, (-1, frozenset())
+        return self._families
 
     def _shipped(self, name: str) -> frozenset[str]:
         """What a package ships of what is asked for; nothing when it is not installed."""

@@ -60,22 +60,44 @@ def test_database_is_read_with_all_its_states():
 
 def test_what_packages_ship_is_read_once_from_their_lists(tmp_path, monkeypatch):
     """No command; a list is read again when it has changed, or when something new is asked for. What all hosts have is nobody's."""
-    (tmp_path / "base-files.list").write_text("/.\n/etc\n")
-    (tmp_path / "nginx.list").write_text("/.\n/etc\n/etc/nginx\n/etc/nginx/nginx.conf\n")
-    (tmp_path / "libc6:amd64.list").write_text("/etc/nginx\n")
+    info = tmp_path / "info"
+    info.mkdir()
+    (info / "base-files.list").write_text("/.\n/etc\n")
+    (info / "nginx.list").write_text("/.\n/etc\n/etc/nginx\n/etc/nginx/nginx.conf\n")
+    (info / "libc6:amd64.list").write_text("/etc/nginx\n")
     read, real = [], Path.read_text
     monkeypatch.setattr(Path, "read_text", lambda path, **options: read.append(path.name) or real(path, **options))
     files = _dpkg.Files("amd64", tmp_path)
     names, paths = ["nginx", "libc6", "gone"], frozenset({"/etc", "/etc/nginx", "/etc/other"})
 
-    assert files.owners(names, paths) == {"/etc/nginx": ["nginx", "libc6"]}
-    assert files.owners(names, paths - {"/etc/other"}) == {"/etc/nginx": ["nginx", "libc6"]}
+    assert files.owners(names, paths) == {"/etc/nginx": ["libc6", "nginx"]}
+    assert files.owners(names, paths - {"/etc/other"}) == {"/etc/nginx": ["libc6", "nginx"]}
     assert sorted(read) == ["base-files.list", "libc6:amd64.list", "nginx.list"]
-    os.utime(tmp_path / "nginx.list", ns=(1, 1))
+    os.utime(info / "nginx.list", ns=(1, 1))
     files.owners(names, paths)
     assert len(read) == 4
     assert files.owners(names, paths | {"/etc/nginx/nginx.conf"})["/etc/nginx/nginx.conf"] == ["nginx"]
     assert len(read) == 7
+
+
+def test_a_package_has_files_of_others_from_its_source(tmp_path):
+    """What it depends on, near or far, or only in one of several ways; not what is made from another source. Without a database: nothing more."""
+    paragraphs = [
+        "Package: nginx-light\nSource: nginx (1.2)\nDepends: libc6 (>= 2), nginx-core | nginx-full, iproute2:any",
+        "Package: nginx-core\nSource: nginx\nPre-Depends: nginx-common (= 1.2)",
+        "Package: nginx-common\nSource: nginx\nDepends: nginx-light",
+        "Package: libc6\nDepends: libgcc\nSource: glibc",
+        "Package: nginx\nDepends: nginx-light",
+    ]
+    (tmp_path / "info").mkdir()
+    (tmp_path / "info" / "nginx-common.list").write_text("/etc/nginx\n")
+    files, paths = _dpkg.Files("amd64", tmp_path), frozenset({"/etc/nginx"})
+    assert files.owners(["nginx-light"], paths) == {}
+
+    (tmp_path / "status").write_text("\n\n".join(paragraphs))
+
+    assert files.owners(["nginx-light", "libc6"], paths) == {"/etc/nginx": ["nginx-light"]}
+    assert files.owners(["nginx", "nginx-core"], paths) == {"/etc/nginx": ["nginx", "nginx-core"]}
 
 
 def test_policy_gives_candidate_and_versions():

@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.resources import registry
+from holdfast.resources.contract import Resource
 from holdfast.resources.meta import Meta
 from holdfast.resources.needs import Need, programs
+from holdfast.resources.traits import Edgeable
 from holdfast.states.automatic import automatic, interesting, packages, told
 from holdfast.states.data import Call
 from holdfast.states.errors import Place
@@ -276,3 +278,23 @@ def test_no_list_of_states_costs_more_than_its_length() -> None:
     calls = declared(*same, *deep, *edits, *[("file.managed", f"/srv/{n}") for n in range(1000)])
 
     assert sum(map(len, automatic(calls).edges.values())) < 2 * len(calls)
+
+
+def test_a_kind_that_cannot_say_what_it_needs_is_a_problem_at_its_state(problems: Any) -> None:
+    """When it is checked: later, where edges are made, nobody expects an error."""
+    (problem,) = problems("a: zneedy.made\n")
+
+    assert (problem.code, problem.place.line) == ("kind-broken", 1)
+    assert "lost" in problem.message
+
+
+class Needy(Edgeable, Resource, kind="zneedy.made"):
+    """Does not know what it needs."""
+
+    def needs(self) -> tuple[Need, ...]:
+        """Never an answer."""
+        raise RuntimeError("lost")
+
+    async def check_apply(self, ctx: Any, apply: bool) -> bool:
+        """Never asked."""
+        return True
