@@ -191,7 +191,8 @@ class Setting(Refreshable, Resource, kind="zsetting.present"):
                 yield None
         finally:
             self.machine.armed[self.name] -= 1
-            self.machine.armed = +self.machine.armed
+            if not self.machine.armed[self.name]:
+                del self.machine.armed[self.name]
 
 
 class Bundled(Groupable, Setting, kind="zbundled.present"):
