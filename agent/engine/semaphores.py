@@ -28,11 +28,14 @@ class Semaphores:
 
     def take(self, vertex: Vertex) -> None:
         """It starts."""
-        self._inside.update(set(vertex.call.meta.sema))
+        if vertex.call.meta.sema:  # hardly anybody names one, and counting takes its time
+            self._inside.update(set(vertex.call.meta.sema))
 
     def give(self, vertex: Vertex) -> list[Vertex]:
         """It has ended; those that waited for one of its places."""
         names = set(vertex.call.meta.sema)
+        if not names:
+            return []
         self._inside.subtract(names)
         return [waiter for name in names for waiter in self._outside.pop(name, ())]
 
