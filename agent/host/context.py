@@ -148,6 +148,8 @@ class HostContext:
             value = world.variables()["salt"][name](*args, **named)
         except (LookupError, TypeError, ValueError, OSError, HoldfastError) as error:
             raise Permanent(f"cannot call {name or 'a function without a name'}: {error}") from None
+        if name == "cmd.retcode":
+            return False  # as in Salt: 0 is no truth, and any other status a failure
         return traverse(value, call["get_return"], default=None) if "get_return" in call else value
 
     def interface(self, name: str) -> Any:

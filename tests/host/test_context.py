@@ -58,6 +58,7 @@ async def test_calls_of_guards(host, tmp_path):
     assert ctx.call({"fun": "pillar.get", "args": ["a"], "get_return": "b"}) == 1
     with pytest.raises(Permanent, match=r"cannot call cmd.nonsense"):
         ctx.call({"fun": "cmd.nonsense"})
+    assert [ctx.call({"fun": "cmd.retcode", "cmd": command}) for command in ("true", "false")] == [False, False]
     with pytest.raises(Permanent, match="without a name"):
         ctx.call({})
 
