@@ -177,6 +177,8 @@ def _is_said(name: str, change: Any, outcome: Outcome) -> bool:
             return True
         case "retcode":
             return bool(change == 0)
+        case _ if change == {"directory": "new"}:
+            return name in outcome.comment
     return False
 
 

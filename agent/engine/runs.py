@@ -207,9 +207,9 @@ class Runs:
             self.failing.discard(vertex)
         if outcome.changed and outcome.result:
             vertex.last_change = outcome
+        self._passes.add(outcome)
         if outcome.result and vertex.real:
             self._reversals.holds(vertex)
-        self._passes.add(outcome)
         failhard = self.options.failhard if vertex.call.meta.failhard is None else vertex.call.meta.failhard
         if failhard and outcome.result is False and not self._daemon and not self.options.noop:
             self._give_up()

@@ -122,6 +122,13 @@ def test_the_name_of_a_new_file_is_said_once():
     assert list(details(outcome(result=None, changes={"newfile": "/b"}, comment="would have changed it"))) == ["newfile: /b"]
 
 
+def test_a_new_directory_is_said_once():
+    """Its changes say what the sentence has said."""
+    made = Outcome("file.directory[d]", 0, result=True, changes={"/d": {"directory": "new"}, "mode": "0700"}, comment="created /d")
+
+    assert list(details(made)) == ["mode: 0700"]
+
+
 def test_what_follows_the_name_in_a_comment_follows_the_identity():
     """Where a link leads to is worth reading; the name of what was made is not, twice."""
     made = Narrator("start").tell(Ran(1, outcome("file.symlink[/a]", changes={"new": "/a"}, comment="linked /a to /b", cause="start")))

@@ -81,6 +81,7 @@ async def test_what_was_changed_is_put_back_and_what_was_made_is_removed(bench: 
     assert [line for line in machine.log if line.startswith(("apply", "remove"))] == ["apply a", "apply b", "remove b", "apply a"]
     assert {notice.identity for notice in bench.notices("undone")} == {"zborrowed.present[a]", "zborrowed.present[b]"}
     assert engine.converged
+    assert engine.status() == []
     bench.forget()
     machine.settings["b"] = "somebody's"
     engine.recheck()
