@@ -1,8 +1,8 @@
 """What a template may spend before it is stopped: turns of loops, calls of macros, seconds, and the size of values.
 
 Whoever writes state files is trusted, but may err: two loops in each other, a macro that calls itself twice, a text that is
-doubled in a loop, a power of a power would keep an agent busy for days, or end it for want of memory. What a single filter or
-regular expression does in one go is not bounded.
+doubled in a loop, a power of a power would keep an agent busy for days, or end it for want of memory. Regular expressions have a
+module of their own, `expressions`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import wraps
 from typing import Any
 
@@ -29,8 +29,12 @@ SIZE = 32 << 20
 _LONG = 128
 """Characters that cost as much as an expression, where texts are joined."""
 _SIZED = (str, bytes, list, tuple)
-_WIDE = ("batch", "center", "indent", "json", "round", "slice", "tojson")
+_WIDE = frozenset({"batch", "center", "indent", "json", "random_str", "round", "slice", "tojson"})
 """Filters that make as much of a value as a number says."""
+_SLOWNESS = 32
+"""So many times as long as others some filters take."""
+_PACED = ("combinations", "combinations_with_replacement", "permutations", "product")
+"""Filters whose iterators hardly come to an end."""
 _SPEND, _JOIN = " spend", " join"
 """Names of filters; with a blank, so that no template can name them."""
 
@@ -93,13 +97,82 @@ def concat(parts: Iterable[str]) -> str:
     return "".join(texts)
 
 
-def _measured(function: Callable[..., Any]) -> Callable[..., Any]:
+def _replaced(text: Any, args: Sequence[Any]) -> int:
+    old, new = (*args, None, None)[:2]
+    return text.count(old) * len(new) if all(isinstance(part, str) for part in (text, old, new)) else 0
+
+
+def _joined(value: Any, args: Sequence[Any]) -> int:
+    other = args[0] if args else ""
+    return len(value) * len(other) if isinstance(value, _SIZED) and isinstance(other, _SIZED) else 0
+
+
+def _expanded(text: Any, args: Sequence[Any]) -> int:
+    return text.count("\t") * args[0] if isinstance(text, str) and args and isinstance(args[0], int) else 0
+
+
+def _translated(text: Any, args: Sequence[Any]) -> int:
+    table = args[0] if args and isinstance(args[0], dict) else {}
+    return len(text) * max((len(new) for new in table.values() if isinstance(new, str)), default=1)
+
+
+def _filled(text: Any, args: Sequence[Any]) -> int:
+    return max(_formatted(text, tuple(args)), _braced(text, args)) if isinstance(text, str) else 0
+
+
+def _slow(text: Any, _: Sequence[Any]) -> int:
+    return len(text) * _SLOWNESS if isinstance(text, str) else 0
+
+
+_FORESEEN: dict[str, Callable[[Any, Sequence[Any]], int]] = {
+    "replace": _replaced,
+    "join": _joined,
+    "expandtabs": _expanded,
+    "translate": _translated,
+    **dict.fromkeys(("format", "format_map"), _filled),
+    **dict.fromkeys(("striptags", "urlize", "wordwrap"), _slow),
+}
+"""Method or filter -> the size of what it makes of a value, or more; 0 where that cannot be much larger than the value."""
+
+
+def _braced(text: str, args: Sequence[Any]) -> int:
+    """The largest width in a format like `{:>9}`, or `{:>{}}`."""
+    given = [value for value in args if isinstance(value, int)] if re.search(r"\{[^{}]*\{", text) else ()
+    return max(
+        (*(int(width) for spec in re.findall(r"\{[^{}]*:([^}]*)", text) for width in re.findall("[0-9]{1,18}", spec)), *given), default=0
+    )
+
+
+def _measured(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A filter that looks at what it is given first, and at what it has made."""
+    foreseen = _FORESEEN.get(name)
+    passed = 1 if hasattr(function, "jinja_pass_arg") else 0  # Jinja's own argument comes before the value
+
     @wraps(function)
-    def measured(value: Any, *args: Any, **kwargs: Any) -> Any:
-        check(max((abs(number) for number in (*args, *kwargs.values()) if isinstance(number, int)), default=0))
-        return function(value, *args, **kwargs)
+    def measured(*args: Any, **kwargs: Any) -> Any:
+        given = args[passed:]
+        if name in _WIDE:
+            check(max((abs(number) for number in (*given, *kwargs.values()) if isinstance(number, int)), default=0))
+        elif foreseen and given:
+            check(foreseen(given[0], (*given[1:], *kwargs.values())))
+        result = function(*args, **kwargs)
+        if isinstance(result, _SIZED):
+            check(len(result))
+        return result
 
     return measured
+
+
+def _paced(function: Callable[..., Iterable[Sequence[Any]]]) -> Callable[..., Any]:
+    """A filter whose items cost something when they are taken, each by its length."""
+
+    @pass_context
+    def paced(context: Context, *args: Any, **kwargs: Any) -> Iterator[Sequence[Any]]:
+        for item in function(*args, **kwargs):
+            _spend(context, len(item))
+            yield item
+
+    return paced
 
 
 class BoundedEnvironment(SandboxedEnvironment):
@@ -114,8 +187,9 @@ class BoundedEnvironment(SandboxedEnvironment):
         self.filters.update({_SPEND: _spend, _JOIN: _join})
 
     def bound_filters(self) -> None:
-        """Have the filters that could make much of little look at their numbers first."""
-        self.filters.update({name: _measured(self.filters[name]) for name in _WIDE})
+        """Have all filters look at the size of what they make, and some at what it would be."""
+        self.filters.update({name: _measured(name, function) for name, function in self.filters.items() if name[0] != " "})
+        self.filters.update({name: _paced(self.filters[name]) for name in _PACED})
 
     def _generate(self, source: nodes.Template, name: str | None, filename: str | None, defer_init: bool = False) -> str:
         """Jinja's hook between parsing and Python: have every body that may run again say what it costs."""
@@ -128,9 +202,13 @@ class BoundedEnvironment(SandboxedEnvironment):
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805, PYI063 - Jinja's signature: any name may be a keyword
         """Call what a template calls."""
-        owner = getattr(__obj, "__self__", None)
+        method = getattr(__obj, "__wrapped__", __obj)  # Jinja has its own `format`
+        owner = getattr(method, "__self__", None)
         if isinstance(owner, (str, bytes, int)):
-            check(max((number for number in args if isinstance(number, int)), default=0))  # the width of `ljust` and its like
+            name = str(getattr(method, "__name__", ""))
+            wide = max((number for number in args if isinstance(number, int)), default=0) if name not in ("format", "format_map") else 0
+            check(wide)  # the width of `ljust` and its like
+            check(_FORESEEN[name](owner, (*args, *kwargs.values())) if name in _FORESEEN else 0)
         result = super().call(__context, __obj, *args, **kwargs)
         for value in (owner, result):
             if isinstance(value, (str, bytes, list, dict)):

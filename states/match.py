@@ -10,6 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from holdfast.states.budget import Spent
+from holdfast.states.expressions import Expression
 from holdfast.states.world import MISSING, traverse
 
 
@@ -31,12 +33,15 @@ def matches(kind: str, expression: str, host: Host) -> bool:
     """Whether the expression means this host. Raises `BadExpression`."""
     if kind not in MATCHERS:
         raise BadExpression(f"there is no matcher {kind!r}: use one of {', '.join(sorted(MATCHERS))}")
-    return MATCHERS[kind](expression, host)
-
-
-def _regex(pattern: str, flags: int = 0) -> re.Pattern[str]:
     try:
-        return re.compile(pattern, flags)
+        return MATCHERS[kind](expression, host)
+    except Spent as error:
+        raise BadExpression(str(error)) from error
+
+
+def _regex(pattern: str, flags: int = 0) -> Expression:
+    try:
+        return Expression(pattern, flags)
     except (re.error, OverflowError, RecursionError) as error:
         raise BadExpression(f"{pattern[:200]!r} is not a regular expression: {error}") from error
 

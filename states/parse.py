@@ -26,6 +26,7 @@ from holdfast.states.errors import CompileError, Problem
 from holdfast.states.lines import yaml_lines
 from holdfast.states.marks import At, Document, Map, Mark, Seq, plain
 from holdfast.states.scalars import STARTERS, convert, resolve
+from holdfast.states.source import LIMIT
 from holdfast.states.syntax import syntax, unreadable
 
 DEPTH = 100
@@ -43,6 +44,7 @@ def parse_yaml(document: Document, text: str) -> Any:
 
     Raises `CompileError`, for repeated keys with every one of them.
     """
+    demand_size(document, text)
     try:
         loader = yaml.CSafeLoader(text)
     except UnicodeEncodeError as error:
@@ -60,6 +62,7 @@ def parse_yaml(document: Document, text: str) -> Any:
 
 def parse_json(document: Document, text: str) -> Any:
     """The data of a JSON text, without marks. Raises `CompileError`."""
+    demand_size(document, text)
 
     def pairs(items: list[tuple[str, Any]]) -> Map:
         found = Map()
@@ -84,6 +87,16 @@ def parse_json(document: Document, text: str) -> Any:
         raise CompileError([document.problem(None, "json-syntax", f"cannot read a number: {error}")]) from error
     except RecursionError as error:
         raise too_deep(document) from error
+
+
+def demand_size(document: Document, text: str) -> None:
+    """Refuse what would take more memory than a small machine has. Raises `CompileError`."""
+    if len(text) > LIMIT:
+        hint = "split the file, so that each makes fewer states"
+        message = (
+            f"what is to be read has {len(text) >> 20} MB, and more than {LIMIT >> 20} MB of YAML or JSON do not fit into a small machine"
+        )
+        raise CompileError([document.problem(None, "source-size", message, hint)])
 
 
 def _sequences(document: Document, value: Any, depth: int = 0) -> Any:

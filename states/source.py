@@ -20,8 +20,8 @@ from pathlib import Path, PurePosixPath
 from holdfast.states.data import Source
 from holdfast.states.errors import CompileError, Place, Problem
 
-LIMIT = 32 << 20
-"""Bytes that a state file may have."""
+LIMIT = 8 << 20
+"""Bytes that a state file may have, and characters that a template may make of one: the data of so many take 300 MB, 800 at worst."""
 TOP = "top"
 """Name of the file that says what applies to whom."""
 STEADY = 2_000_000_000

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any
+
+from jinja2.runtime import Context
+from jinja2.utils import pass_context
 
 from holdfast.states.filters.formats import refuse_undefined
 from holdfast.states.world import traverse
@@ -35,10 +38,26 @@ class _Members:
             return item in self._others
 
 
+class Ordered(set[Any]):
+    """A set that is gone through in the order in which it was made: that of a plain one is another in each process."""
+
+    def __init__(self, items: Iterable[Any] = ()) -> None:
+        self._places = {item: place for place, item in enumerate(dict.fromkeys(items))}
+        super().__init__(self._places)
+
+    def __iter__(self) -> Iterator[Any]:
+        """In order; what a template has added is at the end."""
+        return iter(sorted(super().__iter__(), key=lambda item: (self._places.get(item, len(self)), str(item))))
+
+    def __repr__(self) -> str:
+        """As that of a plain set."""
+        return "{" + ", ".join(map(repr, self)) + "}" if self else "set()"
+
+
 def unique(values: Any) -> Any:
     """What is in a list, each once, in its order; of a tuple or a text a set, as in Salt."""
     if isinstance(values, Hashable):
-        return set(values)  # type: ignore[call-overload] # a tuple or a text
+        return Ordered(values)  # type: ignore[arg-type]  # a tuple or a text
     found, known = [], _Members()
     for value in values:
         if value not in known:
@@ -59,22 +78,22 @@ def _kept(first: Iterable[Any], second: Iterable[Any], *, wanted: bool) -> list[
 
 def union(first: Any, second: Any) -> Any:
     """What is in either, each once."""
-    return set(first) | set(second) if _both(first, second) else unique([*first, *second])
+    return Ordered([*first, *second]) if _both(first, second) else unique([*first, *second])
 
 
 def intersect(first: Any, second: Any) -> Any:
     """What is in both, each once."""
-    return set(first) & set(second) if _both(first, second) else unique(_kept(first, second, wanted=True))
+    return (Ordered if _both(first, second) else unique)(_kept(first, second, wanted=True))
 
 
 def difference(first: Any, second: Any) -> Any:
     """What is only in the first, each once."""
-    return set(first) - set(second) if _both(first, second) else unique(_kept(first, second, wanted=False))
+    return (Ordered if _both(first, second) else unique)(_kept(first, second, wanted=False))
 
 
 def symmetric_difference(first: Any, second: Any) -> Any:
     """What is in just one of them, each once."""
-    return set(first) ^ set(second) if _both(first, second) else [*difference(first, second), *difference(second, first)]
+    return (Ordered if _both(first, second) else list)([*difference(first, second), *difference(second, first)])
 
 
 def average(values: Any) -> float:
@@ -199,9 +218,23 @@ def method_call(value: Any, name: str, *args: Any, **kwargs: Any) -> Any:
     return None if method is None else method(*args, **kwargs)
 
 
-def _chosen(values: Iterable[Any], size: int, seed: Any = None) -> list[Any]:
-    """Some items at random; the same ones for the same seed."""
-    return random.Random(None if seed is None else str(seed)).sample(list(values), size)  # noqa: S311 - not for secrets
+@pass_context
+def chosen(context: Context, values: Iterable[Any], size: int | None = None, seed: Any = None) -> list[Any]:
+    """Some items at random, or all in random order: the same ones for the same seed, without one for the same host.
+
+    Other ones each time would change a file each time that states are compiled, for no reason.
+    """
+    items = list(values)
+    if seed is None:
+        seed = (context.get("grains") or {}).get("id", "")
+    return random.Random(str(seed)).sample(items, len(items) if size is None else size)  # noqa: S311 - not for secrets
+
+
+@pass_context
+def one(context: Context, values: Iterable[Any]) -> Any:
+    """An item at random, the same one for the same host."""
+    found = chosen(context, values, None)
+    return found[0] if found else context.environment.undefined("there is no item: the list is empty")
 
 
 def _of(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -241,8 +274,9 @@ FILTERS: dict[str, Any] = {
     "mysql_to_dict": mysql_to_dict,
     "json_query": json_query,
     "method_call": method_call,
-    "random_sample": _chosen,
-    "random_shuffle": lambda values, seed=None: _chosen(values, len(values), seed),
+    "random": one,
+    "random_sample": chosen,
+    "random_shuffle": pass_context(lambda context, values, seed=None: chosen(context, values, None, seed)),
     "combinations": _of(itertools.combinations),
     "combinations_with_replacement": _of(itertools.combinations_with_replacement),
     "compress": _of(itertools.compress),

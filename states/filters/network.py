@@ -6,6 +6,10 @@ import ipaddress
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from holdfast.states.budget import check
+
+HOST = 64
+"""Bytes that the text of an address takes, or less."""
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address | ipaddress.IPv4Interface | ipaddress.IPv6Interface
 
 PROPERTIES: dict[str, Callable[[Any], bool]] = {
@@ -78,6 +82,13 @@ def within(values: Any, networks: Iterable[str] | None) -> Any:
     return {key: keep(items) for key, items in values.items()} if isinstance(values, Mapping) else keep(values)
 
 
+def hosts(text: str) -> list[str]:
+    """The addresses of a network that hosts can have."""
+    network = ipaddress.ip_network(text, strict=False)
+    check(network.num_addresses * HOST)
+    return [str(host) for host in network.hosts()]
+
+
 FILTERS: dict[str, Any] = {
     "is_ip": lambda value, options=None: address(value, None, options) is not None,
     "is_ipv4": lambda value, options=None: address(value, 4, options) is not None,
@@ -87,7 +98,7 @@ FILTERS: dict[str, Any] = {
     "ipv6": only(6),
     "ipwrap": wrapped,
     "ip_host": _each(lambda text: str(ipaddress.ip_interface(text))),
-    "network_hosts": _each(lambda text: [str(host) for host in ipaddress.ip_network(text, strict=False).hosts()]),
+    "network_hosts": _each(hosts),
     "network_size": _each(lambda text: ipaddress.ip_network(text, strict=False).num_addresses),
     "filter_by_networks": within,
 }

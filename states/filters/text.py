@@ -15,6 +15,8 @@ import uuid
 from collections.abc import Hashable, Sequence
 from typing import Any
 
+from holdfast.states.expressions import Expression
+
 NAMESPACE = uuid.UUID("91633EBF-1C86-5E33-935A-28061F4B480E")
 """What names of `uuid` are in, as in Salt: the same name is the same UUID everywhere."""
 UNITS = "bkmgtpezy"
@@ -35,29 +37,24 @@ def _flags(ignorecase: bool, multiline: bool) -> int:
     return (re.IGNORECASE if ignorecase else 0) | (re.MULTILINE if multiline else 0)
 
 
-def _groups(found: re.Match[str] | None) -> tuple[Any, ...] | None:
-    """The groups of a match, or all of it when the pattern has none."""
-    return None if found is None else found.groups() or (found[0],)
-
-
 def regex_replace(text: str, pattern: str, repl: str, ignorecase: bool = False, multiline: bool = False) -> str:
     """A text with each match of a pattern replaced."""
-    return re.sub(pattern, repl, str(text), flags=_flags(ignorecase, multiline))
+    return Expression(pattern, _flags(ignorecase, multiline)).sub(repl, str(text))
 
 
 def regex_search(text: str, pattern: str, ignorecase: bool = False, multiline: bool = False) -> tuple[Any, ...] | None:
     """The groups of the first match anywhere; None without one."""
-    return _groups(re.search(pattern, str(text), _flags(ignorecase, multiline)))
+    return Expression(pattern, _flags(ignorecase, multiline)).search(str(text))
 
 
 def regex_match(text: str, pattern: str, ignorecase: bool = False, multiline: bool = False) -> tuple[Any, ...] | None:
     """The groups of a match at the beginning; None without one."""
-    return _groups(re.match(pattern, str(text), _flags(ignorecase, multiline)))
+    return Expression(pattern, _flags(ignorecase, multiline)).match(str(text))
 
 
 def matches(text: Any, pattern: str, ignorecase: bool = False, multiline: bool = False) -> bool:
     """Whether a text begins as a pattern says."""
-    return re.match(pattern, str(text), _flags(ignorecase, multiline)) is not None
+    return Expression(pattern, _flags(ignorecase, multiline)).match(str(text)) is not None
 
 
 def hexdigest(text: Any, algorithm: str) -> str:
@@ -123,7 +120,8 @@ def allowed(value: str, whitelist: Sequence[str] | str | None = None, blacklist:
 
     def on(patterns: Sequence[str] | str) -> bool:
         return any(
-            fnmatch.fnmatch(value, pattern) or re.fullmatch(pattern.replace("*", ".*") if pattern.startswith("*") else pattern, value)
+            fnmatch.fnmatch(value, pattern)
+            or Expression(pattern.replace("*", ".*") if pattern.startswith("*") else pattern).fullmatch(value)
             for pattern in ([patterns] if isinstance(patterns, str) else patterns)
         )
 

@@ -15,6 +15,7 @@ import string
 from collections.abc import Mapping
 from typing import Any
 
+from holdfast.states.budget import check
 from holdfast.states.filters.formats import load_yaml, to_yaml
 from holdfast.states.filters.text import hexdigest, hmac_compute, hmac_holds
 from holdfast.states.helpers.table import TABLE, helper, looking, plain
@@ -197,6 +198,7 @@ def random_string(
     printable: bool = False,
 ) -> str:
     """Random characters of the kinds that are wanted, others each time."""
+    check(int(length))
     kinds = {
         string.ascii_lowercase: lowercase,
         string.ascii_uppercase: uppercase,

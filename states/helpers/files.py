@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.states.errors import CompileError
+from holdfast.states.expressions import Expression
 from holdfast.states.helpers.table import helper, looking, plain
 from holdfast.states.world import World
 
@@ -135,7 +136,7 @@ def contains(world: World, path: str, text: str) -> bool:
 @looking("file.contains_regex", "file.search")
 def contains_regex(world: World, path: str, regex: str, lchar: str = "", flags: int = 8, **_: Any) -> bool:
     """Whether a pattern is found in a file."""
-    return os.path.isfile(_home(path)) and re.search(regex, Path(_home(path)).read_text(), re.MULTILINE) is not None  # noqa: PTH113 - as above
+    return os.path.isfile(_home(path)) and Expression(regex, re.MULTILINE).search(Path(_home(path)).read_text()) is not None  # noqa: PTH113 - as above
 
 
 @looking("file.readdir")

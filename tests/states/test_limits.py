@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
+import re
+import subprocess
+import sys
 
-from holdfast.states import budget
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.states import budget, expressions, parse
 from holdfast.states.errors import CompileError
+from holdfast.states.filters.collections import Ordered
 from holdfast.states.render import render_text
 
 TWICE = "{% macro m(n) %}{% if n %}{{ m(n - 1) }}{{ m(n - 1) }}{% endif %}{% endmacro %}{{ m(100) }}"
@@ -109,3 +116,147 @@ def test_operators_are_what_they_were(compile_tree):
     text = "a:\n  lamp.lit:\n    - size: {{ [1 + 2, 2 * 3, 2 ** 3, 7 % 4, 'x' * 2, [1] * 2, 'a%sb' % 1, [1] + [2], 1.5 * 2, 'a' ~ 1 ~ none, -2 * 'x'] | json }}\n"
 
     assert compile_tree(text).calls[0].low["size"] == [3, 6, 8, 3, "xx", [1, 1], "a1b", [1, 2], 3.0, "a1None", ""]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{ '%9999999999d' | format(1) }}",
+        "{{ '{:9999999999}'.format(1) }}",
+        "{{ '{:{}}'.format(1, 9999999999) }}",
+        "{{ ('x' * 1000).replace('x', 'y' * 1000) }}",
+        "{{ ('x' * 1000) | replace('x', 'y' * 1000) }}",
+        "{{ ('x' * 1000) | regex_replace('x', 'y' * 1000) }}",
+        "{{ ('y' * 1000).join(['a'] * 1000) }}",
+        "{{ (['a'] * 1000) | join('y' * 1000) }}",
+        "{{ ('\t' * 1000).expandtabs(1000) }}",
+        "{{ ('x' * 1000).translate({120: 'y' * 1000}) }}",
+        "{{ 9999999999 | random_str }}",
+        "{{ salt['random.get_str'](9999999999) }}",
+        "{{ '::/0' | network_hosts }}",
+        "{{ ('http://x.yz ' * 1000) | urlize }}",
+        GROWING.format("set n.l = [n.l, n.l] | sum(start=[])"),
+    ],
+)
+def test_what_a_filter_or_a_method_makes_is_looked_at_first(text, problems, monkeypatch):
+    """None of them may make much of little."""
+    monkeypatch.setattr(budget, "SIZE", 100_000)
+    monkeypatch.setattr(expressions, "SIZE", 100_000)
+    (problem,) = problems(text)
+
+    assert (problem.code, problem.place.line) == ("template-limit", 1)
+    assert "value" in problem.message
+
+
+@pytest.mark.parametrize(
+    "text", ["range(99) | permutations", "range(99) | combinations(40)", "range(99) | product(range(99), range(99), range(99))"]
+)
+def test_iterators_that_hardly_end_cost_what_they_give(text, problems):
+    """Whoever takes their items: a loop, a list, a sum."""
+    (problem,) = problems(f"{{{{ {text} | list | length }}}}")
+
+    assert (problem.code, problem.place.line) == ("template-limit", 1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{ x | regex_match('(a+)+$') }}",
+        "{{ x | regex_search('(a|aa)+$') }}",
+        "{{ x | regex_replace('(a+)+$', 'y') }}",
+        "{{ x is match('(a+)+$') }}",
+        "{{ x | check_whitelist_blacklist(['(a+)+$']) }}",
+    ],
+)
+def test_expressions_that_never_end_are_given_up(text, problems, monkeypatch):
+    """A repetition within a repetition is matched by another process, with a deadline."""
+    monkeypatch.setattr(expressions, "DEADLINE", 0.2)
+    (problem,) = problems("{% set x = 'a' * 60 ~ 'b' %}" + text)
+
+    assert problem.code == "template-limit"
+    assert "takes longer than 0.2 s on a text of 61 characters" in problem.message
+
+
+def test_expressions_of_top_files_are_given_up_too(problems, monkeypatch):
+    """They are matched against names that are not ours."""
+    monkeypatch.setattr(expressions, "DEADLINE", 0.2)
+    (problem,) = problems({"top.sls": "base:\n  '(a+)+$':\n    - match: pcre\n    - a\n", "a.sls": ""}, minion_id="a" * 60 + "b")
+
+    assert problem.code == "top-shape"
+    assert "takes longer than 0.2 s" in problem.message
+
+
+@given(text=st.text("ab0.-\n", max_size=12), pattern=st.sampled_from(["(a+b?)+", "((a|b)+0)*", "(?:[a-z]*\\.)+b", "(x*)*$"]))
+@settings(max_examples=20, deadline=None)
+def test_an_expression_finds_apart_what_it_finds_here(text, pattern):
+    """Groups, no groups, no match, replacements."""
+    found = re.search(pattern, text)
+
+    assert expressions.Expression(pattern).search(text) == (found and (found.groups() or (found[0],)))
+    assert expressions.Expression(pattern).sub(r"<\g<0>>", text) == re.sub(pattern, r"<\g<0>>", text)
+
+
+@pytest.mark.parametrize("pattern", ["(a)", "(a+)+"])
+def test_a_replacement_that_does_not_fit_is_an_error_wherever_it_is_made(pattern, problems):
+    """Here or in another process."""
+    (problem,) = problems(f"{{{{ 'aab' | regex_replace('{pattern}', '\\\\2') }}}}")
+
+    assert "invalid group reference 2" in problem.message
+
+
+def test_text_of_any_origin_has_a_size(problems, monkeypatch):
+    """What a template makes is limited as the file itself is: its data take many times as much."""
+    monkeypatch.setattr(parse, "LIMIT", 1_000)
+    (problem,) = problems("# {{ 'x' * 2000 }}\n")
+
+    assert problem.code == "source-size"
+    assert problem.hint
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "('a', 'b', 'c', 'd') | unique | join",
+        "('a', 'b', 'c', 'd') | union(('e', 'f')) | list",
+        "('a', 'b', 'c', 'd') | intersect(('d', 'c', 'b')) | list",
+        "('a', 'b', 'c', 'd') | difference(('c',))",
+        "('a', 'b', 'c', 'd') | symmetric_difference(('e', 'a'))",
+        "range(1000) | random",
+        "range(1000) | list | random_shuffle",
+        "range(1000) | list | random_sample(3)",
+    ],
+)
+def test_rendering_gives_the_same_in_every_process(expression):
+    """Neither the seed of Python's hashes nor chance changes a file for no reason."""
+    script = (
+        "from holdfast.states.render import render_text\n"
+        f"print(render_text({'{{ ' + expression + ' }}'!r}, name='x', variables={{}}, grains={{'id': 'web1'}}, pillar={{}}))"
+    )
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env={"PYTHONHASHSEED": str(seed), "PYTHONPATH": ":".join(sys.path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in (1, 2, 3)
+    }
+
+    assert len(said) == 1
+
+
+def test_a_set_keeps_its_order_when_a_template_adds_to_it():
+    """What is added comes last."""
+    ordered = Ordered(["b", "a", "b"])
+    ordered.add("0")
+
+    assert list(ordered) == ["b", "a", "0"]
+    assert (repr(ordered), repr(Ordered())) == ("{'b', 'a', '0'}", "set()")
+
+
+def test_lipsum_is_refused(problems):
+    """It is another text each time."""
+    (problem,) = problems("{{ lipsum() }}")
+
+    assert problem.code == "template-undefined"

@@ -130,9 +130,9 @@ def test_what_is_no_regular_file_is_refused_at_once(root):
 
 
 def test_too_large_file_is_refused(root):
-    """The limit is 32 MB; nothing of such a file is kept."""
+    """The limit is 8 MB; nothing of such a file is kept."""
     with file(root / "huge.sls", "").open("r+b") as huge:
-        huge.truncate(33 << 20)
+        huge.truncate(9 << 20)
 
     assert refused(root).code == "source-size"
 
