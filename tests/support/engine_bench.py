@@ -84,6 +84,8 @@ class Machine:
     """Names that somebody watches, and how often."""
     log: list[str] = field(default_factory=list)
     """`check x`, `apply x`, `refresh x`, in the order in which they happened."""
+    done: list[str] = field(default_factory=list)
+    """`look x` when one begins, `change x`, `refresh x`, `run x` when it has really happened."""
     most: int = 0
     """The most runs there ever were at once."""
     now: int = 0
@@ -150,6 +152,7 @@ class Setting(Refreshable, Resource, kind="zsetting.present"):
         machine.most = max(machine.most, machine.now)
         try:
             machine.log.append(f"check {self.name}")
+            machine.done.append(f"look {self.name}")
             if f"look {self.name}" in machine.broken:
                 raise machine.broken[f"look {self.name}"]
             await machine.gate(self.name)
@@ -163,6 +166,7 @@ class Setting(Refreshable, Resource, kind="zsetting.present"):
         if self.name in self.machine.broken:
             raise self.machine.broken[self.name]
         self.machine.settings[self.name] = self.value
+        self.machine.done.append(f"change {self.name}")
         await self.machine.gate(f"apply {self.name}")
 
     async def refresh(self, ctx: Context, apply: bool) -> bool:
@@ -172,6 +176,8 @@ class Setting(Refreshable, Resource, kind="zsetting.present"):
             raise self.machine.broken[f"refresh {self.name}"]
         with self.machine.at(self.name):
             await self.machine.gate(f"refresh {self.name}")
+        if apply:
+            self.machine.done.append(f"refresh {self.name}")
         ctx.report.changes = {"refreshed": True}
         return False
 
@@ -216,6 +222,7 @@ class Bundled(Groupable, Setting, kind="zbundled.present"):
         if "forgetful" in names:
             return []
         cls.machine.settings.update({member.resource.name: member.resource.value for member in members})
+        cls.machine.done += [f"change {name}" for name in names]
         return [None] * len(members)
 
     async def probe(self, ctx: Any) -> Any:
@@ -266,9 +273,11 @@ class Action(Resource, kind="zaction.run"):
         with self.machine.at(self.name):
             if apply:
                 self.machine.log.append(f"run {self.name}")
+                self.machine.done.append(f"look {self.name}")
                 await self.machine.gate(f"apply {self.name}")
                 if self.name in self.machine.broken:
                     raise self.machine.broken[self.name]
+                self.machine.done.append(f"run {self.name}")
         ctx.report.changes = {"ran": True}
         return False
 

@@ -21,7 +21,8 @@ class Disk:
         """Flushes wait for it."""
         self.error: OSError | None = None
         """What flushes raise."""
-        self._kept: dict[str, bytes] = {}
+        self.kept: dict[str, bytes] = {}
+        """What is safe."""
 
     async def __call__(self, call: Callable[..., object], *args: object) -> None:
         """Flush, in the time that a disk takes; in this way the journal has it done."""
@@ -31,11 +32,11 @@ class Disk:
             raise self.error
         call(*args)
         self.flushes += 1
-        self._kept = found
+        self.kept = found
 
     def cut(self) -> Path:
         """The power fails: where what is left of the journal can be found."""
-        return put(self._kept, self.path.with_name(f"{self.path.name}-after-{self.flushes}"))
+        return put(self.kept, self.path.with_name(f"{self.path.name}-after-{self.flushes}"))
 
 
 def files(path: Path) -> dict[str, bytes]:

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from engine_bench import Action, Bench, Machine, Setting, VirtualLoop, compilation
 from holdfast import Permanent, Temporary
 from holdfast.agent.engine.graph import Vertex
-from holdfast.agent.engine.report import Event, Notice, Ran
+from holdfast.agent.engine.report import Cause, Event, Notice, Ran
 from simulated.plan import Plan, State, planned
 from simulated.rules import Rules
 
-ERRORS = {"no": Permanent("no"), "busy": Temporary("busy"), "busy for 3 s": Temporary("busy", delay=3)}
+ERRORS: dict[str, Callable[[], Exception]] = {
+    "no": lambda: Permanent("no"),
+    "busy": lambda: Temporary("busy"),
+    "busy for 3 s": lambda: Temporary("busy", delay=3),
+}
+"""Made anew for each life: an exception keeps what it has come through."""
 LONG = 1e5
 """Seconds of virtual time after which a life hangs."""
+ENDLESS = 100_000
+"""Steps that no life takes."""
 HEALING = 400.03
 """Seconds that all needs to come right once nothing is broken: many times the longest wait of the engine."""
 
@@ -34,8 +41,8 @@ def faults(plan: Plan) -> list[str]:
 class Life(Bench):
     """One life. Its public methods with a short name are the troubles that a plan can have."""
 
-    def __init__(self, plan: Plan) -> None:
-        super().__init__(Machine())
+    def __init__(self, plan: Plan, machine: Machine | None = None) -> None:
+        super().__init__(machine or Machine())
         self.plan = plan
         self.found: list[str] = []
         """What went wrong."""
@@ -62,16 +69,31 @@ class Life(Bench):
         async with asyncio.timeout(LONG):
             await self._live()
 
-    async def _live(self) -> None:
+    async def _begin(self, states: Iterable[State]) -> None:
+        """An agent starts."""
         plan = self.plan
         recheck = {"recheck": 150.0, "recheck_splay": 0.0} if plan.recheck else {}
         self._engine = self.engine(workers=plan.workers, ordering=plan.ordering, stop_timeout=5, flap_limit=5, flap_window=20, **recheck)
         self._rules = Rules(self._engine, self.machine, self.found)
-        self.loop.after_step = self._rules.step
-        await self._engine.swap(compilation(*plan.states), "start")
+        self.loop.after_step = self._step
+        await self._take_over(list(states), "start")
+
+    def _step(self) -> None:
+        self._rules.step()
+        if self.loop.steps > ENDLESS:
+            self.loop.after_step = None
+            raise RuntimeError(f"it goes round in circles at {self.loop.time():.2f} s")
+
+    async def _take_over(self, states: list[State], cause: Cause) -> None:
+        await self._engine.swap(compilation(*states), cause)
+
+    async def _live(self) -> None:
+        plan = self.plan
+        await self._begin(plan.states)
         for wait, what, *how in plan.troubles:
             await asyncio.sleep(wait)
-            getattr(self, what)(*how)
+            if (more := getattr(self, what)(*how)) is not None:
+                await more
         if plan.stop is None:
             await asyncio.gather(*self._swaps, *self._fights)
             await self._heal()
@@ -180,7 +202,7 @@ class Life(Bench):
 
     def break_(self, what: str, how: str) -> None:
         """From now on it fails."""
-        self.machine.broken[what] = ERRORS[how]
+        self.machine.broken[what] = ERRORS[how]()
 
     def mend(self) -> None:
         """Nothing fails any more."""
@@ -203,7 +225,7 @@ class Life(Bench):
 
     def swap(self, states: list[State]) -> None:
         """These states hold from now on."""
-        self._swaps.append(asyncio.create_task(self._engine.swap(compilation(*states))))
+        self._swaps.append(asyncio.create_task(self._take_over(states, "states changed")))
 
     def pause(self) -> None:
         """An operator does so."""

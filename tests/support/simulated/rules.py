@@ -45,7 +45,7 @@ class Rules:
         self._repairs: dict[Vertex, list[float]] = {}
         self.paused = self.stopped = False
         """What operators have asked for."""
-        self._read = self._overlapped = 0
+        self._read, self._overlapped = len(machine.log), len(machine.overlaps)
         self._start = engine._scheduler._start
         engine._scheduler._start = self.starts
 

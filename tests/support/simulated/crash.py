@@ -1,0 +1,143 @@
+"""Agents that die in the middle: what they leave behind, and what becomes of it.
+
+A life is photographed after each step of its loop in which the machine or the journal has changed: such a scene is what a crash in that very moment would
+leave, for nothing else survives. A scene is then the beginning of another life, with another agent, which may die in its turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from engine_bench import Machine, compilation
+from holdfast.agent.engine.journal import Journal
+from holdfast.agent.engine.report import Cause
+from power import Disk, files, put
+from simulated.life import Life
+from simulated.plan import NAMES, Plan, State, planned, random_state
+from simulated.story import Chapter, lost, twice
+
+CALM = {"drift", "swap", "pause", "recheck"}
+"""Troubles in which nothing fails; a pause is a good moment for a restart."""
+HARMLESS = {"noop", "unwatch"}
+"""Troubles of plans that have no place here: a look is no run, and what is not watched is told when it is."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What a crash leaves."""
+
+    settings: dict[str, str]
+    broken: dict[str, Exception]
+    done: list[str]
+    chapters: list[Chapter]
+    journal: dict[str, bytes]
+    states: Sequence[State]
+    """Those that are declared."""
+
+
+class Doomed(Life):
+    """A life of which `wanted` scenes are kept, chosen at random; None: all."""
+
+    def __init__(self, plan: Plan, directory: Path, chance: random.Random, wanted: int | None, scene: Scene | None = None) -> None:
+        machine = Machine(dict(scene.settings), dict(scene.broken), done=list(scene.done)) if scene else Machine()
+        super().__init__(plan, machine)
+        path = Path(tempfile.mkdtemp(dir=directory)) / "journal"
+        self._disk = Disk(put(scene.journal, path) if scene else path)
+        self._disk.kept = dict(scene.journal) if scene else {}
+        self.chapters = list(scene.chapters) if scene else []
+        self.scenes: list[Scene] = []
+        self._chance, self._wanted, self._seen = chance, wanted, 0
+        self._last: object = None
+        self._since: list[dict[str, bytes]] = []
+
+    def open_journal(self) -> Journal:
+        """It waits for the disk."""
+        return Journal(self._disk.path, blocking=self._disk)
+
+    async def restart(self) -> None:
+        """The agent is stopped and started, as is done to update it."""
+        await asyncio.gather(*self._swaps)
+        await self._engine.stop()
+        self.loop.after_step = None
+        self.journal.close()
+        await self._begin(self.chapters[-1].states)
+
+    async def _live(self) -> None:
+        await super()._live()
+        self.found += lost(self.machine.done, self.chapters)
+        self.journal.close()
+
+    async def _take_over(self, states: list[State], cause: Cause) -> None:
+        chapter = Chapter(len(self.machine.done), states)
+        self.chapters.append(chapter)
+        await self._engine.swap(compilation(*states), cause)
+        chapter.in_force = len(self.machine.done)
+
+    def _step(self) -> None:
+        super()._step()
+        now = (self.journal._db.total_changes, self._disk.flushes, len(self.machine.done), dict(self.machine.settings), len(self.chapters))
+        if now != self._last:
+            self._last = now
+            self._seen += 1
+            self._photograph()
+
+    def _photograph(self) -> None:
+        """Keep the scene, if chance says so: all have the same chance."""
+        place = len(self.scenes)
+        if self._wanted is not None and place >= self._wanted:
+            place = self._chance.randrange(self._seen)
+            if place >= self._wanted:
+                return
+        journal = files(self._disk.path) if self._chance.random() < 0.5 else self._disk.kept
+        machine, chapters = self.machine, [replace(chapter) for chapter in self.chapters]
+        scene = Scene(dict(machine.settings), dict(machine.broken), list(machine.done), chapters, journal, chapters[-1].states)
+        self.scenes[place : place + 1] = [scene]
+
+
+def crashes(seed: int, wanted: int | None = 8) -> list[str]:
+    """What goes wrong in a life, and after crashes in it, and after crashes in what came after those."""
+    chance = random.Random(seed)
+    whole = planned(seed)
+    plan = replace(whole, stop=None, recheck=False, troubles=tuple(each for each in whole.troubles if each[1] not in HARMLESS)[:15])
+    with tempfile.TemporaryDirectory(prefix="holdfast-crash-") as directory:
+        life = Doomed(plan, Path(directory), chance, wanted)
+        found = life.run()
+        for scene in life.scenes:
+            after = Doomed(_aftermath(plan, scene, chance), Path(directory), chance, 1 if wanted else 2, scene)
+            found += [f"after a crash: {fault}" for fault in after.run()]
+            for second in after.scenes:
+                last = Doomed(_aftermath(plan, second, chance), Path(directory), chance, 0, second)
+                found += [f"after two crashes: {fault}" for fault in last.run()]
+    return found
+
+
+def repeats(seed: int) -> list[str]:
+    """What goes wrong, or happens once too often, in a life without failures but with drift, new states and restarts in good order."""
+    chance, whole = random.Random(seed), planned(seed)
+    troubles = [each if each[1] != "pause" else (each[0], "restart") for each in whole.troubles if each[1] in CALM]
+    states = [(name, kind, {}, spec) for name, kind, _, spec in whole.states]
+    plan = replace(whole, stop=None, recheck=False, states=tuple(states), troubles=tuple(troubles))
+    with tempfile.TemporaryDirectory(prefix="holdfast-crash-") as directory:
+        life = Doomed(plan, Path(directory), chance, 0)
+        return [*life.run(), *twice(life.machine.done, life.chapters)]
+
+
+def _aftermath(plan: Plan, scene: Scene, chance: random.Random) -> Plan:
+    """The same states, or others: somebody may have changed them, or the machine, while there was no agent."""
+    states = list(scene.states)
+    if states and chance.random() < 0.2:
+        chosen = chance.randrange(len(states))
+        name, _, _, spec = states[chosen]
+        states[chosen] = random_state(chance, name, {kind: spec[kind] for kind in _requisites(spec)})
+    if chance.random() < 0.2:
+        scene.settings[chance.choice(NAMES)] = "drifted"
+    return replace(plan, states=tuple(states), troubles=(), seed=chance.randrange(1000))
+
+
+def _requisites(spec: dict[str, object]) -> Iterator[str]:
+    return (kind for kind, value in spec.items() if isinstance(value, list))

@@ -1,0 +1,93 @@
+"""What was really done to a machine, against what the states of that time said: who should have been told, and was not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from simulated.plan import State
+
+Edge = tuple[str, str, str]
+"""Upstream and downstream with their kinds, and `watch`, `onchanges` or `listen`."""
+
+
+@dataclass
+class Chapter:
+    """States that an agent was given."""
+
+    begins: int
+    """How much was done before."""
+    states: list[State]
+    in_force: int | None = None
+    """How much was done when they had taken the place of those before; None: the agent has died first, or has not come so far."""
+
+
+def lost(done: Sequence[str], chapters: Sequence[Chapter]) -> Iterator[str]:
+    """Changes of which somebody was not told: whoever waits for them now, and has waited ever since."""
+    told: dict[str, int] = {}
+    listeners = {one[0] for chapter in chapters for one in chapter.states if "listen" in one[3]}
+    for place in reversed(range(len(done))):
+        what, name = done[place].split()
+        if what != "look" and not (what == "refresh" and name in listeners):  # the turn of a listener is not told
+            for edge in _owed(done, place, chapters):
+                _, down, kind = edge
+                after = [told.get(f"{answer} {_name(down)}", -1) for answer in _answers(down, kind)]
+                if max(after) < 0:
+                    yield f"{done[place]} (number {place}) was never told: {edge}"
+        told.setdefault(done[place], place)
+
+
+def twice(done: Sequence[str], chapters: Sequence[Chapter]) -> Iterator[str]:
+    """Refreshes for which nothing has happened since the one before; of those that do not both watch and listen, which are told twice."""
+    upstreams: dict[str, set[str]] = {}
+    ways: dict[str, set[str]] = {}
+    for chapter in chapters:
+        for name, _, _, spec in chapter.states:
+            ways.setdefault(name, set()).update({"watch", "listen"} & spec.keys())
+            upstreams.setdefault(name, set()).update(*(spec[way] for way in ways[name] if way in spec))
+    begun: dict[str, int] = {}
+    since: dict[str, int] = {}
+    for place, entry in enumerate(done):
+        what, name = entry.split()
+        if what == "look":
+            begun[name] = place
+        elif what == "refresh" and len(ways[name]) < 2:
+            reasons = {f"{did} {up}" for did in ("change", "refresh", "run") for up in upstreams.get(name, ())}
+            if reasons.isdisjoint(done[since.get(name, 0) : place]):
+                yield f"{entry} (number {place}) for no reason"
+            since[name] = begun.get(name, place)
+
+
+def _owed(done: Sequence[str], place: int, chapters: Sequence[Chapter]) -> Iterator[Edge]:
+    """Edges that carry this: of the states in force when its run began, of those before (they may have been at work still), and of all that came."""
+    name = done[place].split()[1]
+    began = next((number for number in range(place, -1, -1) if done[number] == f"look {name}"), 0)
+    number = max((n for n, chapter in enumerate(chapters) if chapter.in_force is not None and chapter.in_force <= began), default=None)
+    if number is None:
+        return
+    edges = set.intersection(*({*_edges(chapter.states)} for chapter in chapters[max(0, number - 1) :]))
+    yield from (edge for edge in sorted(edges) if _name(edge[0]) == name)
+
+
+def _edges(states: Sequence[State]) -> Iterator[Edge]:
+    """Those that certainly deliver: nothing else decides whether the downstream runs at all."""
+    identity = {one[0]: f"{one[1]}[{one[0]}]" for one in states}
+    for name, kind, _, spec in states:
+        gated = {"onfail", "prereq"} & spec.keys()
+        for requisite in ("watch", "onchanges", "listen"):
+            if requisite != "listen" and (gated or (requisite == "watch" and "onchanges" in spec)):
+                continue
+            if requisite == "listen" and kind == "zaction.run":
+                continue
+            yield from ((identity[target], identity[name], requisite) for target in spec.get(requisite, ()) if target in identity)
+
+
+def _answers(down: str, kind: str) -> tuple[str, ...]:
+    """What a downstream does when it is told."""
+    if kind == "listen":
+        return ("refresh",)
+    return ("refresh", "change", "run", "look") if kind == "onchanges" else ("refresh", "change", "run")
+
+
+def _name(identity: str) -> str:
+    return identity.partition("[")[2].removesuffix("]")
