@@ -88,8 +88,10 @@ class Courier:
         else:
             self._journal.unchanged(vertex.identity)
         self._listeners.update(_listeners(vertex))
-        if newly_failed:
-            self._journal.failed(vertex.identity, vertex.carriers(failure=True))
+        if outcome.result:
+            self._journal.recovered(vertex.identity)
+        elif newly_failed and (edges := vertex.carriers(failure=True)) and not (self._daemon and self._journal.failing(vertex.identity)):
+            self._journal.failed(vertex.identity, edges)
         return list(self._told(vertex, outcome))
 
     def _told(self, vertex: Vertex, outcome: Outcome) -> Iterator[Vertex]:

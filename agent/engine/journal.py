@@ -31,6 +31,7 @@ SCHEMA = """
 create table if not exists counter (identity text primary key, changes integer not null, failures integer not null) without rowid;
 create table if not exists delivered (
     upstream text, downstream text, kind text, count integer not null, primary key (upstream, downstream, kind)) without rowid;
+create table if not exists failing (identity text primary key) without rowid;
 create table if not exists intent (identity text primary key) without rowid;
 create table if not exists reversal (
     identity text, name text, kind text not null, arguments text not null, kept text not null, primary key (identity, name)) without rowid;
@@ -82,6 +83,7 @@ class Journal:
             (i, n): Reversal(i, n, Declaration(k, json.loads(a), kept)) for i, n, k, a, kept in self._db.execute("select * from reversal")
         }
         """By identity and name of the states that are to be undone when they leave."""
+        self._failing = {identity for (identity,) in self._db.execute("select identity from failing")}
         self.interrupted = tuple(identity for (identity,) in self._db.execute("select identity from intent"))
         """Resources whose change was under way when the agent last died; counted as changed."""
         self._intents: dict[str, int] = {}
@@ -130,12 +132,14 @@ class Journal:
                 self._put(edge, count)
             self._db.executemany("delete from delivered where upstream = ? and downstream = ? and kind = ?", gone)
             self._db.executemany("delete from counter where identity = ?", ((i,) for i in unwatched))
+            self._db.executemany("delete from failing where identity = ?", ((i,) for i in unwatched))
             self._db.executemany("delete from action where identity = ?", ((i,) for i in forgotten))
         for edge in gone:
             del self._delivered[edge]
         for identity in unwatched:
             self._changes.pop(identity, None)
             self._failures.pop(identity, None)
+            self._failing.discard(identity)
         for identity in forgotten:
             del self._actions[identity]
 
@@ -188,7 +192,18 @@ class Journal:
     def failed(self, identity: str, edges: Iterable[Edge] = ()) -> None:
         """It went from right to failed; `edges` are those that carry it."""
         self._failures[identity] = self._failures.get(identity, 0) + 1
+        self._failing.add(identity)
         self._bump(identity, edges)
+
+    def failing(self, identity: str) -> bool:
+        """It has failed, and not been right since; an agent may have been started in between."""
+        return identity in self._failing
+
+    def recovered(self, identity: str) -> None:
+        """It is right now."""
+        if identity in self._failing:
+            self._db.execute("delete from failing where identity = ?", (identity,))
+            self._failing.discard(identity)
 
     def unchanged(self, identity: str) -> None:
         """The intended change did not happen."""
@@ -203,6 +218,8 @@ class Journal:
         with self._knowing(edges):
             row = (identity, self._changes.get(identity, 0), self._failures.get(identity, 0))
             self._db.execute("insert or replace into counter values (?, ?, ?)", row)
+            if identity in self._failing:
+                self._db.execute("insert or ignore into failing values (?)", (identity,))
             self._db.execute("delete from intent where identity = ?", (identity,))
         self._unwritten.discard(identity)
         self._intents.pop(identity, None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine_bench import state
+from simulated.crash import deaths
 from simulated.life import faults
 from simulated.plan import Plan
 
@@ -20,7 +21,20 @@ KEPT = {
 }
 
 
+KEPT_DEATHS = {
+    "a change that was made right before a kill was not told": Plan(
+        states=(state("s3", value="other"), state("s7", value="other", listen=["s3"])),
+    ),
+}
+
+
 @pytest.mark.parametrize("plan", KEPT.values(), ids=KEPT)
 def test_it_goes_wrong_no_more(plan: Plan) -> None:
     """Each says what it was."""
     assert faults(plan) == []
+
+
+@pytest.mark.parametrize("plan", KEPT_DEATHS.values(), ids=KEPT_DEATHS)
+def test_it_is_lost_no_more(plan: Plan) -> None:
+    """Whenever the agent dies."""
+    assert deaths(plan, None) == []

@@ -143,3 +143,30 @@ def test_the_journal_counts_an_intent_left_behind_as_a_change(tmp_path: Path) ->
     third = Journal(tmp_path / "j")
     assert not third.pending(edge)
     third.close()
+
+
+def test_a_failure_that_lasts_is_told_once_though_the_agent_is_started_again(disk: Bench) -> None:
+    """It went from right to failed once; when it has been right and fails again, that is another failure."""
+
+    async def scenario() -> None:
+        states = state("conf"), state("alarm", "zaction.run", onfail=["conf"])
+        disk.machine.broken["conf"] = Permanent("no")
+        for expected in (1, 1):
+            engine = disk.engine()
+            await engine.swap(compilation(*states), "start")
+            await engine.settle()
+            assert disk.machine.log.count("run alarm") == expected
+            await engine.stop()
+            disk.journal.close()
+        engine = disk.engine()
+        disk.machine.broken.clear()
+        await engine.swap(compilation(*states), "start")
+        await engine.settle()
+        disk.machine.broken["conf"] = Permanent("no")
+        disk.machine.drift("conf")
+        await asyncio.sleep(1)
+
+        assert disk.machine.log.count("run alarm") == 2
+        await engine.stop()
+
+    simulate(scenario)

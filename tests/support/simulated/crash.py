@@ -93,17 +93,29 @@ class Doomed(Life):
             place = self._chance.randrange(self._seen)
             if place >= self._wanted:
                 return
-        journal = files(self._disk.path) if self._chance.random() < 0.5 else self._disk.kept
+        killed, unpowered = files(self._disk.path), self._disk.kept
+        ways = [killed, unpowered] if self._wanted is None else [self._chance.choice((killed, unpowered))]
+        self.scenes[place : place + 1] = [self._scene(journal) for journal in ways]
+
+    def _scene(self, journal: dict[str, bytes]) -> Scene:
         machine, chapters = self.machine, [replace(chapter) for chapter in self.chapters]
-        scene = Scene(dict(machine.settings), dict(machine.broken), list(machine.done), chapters, journal, chapters[-1].states)
-        self.scenes[place : place + 1] = [scene]
+        return Scene(dict(machine.settings), dict(machine.broken), list(machine.done), chapters, journal, chapters[-1].states)
 
 
 def crashes(seed: int, wanted: int | None = 8) -> list[str]:
-    """What goes wrong in a life, and after crashes in it, and after crashes in what came after those."""
-    chance = random.Random(seed)
+    """What goes wrong in the life of a seed, in which the agent dies now and then."""
+    return deaths(doomed(seed), wanted)
+
+
+def doomed(seed: int) -> Plan:
+    """The plan of a seed, as far as an agent that dies can have it."""
     whole = planned(seed)
-    plan = replace(whole, stop=None, recheck=False, troubles=tuple(each for each in whole.troubles if each[1] not in HARMLESS)[:15])
+    return replace(whole, stop=None, recheck=False, troubles=tuple(each for each in whole.troubles if each[1] not in HARMLESS)[:15])
+
+
+def deaths(plan: Plan, wanted: int | None = 8) -> list[str]:
+    """What goes wrong in a life, and after crashes in it, and after crashes in what came after those."""
+    chance = random.Random(plan.seed)
     with tempfile.TemporaryDirectory(prefix="holdfast-crash-") as directory:
         life = Doomed(plan, Path(directory), chance, wanted)
         found = life.run()

@@ -12,10 +12,10 @@ TRIES = 1500
 """Lives that may be spent on one plan: some seconds."""
 
 
-def as_a_test(plan: Plan) -> str:
+def as_a_test(plan: Plan, fails: Callable[[Plan], list[str]] = faults) -> str:
     """What to add to the kept ones: the smallest plan that still fails."""
-    least = smallest(plan)
-    what = "; ".join(faults(least)[:2]) or "it fails no more: it is not the same each time"
+    least = smallest(plan, fails)
+    what = "; ".join(fails(least)[:2]) or "it fails no more: it is not the same each time"
     return f'    # {what}\n    "say here what goes wrong": {str(least).replace(chr(10), chr(10) + "    ")},'
 
 
