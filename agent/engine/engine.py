@@ -182,7 +182,9 @@ class Engine:
 
     def status(self) -> list[dict[str, Any]]:
         """One JSON-ready object for each resource, in order of execution."""
-        present = [vertex for vertex in self._graph if not (vertex.removed and vertex.call.meta is ONCE)]  # what has undone its part is gone
+        present = [
+            vertex for vertex in self._graph if not (vertex.removed and vertex.call.meta is ONCE)
+        ]  # what has undone its part is gone
         return [describe(vertex, self._courier, self.options, self._recheck) for vertex in present]
 
     async def _wait_resumed(self, vertex: Vertex) -> None:

@@ -7,6 +7,7 @@ when it holds, it is forgotten, and nobody looks at it again. A thing that anoth
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -47,8 +48,11 @@ class Reversals:
     async def remember(self, vertex: Vertex, declaration: Declaration | None) -> None:
         """What the resource says that was before, on record when this returns; None: it cannot be undone, which is said.
 
-        That is said once for each run that changes it. Raises `Temporary` when it cannot be written down.
+        That is said once for each run that changes it. Raises `Temporary` when it cannot be written down, and `CancelledError` when
+        it is leaving: what is not changed yet need not be undone, and the states that follow have looked already for what must be.
         """
+        if vertex.removed:
+            raise asyncio.CancelledError
         if declaration is None:
             self._emit(Notice("warning", "not-reversible", vertex.identity, "what is there now cannot be put back when this state leaves"))
         else:

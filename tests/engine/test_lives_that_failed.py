@@ -18,6 +18,10 @@ KEPT = {
             (0, "swap", [state("s3", meta={"sema": ["disk:2"]})]),
         ),
     ),
+    "a state that left in its first run wrote down what was to be undone when nobody looked for that any more": Plan(
+        states=(state("s5", "zborrowed.present", meta={"reverse": True}, value="other"),),
+        troubles=((0, "drift", "s5", "worse"), (0, "swap", [state("s5", value="other")])),
+    ),
 }
 
 

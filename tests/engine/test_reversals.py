@@ -2,56 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from engine_bench import KINDS, Bench, Machine, Setting, compilation, in_virtual_time, state
-from holdfast import Context, Declaration, Delta, Permanent, Resource, Reversible
+from engine_bench import Bench, Machine, compilation, in_virtual_time, state
+from holdfast import Declaration, Permanent
 from holdfast.agent.engine.journal import Reversal
-from holdfast.resources.contract import Uid
-
-
-class Borrowed(Reversible, Setting, kind="zborrowed.present"):
-    """A setting that can be given back."""
-
-    async def inverse(self, ctx: Context) -> Declaration | None:
-        """What it is now."""
-        self.machine.log.append(f"inverse {self.name}")
-        now = self.machine.settings.get(self.name)
-        if now == "odd":
-            return None
-        return (
-            Declaration("zgone.absent", {"name": self.name})
-            if now is None
-            else Declaration("zsetting.present", {"name": self.name, "value": now})
-        )
-
-
-class Gone(Resource, kind="zgone.absent"):
-    """No setting of that name."""
-
-    def uids(self) -> tuple[Uid, ...]:
-        """The setting."""
-        return (("setting", self.name),)
-
-    def desired(self) -> None:
-        """Nothing."""
-
-    async def probe(self, ctx: Context) -> dict[str, Any] | None:
-        """What is there."""
-        if f"look {self.name}" in Setting.machine.broken:
-            raise Setting.machine.broken[f"look {self.name}"]
-        return {"value": 1} if self.name in Setting.machine.settings else None
-
-    async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Take it away."""
-        Setting.machine.log.append(f"remove {self.name}")
-        del Setting.machine.settings[self.name]
-
-
-KINDS["zborrowed.present"] = Borrowed
 
 
 def borrowed(identity: str, *, reverse: bool = True, **spec: Any) -> tuple:
@@ -311,4 +270,22 @@ async def test_what_is_undone_cannot_be_triggered(bench: Bench, machine: Machine
 
     with pytest.raises(KeyError):
         engine.trigger("zgone.absent[undo zborrowed.present[a]]")
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_a_state_that_leaves_before_it_is_put_right_changes_nothing_any_more(bench: Bench) -> None:
+    """It would change what nobody undoes: those that follow have looked already for what is to be undone."""
+    machine = bench.machine
+    machine.settings["a"] = "theirs"
+    engine = bench.engine()
+    machine.hold("inverse a")
+    await engine.swap(compilation(borrowed("a")), "start")
+    await asyncio.sleep(1)
+    await engine.swap(compilation())
+    machine.free()
+    await asyncio.sleep(10)
+
+    assert machine.settings == {"a": "theirs"}
+    assert not bench.journal.reversals
     await engine.stop()

@@ -22,7 +22,7 @@ from holdfast.resources.contract import Uid
 from holdfast.resources.meta import Meta
 from holdfast.resources.needs import Need
 from holdfast.resources.testing import SilentLog
-from holdfast.resources.traits import Edgeable, Groupable, Member
+from holdfast.resources.traits import Declaration, Edgeable, Groupable, Member, Reversible
 from holdfast.states.data import REQUISITES, Call, Compilation
 from holdfast.states.errors import Place
 
@@ -254,6 +254,45 @@ class Placed(Edgeable, Setting, kind="zplaced.present"):
         await super().apply(ctx, delta)
 
 
+class Borrowed(Reversible, Setting, kind="zborrowed.present"):
+    """A setting that can be given back."""
+
+    async def inverse(self, ctx: Context) -> Declaration | None:
+        """What it is now."""
+        self.machine.log.append(f"inverse {self.name}")
+        await self.machine.gate(f"inverse {self.name}")
+        now = self.machine.settings.get(self.name)
+        if now == "odd":
+            return None
+        return (
+            Declaration("zgone.absent", {"name": self.name})
+            if now is None
+            else Declaration("zsetting.present", {"name": self.name, "value": now})
+        )
+
+
+class Gone(Resource, kind="zgone.absent"):
+    """No setting of that name."""
+
+    def uids(self) -> tuple[Uid, ...]:
+        """The setting."""
+        return (("setting", self.name),)
+
+    def desired(self) -> None:
+        """Nothing."""
+
+    async def probe(self, ctx: Context) -> dict[str, Any] | None:
+        """What is there."""
+        if f"look {self.name}" in Setting.machine.broken:
+            raise Setting.machine.broken[f"look {self.name}"]
+        return {"value": 1} if self.name in Setting.machine.settings else None
+
+    async def apply(self, ctx: Context, delta: Delta) -> None:
+        """Take it away."""
+        Setting.machine.log.append(f"remove {self.name}")
+        del Setting.machine.settings[self.name]
+
+
 class Action(Resource, kind="zaction.run"):
     """Something done, not kept."""
 
@@ -286,6 +325,7 @@ KINDS: dict[str, type[Resource]] = {
     "zsetting.present": Setting,
     "zbundled.present": Bundled,
     "zplaced.present": Placed,
+    "zborrowed.present": Borrowed,
     "zaction.run": Action,
 }
 """Kinds that `compilation` knows; a test may add its own."""

@@ -140,12 +140,15 @@ class Life(Bench):
 
     def _unhealed(self) -> Iterator[str]:
         engine = self._engine
-        for row, vertex in zip(engine.status(), engine._graph, strict=True):
+        there = (vertex for vertex in engine._graph if not vertex.removed)  # else it has undone what it was there to undo
+        for row, vertex in zip(engine.status(), there, strict=True):
             bad = [key for key in ("dirty", "running", "failed", "pending_refresh") if row[key]]
             if bad or vertex.outcome is None or not vertex.armed:
                 yield f"{row['identity']} is not settled: {bad}"
             elif vertex.outcome.ran and self._drifted(vertex):
                 yield f"{row['identity']} is not as declared"
+        if left := {identity for identity, _ in engine._journal.reversals} - engine._graph.by_identity.keys():
+            yield f"not undone: {left}"
         if not engine.converged:
             yield "not converged"
         if engine._scheduler.running or engine._scheduler.unsettled:

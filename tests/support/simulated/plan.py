@@ -102,6 +102,8 @@ def random_state(chance: random.Random, name: str, requisites: dict[str, list[st
     if chance.random() < 0.2:
         meta |= {} if chance.random() < 0.8 else {"autoedge": False}
         return state(name, "zplaced.present", meta=meta, within=chance.choice(NAMES), strict=False, value="right", **requisites)
+    if chance.random() < 0.15:
+        return state(name, "zborrowed.present", meta={**meta, "reverse": True}, value=chance.choice(("right", "other")), **requisites)
     kind = "zbundled.present" if chance.random() < 0.3 else "zsetting.present"
     return state(name, kind, meta=meta, value=chance.choice(("right", "other")), **requisites)
 

@@ -157,7 +157,7 @@ class Rules:
     def _happened(self, line: str) -> None:
         """Something was done to the machine: by a run that may."""
         what, *names = line.split()
-        if what in {"check", "would"}:
+        if what in {"check", "would", "inverse"}:
             return
         for name in names:
             runs = [active.vertex for active in self._active.values() if active.vertex.resource.name == name]
