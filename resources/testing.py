@@ -6,7 +6,8 @@ directory. A *case* is a YAML file, `tests/cases/<kind>/<behaviour>.yaml`, that 
     why: one sentence, what this shows
     is:                                   # the world before; every part may be left out
       files: {"{tmp}/motd": "old"}        # text; or {text:, mode:} or {dir: true, mode:} or {link: target}
-      commands: {"id -u app": "1000", "false": {retcode: 1}}   # command -> its output, or Completed's fields
+      commands: {"id -u app": "1000", "false": {retcode: 1}}   # command -> its output, or Completed's fields,
+                                        # or {file: PATH}, whose content it shows, or {into: PATH}, where its stdin goes
       sources: {"salt://motd": "new"}     # URL -> content
       interfaces: {}                      # virtual module -> an object; only from Python
       pillar: {}
@@ -79,7 +80,9 @@ class FakeContext:
     sent: dict[str, Any] = field(default_factory=dict)
     watched: list[str] = field(default_factory=list)
 
-    async def run(self, *argv: str, check: bool = True, on_start: Callable[[int], None] | None = None, **_: Any) -> Completed:
+    async def run(
+        self, *argv: str, check: bool = True, on_start: Callable[[int], None] | None = None, stdin: str | None = None, **_: Any
+    ) -> Completed:
         """The answer to a command. Raises `Permanent` for one that is not expected, or that fails with `check`."""
         line = " ".join(argv)
         self.calls.append(line)
@@ -87,7 +90,7 @@ class FakeContext:
             raise Permanent(f"cannot run {line!r}: the test does not expect it")
         answer = self.commands[line]
         answer = answer() if callable(answer) else answer
-        given = answer if isinstance(answer, Mapping) else {"stdout": str(answer)}
+        given = _answered(answer, stdin or "") if isinstance(answer, Mapping) else {"stdout": str(answer)}
         done = Completed(**{"argv": argv, "pid": 1, "retcode": 0, "stdout": "", "stderr": "", **given})
         if on_start is not None:
             on_start(done.pid)
@@ -162,6 +165,17 @@ class FakeContext:
     def send(self, **values: Any) -> None:
         """Keep the values."""
         self.sent |= values
+
+
+def _answered(answer: Mapping[str, Any], stdin: str) -> Mapping[str, Any]:
+    """`Completed`'s fields, of an answer that may name a file to show or to fill."""
+    if "into" in answer:
+        Path(answer["into"]).write_text(stdin, encoding="utf-8")
+        return {}
+    if "file" in answer:
+        path = Path(answer["file"])
+        return {"stdout": path.read_text(encoding="utf-8")} if path.exists() else {"retcode": 1, "stderr": f"no {path.name}"}
+    return answer
 
 
 # -- cases ---------------------------------------------------------------------------------------------------------

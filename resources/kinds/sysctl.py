@@ -1,0 +1,208 @@
+"""Parameters of the kernel, now and after the next boot.
+
+net.ipv4.ip_forward:
+  sysctl.present:
+    - value: 1
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os.path
+import stat
+from typing import Any
+
+from pydantic import field_validator
+
+from holdfast.resources.context import Context, Watch
+from holdfast.resources.contract import Resource, Uid
+from holdfast.resources.delta import Delta, State
+from holdfast.resources.errors import HoldfastError, Permanent, Temporary
+from holdfast.resources.fields import AbsPath, Text, field
+from holdfast.resources.needs import Need, lies_in
+from holdfast.resources.traits import Declaration, Edgeable, Reversible
+from holdfast.resources.turns import turn
+
+KERNEL = "/proc/sys"
+BOOTED = "/run/systemd/system"
+"""A directory that exists where systemd runs, which reads no /etc/sysctl.conf."""
+PERIOD = 10.0
+"""Seconds between two looks at the value: no event tells of what the kernel itself changes, or somebody in another container."""
+REASONS = {errno.EINVAL: "the kernel refuses that value", errno.EROFS: "it is read-only here", errno.EACCES: "permission denied"}
+
+
+def plain(value: str) -> str:
+    """A value with single blanks in it: the kernel shows tabs."""
+    return " ".join(value.split())
+
+
+def dotted(name: str) -> str:
+    """A parameter's name with dots: the separator is whichever of . and / comes first, and stands for the other elsewhere."""
+    swapped = name.find("/") != -1 and (name.find(".") == -1 or name.find("/") < name.find("."))
+    return name.translate(str.maketrans("./", "/.")) if swapped else name
+
+
+class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
+    """A parameter of the kernel has a value, and gets it again at each boot."""
+
+    name: str = field(pattern=r"^[\w*:@+-]+([./][\w*:@+-]+)+$")
+    """The parameter: `net.ipv4.ip_forward`. A dot that is part of a name is written as a slash: `net.ipv4.conf.eth0/1.forwarding`."""
+    value: Text
+    """Its value as the kernel shows it; blanks and tabs are the same."""
+    config: AbsPath | None = None
+    """The file that keeps it for the next boot. Default: Salt's, `/etc/sysctl.d/99-salt.conf`, or `/etc/sysctl.conf` without systemd."""
+    persist: bool = True
+    """Keep it for the next boot; false: the file says nothing of it."""
+
+    @field_validator("value")
+    @classmethod
+    def _one_line(cls, value: str) -> str:
+        if not value.strip() or "\n" in value.strip():
+            raise ValueError("a parameter's value is one line that is not empty")
+        return plain(value)
+
+    @property
+    def path(self) -> str:
+        """Where the kernel shows it."""
+        return f"{KERNEL}/{dotted(self.name).translate(str.maketrans('./', '/.'))}"
+
+    @property
+    def file(self) -> str:
+        """The file that keeps it."""
+        return self.config or ("/etc/sysctl.d/99-salt.conf" if os.path.isdir(BOOTED) else "/etc/sysctl.conf")  # noqa: PTH112 - a string
+
+    def desired(self) -> State:
+        """Its value in the kernel and in the file."""
+        return {"value": self.value, "persisted": [self.value] if self.persist else []}
+
+    async def probe(self, ctx: Context) -> State:
+        """Both as they are now."""
+        return {"value": await self._seen(ctx), "persisted": sorted({*self._kept(await self._lines(ctx))})}
+
+    async def _seen(self, ctx: Context) -> str:
+        """The value in the kernel. Raises `Permanent` when there is no such parameter."""
+        try:
+            return plain(await ctx.read_text(self.path))
+        except FileNotFoundError:
+            raise Permanent(f"cannot find {self.name}: the kernel has no such parameter; a module may have to be loaded first") from None
+        except OSError as error:
+            raise self._failure("read", error) from None
+
+    async def _lines(self, ctx: Context) -> list[str]:
+        """The lines of the file, their ends kept."""
+        try:
+            return (await ctx.read_text(self.file)).splitlines(keepends=True)
+        except FileNotFoundError:
+            return []
+
+    def _mine(self, line: str) -> bool:
+        """Whether a line of the file is about this parameter; a - before it only says that an error does not matter."""
+        name, equals, _ = line.strip().partition("=")
+        return bool(equals) and not name.startswith(("#", ";")) and dotted(name.strip().removeprefix("-")) == dotted(self.name)
+
+    def _kept(self, lines: list[str]) -> list[str]:
+        """The values that the file gives it."""
+        return [plain(line.partition("=")[2]) for line in lines if self._mine(line)]
+
+    async def apply(self, ctx: Context, delta: Delta) -> None:
+        """The kernel first: what it refuses must not wait in the file for the next boot."""
+        if "value" in delta.fields:
+            try:
+                await ctx.blocking(write, self.path, self.value)
+            except OSError as error:
+                raise self._failure(f"set {self.value!r} for", error) from None
+        if "persisted" in delta.fields:
+            async with turn(self.file):
+                await self._keep(ctx)
+
+    async def _keep(self, ctx: Context) -> None:
+        """Write the file: each line about the parameter with its value, or a new one at the end."""
+        wanted = f"{self.name} = {self.value}\n"
+        lines = await self._lines(ctx)
+        if not self.persist:
+            lines = [line for line in lines if not self._mine(line)]
+        elif self._kept(lines):
+            lines = [wanted if self._mine(line) else line for line in lines]
+        else:
+            lines = [*lines[:-1], *(f"{line.rstrip()}\n" for line in lines[-1:]), wanted]
+        try:
+            if not lines:
+                os.unlink(self.file)  # noqa: PTH108 - a string
+                return
+            os.makedirs(os.path.dirname(self.file), exist_ok=True)  # noqa: PTH103, PTH120 - a string
+            path = os.path.realpath(self.file)
+            mode = stat.S_IMODE(os.stat(path).st_mode) if os.path.exists(path) else 0o644  # noqa: PTH110, PTH116 - a string
+            await ctx.write_file(path, "".join(lines).encode(), mode=mode)
+        except OSError as error:
+            raise self._failure(f"write {self.file} for", error) from None
+
+    def _failure(self, doing: str, error: OSError) -> HoldfastError:
+        text = f"cannot {doing} {self.name}: {REASONS.get(error.errno or 0) or (error.strerror or str(error)).lower()}"
+        return Temporary(text) if error.errno in (errno.ENOSPC, errno.EBUSY, errno.EAGAIN) else Permanent(text)
+
+    async def inverse(self, ctx: Context) -> Declaration:
+        """Its value now, kept in the file if it is now."""
+        kept = bool(self._kept(await self._lines(ctx)))
+        return Declaration("sysctl.present", {"name": self.name, "value": await self._seen(ctx), "config": self.file, "persist": kept})
+
+    async def watch(self, ctx: Context) -> Watch:
+        """Who writes the parameter or the file is seen at once; of other changes of the value a look now and then tells."""
+        events = ctx.watch_path(self.path, self.file)
+        event, last = asyncio.ensure_future(anext(events)), await self._glance(ctx)
+        try:
+            while True:
+                done, _ = await asyncio.wait({event}, timeout=PERIOD)
+                seen = await self._glance(ctx)
+                if done:
+                    event.result()
+                    event = asyncio.ensure_future(anext(events))
+                if done or seen != last:
+                    last = seen
+                    yield None
+        finally:
+            event.cancel()
+            await asyncio.wait({event})
+
+    async def _glance(self, ctx: Context) -> str:
+        """The value, or what is wrong with it."""
+        try:
+            return await self._seen(ctx)
+        except HoldfastError as error:
+            return str(error)
+
+    def uids(self) -> tuple[Uid, ...]:
+        """The parameter."""
+        return (("sysctl", dotted(self.name)),)
+
+    def offers(self) -> tuple[Uid, ...]:
+        """Nothing that others wait for."""
+        return ()
+
+    def needs(self) -> tuple[Need, ...]:
+        """The directory of its file."""
+        return (lies_in(self.config, vital=False),) if self.config else ()
+
+    def changes(self, delta: Delta) -> dict[str, Any]:
+        """Salt's shape: the new value."""
+        return {self.name: self.value}
+
+    def explain(self, ctx: Context) -> str:
+        """Why nothing had to be done."""
+        return f"{self.name} is {self.value} already"
+
+    def describe(self, delta: Delta, applied: bool) -> str:
+        """What was done, or would be."""
+        done = " and ".join(
+            text for name, text in (("value", f"set to {self.value}"), ("persisted", f"{'kept in' if self.persist else 'taken out of'} {self.file}")) if name in delta.fields
+        )  # fmt: skip
+        return f"{self.name} {'was' if applied else 'would be'} {done}"
+
+
+def write(path: str, value: str) -> None:
+    """Give a parameter a value; never makes a file. Blocks. Raises `OSError`."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
+    try:
+        os.write(descriptor, f"{value}\n".encode())
+    finally:
+        os.close(descriptor)
