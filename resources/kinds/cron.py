@@ -1,13 +1,4 @@
-"""Jobs of cron, and the variables that they see.
-
-/usr/local/bin/backup --quiet:
-  cron.present:
-    - user: app
-    - identifier: backup
-    - minute: random
-    - hour: 3
-    - comment: every night
-"""
+"""Jobs of cron, and the variables that they see."""
 
 from __future__ import annotations
 
@@ -133,6 +124,14 @@ class Present(JobKind, kind="cron.present"):
     """A job is in the crontab of a user, once, and runs at the declared time. A field of time that is not given is `*`.
 
     Jobs above the line that Salt and Holdfast put into a crontab are never touched.
+
+    /usr/local/bin/backup --quiet:
+      cron.present:
+        - user: app
+        - identifier: backup
+        - minute: random
+        - hour: 3
+        - comment: every night
     """
 
     minute: Time = "*"
@@ -193,7 +192,12 @@ class Present(JobKind, kind="cron.present"):
 
 
 class Absent(JobKind, kind="cron.absent"):
-    """A job is not in the crontab of a user, whatever its time."""
+    """A job is not in the crontab of a user, whatever its time.
+
+    backup:
+      cron.absent:
+        - user: app
+    """
 
     special: Annotated[str, field(pattern=r"^@\w+$")] | None = None
     """Only if it runs at this word."""
@@ -235,7 +239,12 @@ class InEnvironment(InCrontab):
 
 
 class EnvPresent(InEnvironment, kind="cron.env_present"):
-    """A variable is set for the jobs of a user."""
+    """A variable is set for the jobs of a user.
+
+    MAILTO:
+      cron.env_present:
+        - value: ops@example.org
+    """
 
     value: Annotated[Text, AfterValidator(lambda text: one_line(text) if text else "")] | None = None
     """Its value; None or nothing is the empty text."""

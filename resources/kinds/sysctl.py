@@ -1,9 +1,4 @@
-"""Parameters of the kernel, now and after the next boot.
-
-net.ipv4.ip_forward:
-  sysctl.present:
-    - value: 1
-"""
+"""Parameters of the kernel, now and after the next boot."""
 
 from __future__ import annotations
 
@@ -44,7 +39,12 @@ def dotted(name: str) -> str:
 
 
 class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
-    """A parameter of the kernel has a value, and gets it again at each boot."""
+    """A parameter of the kernel has a value, and gets it again at each boot.
+
+    net.ipv4.ip_forward:
+      sysctl.present:
+        - value: 1
+    """
 
     name: str = field(pattern=r"^[\w*:@+-]+([./][\w*:@+-]+)+$")
     """The parameter: `net.ipv4.ip_forward`. A dot that is part of a name is written as a slash: `net.ipv4.conf.eth0/1.forwarding`."""
