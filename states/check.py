@@ -102,7 +102,7 @@ class Checker:
                 if key in IDLE:
                     text = f"{key!r} is accepted without effect: {IDLE[key]}"
                     self.warnings.append(spot_of(chunk, (key,)).problem("argument-ignored", text, "remove it"))
-            elif key not in CONTROL:
+            elif key not in CONTROL and not key.startswith("__"):
                 why = shape.ignored.get(key)
                 if why is None:
                     arguments[key] = value

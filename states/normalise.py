@@ -23,6 +23,8 @@ from holdfast.states.high import (
 from holdfast.states.marks import Document, Map, Mark, Seq, Spot, plain
 
 _LINKS = BACKWARD | {"name", "prereq"}
+OWN = frozenset({"state", "fun", "__id__", "__sls__", "__sls_included_from__"})
+"""Keys of low data that say what a state is and where it stands; no argument takes their place."""
 
 
 def _left_out(body: Any) -> int:
@@ -232,13 +234,12 @@ class _Normaliser:
             hint = "let the template work it out: {{ salt['module.function'](...) }}"
             self._problem(mark, "argument-slot", f"the argument {key!r} is a slot, and nothing would fill it", hint)
             return None
-        elif key.startswith("__"):
-            return None
-        elif key in ("state", "fun"):
+        elif key in ("state", "fun") or key.startswith("__"):
             self.unit.warnings.append(
                 self.document.problem(mark, "argument-reserved", f"{key!r} is not an argument, and has no effect", "remove it")
             )
-            return None
+            if key in OWN:
+                return None
         return Item(key, value, self.document, mark)
 
     def _repeated(self, item: Item, first: Item) -> None:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from jinja2 import StrictUndefined
+
 from holdfast.resources.registry import nearest
 from holdfast.states.source import Tree
 
@@ -92,17 +94,21 @@ Helper = Callable[..., Any]
 class Calls:
     """`salt` in templates: `salt['grains.get']('os')`, `salt.grains.get('os')`, `'grains.get' in salt`.
 
-    Not a `Mapping`: its own `get`, `items` and `keys` would stand before those of modules.
+    Not a `Mapping`: its own `items` and `keys` would stand before those of modules.
     """
 
     def __init__(self, world: World, table: Mapping[str, Helper], prefix: str = "") -> None:
         self.world, self._table, self._prefix = world, table, prefix
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
-        """The call of that name. Raises `KeyError`, which a template reports at its line."""
+        """The call of that name.
+
+        One that there is not can be asked about (`is defined`, `default`), as in Salt; whatever else is done with it raises
+        `NoSuchCall`, which a template reports at its line.
+        """
         full = self._prefix + name
         if full not in self._table:
-            raise NoSuchCall(full, self._table)
+            return StrictUndefined(name=full, exc=lambda _: NoSuchCall(full, self._table))  # type: ignore[arg-type] # it is called, with a text
         helper, world = self._table[full], self.world
 
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -123,9 +129,11 @@ class Calls:
         return isinstance(name, str) and self._prefix + name in self._table
 
     def __getattr__(self, name: str) -> Any:
-        """A module (`salt.grains`), or a call of one. Raises `AttributeError` for names that are neither."""
+        """A module (`salt.grains`), a call of one, or `salt.get`. Raises `AttributeError` for names that cannot be any."""
         if name.startswith("_"):
             raise AttributeError(name)
+        if name == "get" and not self._prefix:
+            return lambda call, default=None: self[call] if call in self else default  # noqa: SIM401 - this is what `get` is
         full = self._prefix + name
         if any(known.startswith(full + ".") for known in self._table):
             return Calls(self.world, self._table, full + ".")

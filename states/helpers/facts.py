@@ -8,6 +8,7 @@ import functools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from holdfast.states.filters.formats import refuse_undefined
 from holdfast.states.helpers.table import TABLE, helper
 from holdfast.states.world import MISSING, Helper, World, merge, traverse
 
@@ -140,6 +141,7 @@ def pillar_get(
     world: World, key: str, default: Any = "", merge: bool = False, merge_nested_lists: bool | None = None, delimiter: str = ":", **_: Any
 ) -> Any:
     """A value of the pillar, nested ones as `a:b`; with `merge` it is laid upon the default, when both are mappings or both are lists."""
+    refuse_undefined(default)  # as Salt does here, and only here
     found = traverse(world.pillar, key, MISSING, delimiter)
     if found is MISSING:
         return default

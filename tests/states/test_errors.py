@@ -170,7 +170,7 @@ def test_what_is_only_strange_is_a_warning(compile_tree):
     """It compiles, and lint has something to say."""
     files = {
         "site.sls": "a:\n  lamp.lit:\n    - order: soon\n    - fun: x\n    - require:\n      - lamp: ~\n      - sls: empty\n      - sls: 'x*'\n"
-        "    - name: 1000\nb:\n  lamp.lit.now: []\n",
+        "    - name: 1000\n    - __env__: [x]\nb:\n  lamp.lit.now: []\n",
         "empty.sls": "",
     }
     result = compile_tree(files)
@@ -183,9 +183,13 @@ def test_what_is_only_strange_is_a_warning(compile_tree):
         (7, "requisite-empty"),
         (8, "requisite-empty"),
         (9, "name-type"),
-        (11, "function-rest"),
+        (10, "argument-reserved"),
+        (12, "function-rest"),
     ]
     assert {call.low["name"] for call in result.calls} == {"a", "b"}
+    assert {call.low["name"]: call.low["__env__"] for call in result.calls}["a"] == [
+        "x"
+    ]  # as in Salt, where old formulas set the environment of a command so
 
 
 def test_file_that_includes_only_what_is_loaded_stands_for_it(compile_tree):

@@ -157,6 +157,25 @@ def test_what_needs_a_master_is_refused_with_a_reason(call):
     assert any(word in problem.hint for word in ("pillar", "include", "synchronise"))
 
 
+@pytest.mark.parametrize(
+    "use", ["salt['no.such']('x')", "salt.no.such", "salt['no.such'] or 1", "salt['no.such'] | json", "salt['no.such']"]
+)
+def test_call_that_there_is_not_can_only_be_asked_about(use):
+    """Formulas ask whether a module is there before they use it; whoever does use it is told which one is missing."""
+    with pytest.raises(CompileError) as caught:
+        render(use)
+
+    assert caught.value.problems[0].code == "template-call"
+
+
+def test_default_of_a_pillar_value_must_be_there():
+    """Even where the pillar has the value: Salt looks at it first."""
+    with pytest.raises(CompileError) as caught:
+        render("salt['pillar.get']('k', {}.nope)")
+
+    assert caught.value.problems[0].code == "template-undefined"
+
+
 @pytest.mark.parametrize("expression", ["'x' | http_query", "'x' | dns_check"])
 def test_templates_do_not_use_the_network(expression):
     """Compiling depends on nothing but files."""
