@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from holdfast.resources.errors import DeclarationError
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Where commands are looked for, whatever the agent's own environment says."""
@@ -41,6 +43,14 @@ class Together(Protocol):
         ...
 
 
+class Received(NamedTuple):
+    """The value of an argument that another resource has sent."""
+
+    value: Any
+    changed: bool
+    """It is another one than in the last run that came to a good end."""
+
+
 @dataclass(slots=True)
 class Report:
     """What one run tells about itself: filled by the resource, read by the engine when the run has ended."""
@@ -57,6 +67,23 @@ class Report:
     """Not told by the run, but given to it: those with whom it is to put things right."""
     intent: Callable[[], Awaitable[None]] | None = None
     """Given likewise: writes down that something may be changed now."""
+
+    sends: Mapping[str, type] = field(default_factory=dict)
+    """Given to it: what its kind may send."""
+    sent: dict[str, Any] = field(default_factory=dict)
+    """Values for other resources, by key."""
+    received: Mapping[str, Received] = field(default_factory=dict)
+    """Given to it: arguments that others have sent; the resource has their values already."""
+
+    def send(self, values: Mapping[str, Any]) -> None:
+        """Publish values for others. Raises `DeclarationError` for what the kind does not declare: its author's mistake."""
+        for key, value in values.items():
+            wanted = self.sends.get(key)
+            if wanted is None:
+                raise DeclarationError(f"cannot send {key!r}: the kind declares no such key in `sends`")
+            if not isinstance(value, wanted):
+                raise DeclarationError(f"cannot send {key!r}: it is {type(value).__name__}, and declared as {wanted.__name__}")
+        self.sent.update(values)
 
     async def announce(self) -> None:
         """Something is about to be changed; that is on record when this returns. More than once in a run does no harm.
@@ -219,5 +246,8 @@ class Context(Services, Protocol):
         ...
 
     def send(self, **values: Any) -> None:
-        """Publish values for receivers (Sendable kinds). Published as one snapshot when the run ends."""
+        """Publish values for receivers (Sendable kinds). They get them as one snapshot when the run has ended well.
+
+        Raises `DeclarationError` for a key that the kind does not declare, or a value of another type.
+        """
         ...

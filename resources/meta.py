@@ -7,7 +7,8 @@ Salt's global state arguments and mgmt's meta parameters in one typed model. An 
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -40,6 +41,39 @@ def parse_retry(value: object) -> object:
     if isinstance(value, int):
         return Retry(attempts=-1 if value < 0 else value + 1, interval=1.0, backoff=True)
     return value
+
+
+class Receive(NamedTuple):
+    """One argument whose value another state sends."""
+
+    argument: str
+    type: str
+    """Of the sender: a state type, or `id` for any."""
+    sender: str
+    """ID or name."""
+    key: str
+    """What of all that it sends."""
+
+
+def parse_receive(value: object) -> tuple[Receive, ...]:
+    """`{ARGUMENT: {TYPE: ID, key: KEY}}`, or a list of such mappings, as one tuple of `Receive`."""
+    items = value if isinstance(value, (list, tuple)) else [value]
+    if all(isinstance(item, Receive) for item in items):
+        return tuple(items)
+    found: dict[str, Receive] = {}
+    for item in items:
+        if not isinstance(item, Mapping):
+            raise ValueError(f"{item!r} says nothing: write `argument: {{cmd: ID, key: stdout}}`")  # noqa: TRY004 - pydantic collects ValueErrors
+        for argument, source in item.items():
+            senders = [key for key in source if key != "key"] if isinstance(source, Mapping) else []
+            if len(senders) != 1 or len(source) != 2 or not all(isinstance(text, str) for pair in source.items() for text in pair):
+                raise ValueError(
+                    f"what {argument!r} is to receive is written `{argument}: {{cmd: ID, key: stdout}}`: a sender, and what of it"
+                )
+            if argument in found:
+                raise ValueError(f"{argument!r} can receive from one state only")
+            found[argument] = Receive(str(argument), senders[0], source[senders[0]], source["key"])
+    return tuple(found.values())
 
 
 Conditions = Annotated[tuple[str | dict[str, Any], ...] | None, BeforeValidator(lambda v: v if v is None else parse_list(v))]
@@ -111,6 +145,8 @@ class Meta(BaseModel):
     """Mask name, comment and changes wherever they are shown."""
     aggregate: bool | None = None
     """Grouping may bring it forward in definition order; false: it takes no part in grouping."""
+    recv: Annotated[tuple[Receive, ...], BeforeValidator(parse_receive)] = ()
+    """Arguments that take their value from what another state sends, which runs before: `{contents: {cmd: get_token, key: stdout}}`."""
     reload_modules: bool = False
     """Accepted for Salt's sake, no effect."""
     reload_grains: bool = False

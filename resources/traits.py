@@ -7,8 +7,8 @@ methods it happens to define.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable, Hashable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 from holdfast.resources.context import Context
 from holdfast.resources.needs import Need
@@ -61,6 +61,17 @@ class Edgeable:
     def needs(self) -> tuple[Need, ...]:
         """What must be there for this to work, where somebody manages it."""
         return ()
+
+
+class Sendable:
+    """Sends values to other resources when it has run: a command what it printed, a user its number."""
+
+    sends: ClassVar[Mapping[str, type]] = {}
+    """Key -> type (`str`, `int`, `float`, `bool`, `list`, `dict`); `ctx.send` takes no others."""
+
+
+class Recvable:
+    """Takes values of its arguments from what others send (`recv`), all of them but its name."""
 
 
 class Member(NamedTuple):

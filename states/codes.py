@@ -109,6 +109,8 @@ CALLS = _of(
         "argument-value": "an argument has a value that it cannot have",
         "contradiction": "two states declare one thing differently",
         "identity-repeated": "two states cannot be told apart",
+        "recv-sender": "an argument is to receive what no state sends, or several",
+        "recv-type": "what an argument is to receive does not fit it",
         "requisite-ambiguous": "several states have the name that an _in requisite gives",
         "requisite-loop": "states require each other in a circle",
         "requisite-missing": "a requisite names a state that does not exist",

@@ -27,6 +27,7 @@ from holdfast.states.render import Renderer
 from holdfast.states.requisites import Edge, Resolver
 from holdfast.states.source import TOP, Shelf, Tree, exists
 from holdfast.states.top import chosen
+from holdfast.states.transfer import misfits
 from holdfast.states.world import World
 
 
@@ -152,7 +153,7 @@ class _Run:
         if order is None or not order.holds(chunks, loaded.included, self.disabled):
             order = Order(chunks, loaded, self.disabled)
         doubles, sometimes = contradictions(everything)
-        refused = [*checker.problems, *doubles, *ambiguous(everything)]
+        refused = [*checker.problems, *doubles, *ambiguous(everything), *misfits(chunks, loaded)]
         self.warnings += [*warnings, *order.warnings, *checker.warnings, *sometimes]
         if refused and not order.problems:
             raise Refused(refused, tuple(chunk.low for chunk in chunks), high_data(loaded))

@@ -18,7 +18,7 @@ from holdfast.states.low import CONTROL, Chunk, Verdict
 
 DEPTH, MOST = 8, 10_000
 """How deep composites may contain each other, and how many parts one state may have in all."""
-OWN = frozenset({"check_cmd", "fire_event", "parallel"})
+OWN = frozenset({"check_cmd", "fire_event", "parallel", "recv"})
 """Meta parameters that concern the whole, and are not handed down to the parts; all others are."""
 BETWEEN = frozenset(REQUISITES) - {"prereq"}
 """Requisites that parts may have on each other."""

@@ -14,6 +14,8 @@ from holdfast.states.errors import Place, Problem
 Low = dict[str, Any]
 """One low-data chunk, with Salt's keys: state, fun, name, __id__, __sls__, __env__, order, arguments, requisites."""
 
+RECV = "recv"
+"""The argument that names senders, and so requires them."""
 REQUISITES = (
     "require",
     "require_any",
@@ -28,6 +30,9 @@ REQUISITES = (
     "listen",
 )
 """Every kind of requisite a compiled call can have; `_in` forms, `use` and `extend` are gone by then."""
+
+RELATIONS = (*REQUISITES, RECV)
+"""And what relates a call to others without being written as a requisite."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from holdfast.resources.contract import Resource, Uid
-from holdfast.resources.meta import Meta
-from holdfast.states.data import REQUISITES, Call, Low
+from holdfast.resources.meta import Meta, parse_receive
+from holdfast.states.data import RECV, REQUISITES, Call, Low
 from holdfast.states.errors import Place, Problem
 from holdfast.states.high import FUNCTION, TARGETING, Declaration, Item, Name, State, Target, written
 from holdfast.states.load import Loaded
@@ -200,6 +200,7 @@ def _chunks(declaration: Declaration, state: State, base: dict[str, Any], number
         low["order"] = number
     left = room.left
     _lay(state.items, low, items, requisites, room)
+    requisites |= _senders(items)
     whole = Chunk(low, state, items, requisites, several=False)
     names = items["names"].value if "names" in items else ()
     room.left -= (left - room.left) * len(names)
@@ -214,6 +215,7 @@ def _named(base: Chunk, entry: Name, index: int, room: Room, *, several: bool) -
     items = {**base.items, "name": Item("name", entry.name, base.items["names"].document, entry.mark)}
     requisites = dict(base.requisites)
     _lay(entry.items, low, items, requisites, room)
+    requisites |= _senders(items)
     return Chunk(low, base.state, items, requisites, several, index)
 
 
@@ -239,6 +241,16 @@ def _lay(own: Iterable[Item], low: Low, items: dict[str, Item], requisites: dict
                 value = plain(value) if room.left >= 0 else None
             low[key] = value
         items[key] = item
+
+
+def _senders(items: Mapping[str, Item]) -> dict[str, tuple[Target, ...]]:
+    """The states that a `recv` names, in its order; none where it is written wrongly, which is told when it is checked."""
+    item = items.get(RECV)
+    try:
+        wanted = () if item is None else parse_receive(plain(item.value))
+    except ValueError:
+        return {}
+    return {RECV: tuple(Target(each.type, each.sender, None, item.spot) for each in wanted)} if item and wanted else {}
 
 
 _ATOMS = frozenset({str, int, bool, float, type(None)})

@@ -7,15 +7,15 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from holdfast.resources.registry import nearest
-from holdfast.states.data import REQUISITES
+from holdfast.states.data import RELATIONS
 from holdfast.states.errors import Problem
 from holdfast.states.extend import shown_target
 from holdfast.states.high import Target
 from holdfast.states.load import Loaded
 from holdfast.states.low import Chunk
 
-WITHOUT_REFRESH = ("require", "watch", "require_any", "watch_any", *REQUISITES[4:])
-"""REQUISITES in the order that holds for a kind which has no refresh action."""
+WITHOUT_REFRESH = ("require", "watch", "require_any", "watch_any", *RELATIONS[4:])
+"""RELATIONS in the order that holds for a kind which has no refresh action."""
 
 
 class Edge(NamedTuple):
@@ -45,13 +45,13 @@ class Resolver:
                 self._index.setdefault(name, []).append(position)
 
     def resolve(self, chunk: Chunk, disabled: frozenset[str], *, refreshes: bool = True) -> list[Edge]:
-        """The edges of one chunk, kinds in the order of REQUISITES, items as listed.
+        """The edges of one chunk, kinds in the order of RELATIONS, items as listed.
 
         For a kind without a refresh action `watch` means `require`, and stands next to it.
         """
         edges: list[Edge] = []
         given = chunk.requisites
-        for kind in (REQUISITES if refreshes else WITHOUT_REFRESH) if len(given) > 1 else given:
+        for kind in (RELATIONS if refreshes else WITHOUT_REFRESH) if len(given) > 1 else given:
             if kind in disabled or kind not in given:
                 continue
             for target in given[kind]:
@@ -67,11 +67,16 @@ class Resolver:
                 target.spot.problem("requisite-empty", f"{kind} names nothing here", "a value is missing, or a template gave none")
             )
             return ()
-        key = (target.type, target.value)
-        if key not in self._known:
-            self._known[key] = tuple(self._sls(target.value) if target.type == "sls" else self._named(*key))
-        if not self._known[key]:
+        found = self.meant(target.type, target.value)
+        if not found:
             self._nothing(chunk, kind, target, target.value)
+        return found
+
+    def meant(self, type_: str, value: str) -> tuple[int, ...]:
+        """The positions of what a requisite names; none where that is nothing."""
+        key = (type_, value)
+        if key not in self._known:
+            self._known[key] = tuple(self._sls(value) if type_ == "sls" else self._named(type_, value))
         return self._known[key]
 
     def _named(self, type_: str, value: str) -> Sequence[int]:

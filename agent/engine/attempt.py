@@ -10,17 +10,17 @@ import os
 import random
 import sys
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from holdfast.agent.engine.batch import Batch
 from holdfast.agent.engine.report import Cause, Notice, Outcome, Reason
-from holdfast.resources.context import Completed, Context, Report, announces
+from holdfast.resources.context import Completed, Context, Received, Report, announces
 from holdfast.resources.errors import Final, HoldfastError, Permanent, Temporary
 from holdfast.resources.fields import MASK
 from holdfast.resources.meta import Meta
-from holdfast.resources.traits import Declaration, Refreshable, Reversible
+from holdfast.resources.traits import Declaration, Refreshable, Reversible, Sendable
 from holdfast.states.data import Call
 
 BACKOFF_LIMIT = 60.0
@@ -40,6 +40,8 @@ class Job:
     cause: Cause = "start"
     only_refresh: bool = False
     """A listener's turn: the refresh alone."""
+    received: Mapping[str, Received] = field(default_factory=dict)
+    """What it has received; `call` has it already."""
     unsure: tuple[str, ...] = ()
     """Noop: what comes before it and would be changed, so that it cannot be said yet how this comes out."""
     one_shot: bool = False
@@ -114,7 +116,7 @@ def backoff(meta: Meta | None, attempt: int, failure: Failure | None = None) -> 
 
 async def _once(job: Job, clock: Clock, emit: Callable[[Notice], None]) -> tuple[Outcome, Failure | None]:
     """One attempt, within its deadline; whatever the kind raises becomes the outcome."""
-    job.ctx.report = Report(batch=job.batch, intent=job.announce)
+    job.ctx.report = Report(batch=job.batch, intent=job.announce, sends=_sends(job), received=job.received)
     meta = job.call.meta
     try:
         async with asyncio.timeout(meta.timeout):
@@ -158,8 +160,14 @@ async def _act(job: Job) -> tuple[bool, bool, Failure | None]:
     if refreshable is None or job.ctx.report.changes:
         return right, False, None
     await job.ctx.report.announce()
-    job.ctx.report = Report(touched=job.ctx.report.touched)
+    before = job.ctx.report
+    job.ctx.report = Report(touched=before.touched, sends=before.sends, sent=before.sent, received=before.received)
     return await refreshable.refresh(job.ctx, job.apply), True, failure
+
+
+def _sends(job: Job) -> Mapping[str, type]:
+    resource = job.call.resource
+    return resource.sends if isinstance(resource, Sendable) else {}
 
 
 async def _guarded(job: Job, clock: Clock) -> Outcome | None:

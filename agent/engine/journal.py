@@ -16,10 +16,10 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from holdfast.agent.engine.flush import Blocking, Flush
 from holdfast.resources.traits import Declaration
@@ -35,6 +35,8 @@ create table if not exists failing (identity text primary key) without rowid;
 create table if not exists intent (identity text primary key) without rowid;
 create table if not exists reversal (
     identity text, name text, kind text not null, arguments text not null, kept text not null, primary key (identity, name)) without rowid;
+create table if not exists sent (identity text primary key, content text not null) without rowid;
+create table if not exists received (identity text, argument text, digest text not null, primary key (identity, argument)) without rowid;
 create table if not exists action (identity text primary key, digest text not null, at real not null) without rowid;
 """
 
@@ -79,6 +81,8 @@ class Journal:
             self._changes[identity], self._failures[identity] = changes, failures
         self._delivered: dict[Edge, int] = {(u, d, k): n for u, d, k, n in self._db.execute("select * from delivered")}
         self._actions: dict[str, tuple[str, float]] = {i: (h, at) for i, h, at in self._db.execute("select * from action")}
+        self._sent: dict[str, dict[str, Any]] = {i: json.loads(values) for i, values in self._db.execute("select * from sent")}
+        self._received: dict[tuple[str, str], str] = {(i, a): h for i, a, h in self._db.execute("select * from received")}
         self.reversals: dict[tuple[str, str], Reversal] = {
             (i, n): Reversal(i, n, Declaration(k, json.loads(a), kept)) for i, n, k, a, kept in self._db.execute("select * from reversal")
         }
@@ -125,7 +129,9 @@ class Journal:
         ends = {edge[0] for edge in current}
         unwatched = [identity for identity in {*self._changes, *self._failures} if identity not in ends]
         forgotten = [identity for identity in self._actions if identity not in identities]
-        if not (new or gone or unwatched or forgotten):
+        silent = [identity for identity in self._sent if identity not in identities]
+        deaf = [key for key in self._received if key[0] not in identities]
+        if not (new or gone or unwatched or forgotten or silent or deaf):
             return
         with self._transaction():
             for edge, count in new:
@@ -134,6 +140,8 @@ class Journal:
             self._db.executemany("delete from counter where identity = ?", ((i,) for i in unwatched))
             self._db.executemany("delete from failing where identity = ?", ((i,) for i in unwatched))
             self._db.executemany("delete from action where identity = ?", ((i,) for i in forgotten))
+            self._db.executemany("delete from sent where identity = ?", ((i,) for i in silent))
+            self._db.executemany("delete from received where identity = ? and argument = ?", deaf)
         for edge in gone:
             del self._delivered[edge]
         for identity in unwatched:
@@ -142,6 +150,10 @@ class Journal:
             self._failing.discard(identity)
         for identity in forgotten:
             del self._actions[identity]
+        for identity in silent:
+            del self._sent[identity]
+        for key in deaf:
+            del self._received[key]
 
     def pending(self, edge: Edge) -> bool:
         """The upstream has changed (for onfail: has failed) since this edge last delivered."""
@@ -244,6 +256,27 @@ class Journal:
         """When the action last succeeded with this declaration (Unix time); None: never."""
         known, at = self._actions.get(identity, ("", 0.0))
         return at if known == digest else None
+
+    # -- values ------------------------------------------------------------------------------------------------
+
+    def send(self, identity: str, values: Mapping[str, Any]) -> None:
+        """A resource has sent these values, and no others any more."""
+        self._db.execute("insert or replace into sent values (?, ?)", (identity, json.dumps(values)))
+        self._sent[identity] = dict(values)
+
+    def sent(self, identity: str) -> Mapping[str, Any]:
+        """What a resource has sent last."""
+        return self._sent.get(identity, {})
+
+    def receive(self, identity: str, digests: Mapping[str, str]) -> None:
+        """A resource has run well with these values of these arguments."""
+        rows = [(identity, argument, digest) for argument, digest in digests.items()]
+        self._db.executemany("insert or replace into received values (?, ?, ?)", rows)
+        self._received |= {(identity, argument): digest for argument, digest in digests.items()}
+
+    def received(self, identity: str, argument: str) -> str | None:
+        """The digest of the value with which it last ran well."""
+        return self._received.get((identity, argument))
 
     # -- reversals ---------------------------------------------------------------------------------------------
 

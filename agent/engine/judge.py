@@ -16,6 +16,7 @@ from holdfast.agent.engine.journal import Journal
 from holdfast.agent.engine.looks import Looks, Probes
 from holdfast.agent.engine.report import Notice, Outcome
 from holdfast.agent.engine.requisites import Decision, Upstream, decide
+from holdfast.agent.engine.transfer import Transfers
 
 
 class Judge:
@@ -27,6 +28,7 @@ class Judge:
     def __init__(
         self,
         journal: Journal,
+        transfers: Transfers,
         emit: Callable[[Notice], None],
         resumed: Callable[[Vertex], Awaitable[None]],
         found: Callable[[Vertex, Vertex], None],
@@ -34,6 +36,7 @@ class Judge:
         daemon: bool,
     ) -> None:
         self._journal = journal
+        self._transfers = transfers
         self._emit = emit
         self._resumed = resumed
         self._looks = Looks(self._probe, found)
@@ -78,7 +81,11 @@ class Judge:
         done = self.done(target, decision)
         if done is not None:
             return done, None
-        outcome, failure = await attempt.run(Job(target.call, target.ctx, apply=False), self._emit, partial(self._resumed, target))
+        prepared = self._transfers.prepare(target, real=True)
+        if isinstance(prepared, Outcome):
+            return prepared, None
+        job = Job(prepared.call, target.ctx, apply=False, received=prepared.values)
+        outcome, failure = await attempt.run(job, self._emit, partial(self._resumed, target))
         if decision.refresh and not outcome.changes and outcome.result:
             outcome = replace(outcome, result=None, changes={"watch": "would refresh"})
         return outcome, failure
@@ -129,7 +136,7 @@ class Judge:
         """The outcome of an action that has run already and has no reason to run again; None: run."""
         if not self._daemon or not self.is_action(vertex) or vertex.due or vertex.forced or decision.delivered:
             return None
-        if any(self._journal.pending(edge) for edge, _ in incoming(vertex) if edge[2] != "listen"):
+        if any(self._journal.pending(edge) for edge, _ in incoming(vertex) if edge[2] != "listen") or self._transfers.changed(vertex):
             return None
         at = self._journal.done_at(vertex.identity, digest(vertex))
         if at is None or (vertex.call.meta.rerun == "start" and vertex.outcome is None):

@@ -18,6 +18,7 @@ from holdfast.agent.engine.options import EngineOptions
 from holdfast.agent.engine.passes import Passes
 from holdfast.agent.engine.report import Cause, Event, Notice, Outcome
 from holdfast.agent.engine.reversals import Reversals
+from holdfast.agent.engine.transfer import Prepared, Transfers
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,8 @@ class Runs:
         self._emit, self._resumed, self._mark, self._wake = links.emit, links.resumed, links.mark, links.wake
         self._finished, self._give_up = links.finished, links.give_up
         self._daemon = daemon
-        self._judge = Judge(journal, links.emit, links.resumed, self._found, daemon=daemon)
+        self._transfers = Transfers(journal)
+        self._judge = Judge(journal, self._transfers, links.emit, links.resumed, self._found, daemon=daemon)
 
     def start(self, vertex: Vertex) -> None:
         """Run it, in a task of its own."""
@@ -82,8 +84,13 @@ class Runs:
         if done is not None:
             self.conclude(vertex, done, seen, vertex.probe.failure if vertex.probe else None)
             return
-        job = self._job(vertex, refresh=decision.refresh)
-        outcome, failure = await self._attempt(vertex, job)
+        prepared = self._transfers.prepare(vertex, real=vertex.real)
+        if isinstance(prepared, Outcome):
+            self.conclude(vertex, prepared, seen)
+            return
+        outcome, failure = await self._attempt(vertex, self._job(vertex, prepared, refresh=decision.refresh))
+        if outcome.result and vertex.real:
+            self._transfers.used(vertex, prepared.values)
         self.conclude(vertex, outcome, seen, failure)
 
     async def _listen(self, vertex: Vertex) -> None:
@@ -94,7 +101,11 @@ class Runs:
             comment = f"cannot refresh: {vertex.call.kind} has no refresh action; use require"
             outcome, failure = Outcome(vertex.identity, vertex.position, result=False, comment=comment, ran=False, cause="refresh"), None
         else:
-            outcome, failure = await self._attempt(vertex, self._job(vertex, only_refresh=True))
+            prepared = self._transfers.prepare(vertex, real=vertex.real)
+            if isinstance(prepared, Outcome):
+                outcome, failure = prepared, None
+            else:
+                outcome, failure = await self._attempt(vertex, self._job(vertex, prepared, only_refresh=True))
         self.conclude(vertex, replace(outcome, listener=True), seen, failure)
 
     async def _attempt(self, vertex: Vertex, job: Job) -> tuple[Outcome, Failure | None]:
@@ -103,15 +114,16 @@ class Runs:
             await asyncio.wait([vertex.look])
         return await attempt.run(job, self._emit, partial(self._resumed, vertex))
 
-    def _job(self, vertex: Vertex, *, refresh: bool = False, only_refresh: bool = False) -> Job:
+    def _job(self, vertex: Vertex, prepared: Prepared, *, refresh: bool = False, only_refresh: bool = False) -> Job:
         remember = self._daemon and vertex.real and self._reversals.wanted(vertex)
         return Job(
-            vertex.call,
+            prepared.call,
             vertex.ctx,
             vertex.real,
             refresh,
             vertex.cause,
             only_refresh,
+            received=prepared.values,
             unsure=() if vertex.real else tuple(up.identity for up in vertex.upstream if up.outcome and up.outcome.result is None),
             one_shot=not self._daemon,
             batch=vertex.batch,
@@ -176,10 +188,17 @@ class Runs:
             self._courier.delivered(seen or [])
         told = [] if outcome.listener else self._courier.tell(vertex, outcome, real=real, newly_failed=newly_failed)
         self._record(vertex, outcome)
+        if outcome.ran and outcome.result and not outcome.listener:
+            told += self._transfers.publish(vertex)
         for who in told:
             self._mark(who, "refresh", vertex)
         if outcome.ran and outcome.result and real and self._judge.is_action(vertex):
             self._journal.done(vertex.identity, digest(vertex), time.time())
+        self._wake_below(vertex, outcome, recovered=recovered)
+        self._later(vertex, outcome, failure)
+
+    def _wake_below(self, vertex: Vertex, outcome: Outcome, *, recovered: bool) -> None:
+        """Those that failed, or did not run, because of this one are looked at again when it is right."""
         if recovered and not vertex.failed:
             for below in vertex.downstream:
                 if any(vertex.identity in found.because for found in (below.outcome, below.probe and below.probe.outcome) if found):
@@ -188,7 +207,6 @@ class Runs:
             for below in vertex.downstream:
                 if below.failed and vertex in below.auto:
                     self._mark(below, "recovery", vertex)
-        self._later(vertex, outcome, failure)
 
     def _record(self, vertex: Vertex, outcome: Outcome) -> None:
         if outcome.listener and outcome.result is not False:

@@ -25,19 +25,15 @@ if TYPE_CHECKING:
 
 
 class HostContext:
-    """Belongs to one resource and lives as long as it; small, for there are as many as resources.
+    """Belongs to one resource and lives as long as it; small, for there are as many as resources."""
 
-    `sent` is what the resource has published in the current run.
-    """
-
-    __slots__ = ("_host", "_log", "identity", "report", "sent")
+    __slots__ = ("_host", "_log", "identity", "report")
 
     def __init__(self, host: Host, identity: str) -> None:
         self._host = host
         self._log: Logger | None = None
         self.identity = identity
         self.report = Report()
-        self.sent: dict[str, Any] = {}
 
     @property
     def facts(self) -> Mapping[str, Any]:
@@ -166,7 +162,7 @@ class HostContext:
 
     def send(self, **values: Any) -> None:
         """Publish values for receivers."""
-        self.sent.update(values)
+        self.report.send(values)
 
 
 def file_name(identity: str) -> str:

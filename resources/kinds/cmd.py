@@ -19,7 +19,7 @@ from holdfast.resources.contract import Resource, idle
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Text, Texts, field, parse_list, parse_text
 from holdfast.resources.needs import Need, owned_by, programs
-from holdfast.resources.traits import Edgeable, Refreshable
+from holdfast.resources.traits import Edgeable, Recvable, Refreshable, Sendable
 
 TRUE = frozenset({"yes", "true", "on", "1"})
 
@@ -51,7 +51,7 @@ def parse_statuses(value: object) -> object:
     return tuple(int(str(item)) for item in parse_list(value))  # type: ignore[attr-defined]
 
 
-class Command(Edgeable, Resource, Refreshable):
+class Command(Edgeable, Sendable, Recvable, Resource, Refreshable):
     """What all commands share. Guards (`onlyif`, `unless`, `creates`) are arguments of every state.
 
     A list of changes is always reported, for nothing is known of what a command does. Whether it is needed is said by
@@ -59,6 +59,7 @@ class Command(Edgeable, Resource, Refreshable):
     """
 
     exclusive: ClassVar[bool] = False
+    sends: ClassVar[Mapping[str, type]] = {"stdout": str, "stderr": str, "retcode": int, "pid": int}
     ignored: ClassVar[Mapping[str, str]] = {
         "use_vt": "commands get no terminal",
         "password": "Windows only",

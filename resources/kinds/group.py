@@ -8,7 +8,8 @@ devs:
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
 from pydantic import model_validator
 
@@ -19,7 +20,7 @@ from holdfast.resources.fields import Texts, field
 from holdfast.resources.interfaces.group import GroupInterface
 from holdfast.resources.interfaces.results import Group
 from holdfast.resources.needs import Need
-from holdfast.resources.traits import Edgeable
+from holdfast.resources.traits import Edgeable, Recvable, Sendable
 
 NAME = r"^[A-Za-z_0-9][A-Za-z0-9_.@-]*\$?$"
 
@@ -45,8 +46,10 @@ class GroupKind(Resource):
         return (("group", self.name),)
 
 
-class Present(Edgeable, GroupKind, kind="group.present"):
+class Present(Edgeable, Sendable, Recvable, GroupKind, kind="group.present"):
     """A group exists, with the number and members that are declared."""
+
+    sends: ClassVar[Mapping[str, type]] = {"gid": int}
 
     gid: int | None = field(None, ge=0)
     """Number; by default the next free one."""
@@ -115,6 +118,13 @@ class Present(Edgeable, GroupKind, kind="group.present"):
         after = delta.after or {}
         new = {name: after[name] for name in delta.fields if name in after}
         return {"name": self.name, **new} if delta.create else new
+
+    async def check_apply(self, ctx: Context, apply: bool) -> bool:
+        """As always; and its number is sent to whoever wants it."""
+        right = await super().check_apply(ctx, apply)
+        if (right or apply) and (group := await self.group(ctx)):
+            ctx.send(gid=group.gid)
+        return right
 
     def explain(self, ctx: Context) -> str:
         """Why nothing had to be done."""

@@ -24,7 +24,7 @@ from holdfast.resources.fields import MASK, AbsPath, Text, Texts, field
 from holdfast.resources.interfaces.results import User
 from holdfast.resources.interfaces.user import UserInterface
 from holdfast.resources.needs import Need, lies_in
-from holdfast.resources.traits import Declaration, Edgeable, Reversible
+from holdfast.resources.traits import Declaration, Edgeable, Recvable, Reversible, Sendable
 
 NAME = r"^[A-Za-z_0-9][A-Za-z0-9_.@-]*\$?$"
 HASH = re.compile(r"[!*]{0,2}(\$[^$:\n]+\$[^:\n]+|_[./0-9A-Za-z]{19}|[./0-9A-Za-z]{13})|[!*]+|x")
@@ -75,10 +75,11 @@ class Account(Reversible, Resource):
         return (("user", self.name),)
 
 
-class Present(Edgeable, Account, kind="user.present"):
+class Present(Edgeable, Sendable, Recvable, Account, kind="user.present"):
     """An account exists, with the fields that are declared; the others are left as they are."""
 
     ignored: ClassVar[Mapping[str, str]] = IGNORED
+    sends: ClassVar[Mapping[str, type]] = {"uid": int, "gid": int, "home": str}
 
     uid: int | None = field(None, ge=0)
     """Number; by default the next free one."""
@@ -200,7 +201,10 @@ class Present(Edgeable, Account, kind="user.present"):
             wanted = getattr(self, name)
             if state and wanted is not None and state[name] != wanted and not allowed:
                 raise Permanent(f"cannot change the {name} of {self.name} from {state[name]} to {wanted}: say allow_{name}_change: true")
-        return await super().check_apply(ctx, apply)
+        right = await super().check_apply(ctx, apply)
+        if (right or apply) and (user := await self.user(ctx)) and isinstance(user.uid, int):
+            ctx.send(uid=user.uid, gid=user.gid or 0, home=user.home or "")
+        return right
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
         """Create the account, or change what differs."""

@@ -23,7 +23,7 @@ from holdfast.resources.meta import Meta
 from holdfast.resources.needs import Need
 from holdfast.resources.testing import SilentLog
 from holdfast.resources.traits import Declaration, Edgeable, Groupable, Member, Reversible
-from holdfast.states.data import REQUISITES, Call, Compilation
+from holdfast.states.data import RELATIONS, Call, Compilation
 from holdfast.states.errors import Place
 
 P = ParamSpec("P")
@@ -339,6 +339,10 @@ class FakeContext:
         self.report = Report()
         self.log = SilentLog()
 
+    def send(self, **values: Any) -> None:
+        """Publish values."""
+        self.report.send(values)
+
 
 class FakeHost:
     """Hands out contexts."""
@@ -358,8 +362,8 @@ def compilation(*states: tuple[Any, ...]) -> Compilation:
     position = {name: i for i, (name, *_) in enumerate(states)}
     calls = []
     for i, (name, kind, meta, spec) in enumerate(states):
-        requisites = {k: tuple(position[t] for t in spec[k]) for k in REQUISITES if k in spec}
-        arguments = {k: v for k, v in spec.items() if k not in REQUISITES}
+        requisites = {k: tuple(position[t] for t in spec[k]) for k in RELATIONS if k in spec}
+        arguments = {k: v for k, v in spec.items() if k not in RELATIONS}
         family, _, function = kind.partition(".")
         low = {
             "state": family,

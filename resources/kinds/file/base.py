@@ -19,7 +19,7 @@ from holdfast.resources.errors import HoldfastError, Permanent, Temporary
 from holdfast.resources.fields import AbsPath, Mode, Text, field, parse_mode
 from holdfast.resources.needs import Need, lies_in, owned_by, unit_parts
 from holdfast.resources.temporaries import give_back, take_name
-from holdfast.resources.traits import Edgeable
+from holdfast.resources.traits import Edgeable, Recvable
 
 LARGE = 1 << 20
 """Bytes from which on content is read and compared in a thread."""
@@ -208,7 +208,7 @@ def parse_mode_or_keep(value: object) -> object:
 ModeOrKeep = Annotated[str, BeforeValidator(parse_mode_or_keep)]
 
 
-class PathResource(Resource):
+class PathResource(Recvable, Resource):
     """A resource that is one path."""
 
     name: AbsPath

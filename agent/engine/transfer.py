@@ -1,0 +1,145 @@
+"""Send and receive: values that one resource has found or made become arguments of others.
+
+What a resource sends is published as one snapshot when its run has ended well, and remembered, for a command that is done need not
+run again after a restart only to say the same. A receiver pulls when it is about to run, from whoever has the identity then. A value
+counts as changed until a run with it has come to a good end. Nothing of this is ever logged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from holdfast.agent.engine.graph import Vertex
+from holdfast.agent.engine.journal import Journal
+from holdfast.agent.engine.report import Outcome
+from holdfast.resources.context import Received
+from holdfast.resources.meta import Receive
+from holdfast.resources.traits import Sendable
+from holdfast.states.check import names
+from holdfast.states.data import RECV, Call
+
+Values = Mapping[str, Received]
+"""Argument -> what was sent for it."""
+NONE: Values = {}
+
+
+class Prepared(NamedTuple):
+    """A call that may run."""
+
+    call: Call
+    values: Values = NONE
+    """What it has received; it is in the call already."""
+
+
+class Transfers:
+    """Values on their way, for one engine."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def publish(self, vertex: Vertex) -> list[Vertex]:
+        """The run of a sender has come to a good end: keep what it has sent. Those for whom that is something new."""
+        sent = vertex.ctx.report.sent
+        if not sent or not isinstance(vertex.resource, Sendable):
+            return []
+        before = self._journal.sent(vertex.identity)
+        if before == sent:
+            return []
+        self._journal.send(vertex.identity, sent)
+        return [below for below in vertex.downstream if below.call.meta.recv and self._waits(below, vertex)]
+
+    def _waits(self, receiver: Vertex, sender: Vertex) -> bool:
+        """Whether it receives from this one, and not yet what it would get now."""
+        return any(got.changed for _, who, got in self._pull(receiver) if who is sender and got)
+
+    def _pull(self, vertex: Vertex) -> Iterator[tuple[Receive, Vertex, Received | None]]:
+        """What it wants, from whom, and what that has sent; None for nothing."""
+        for wanted, sender in _senders(vertex):
+            sent = self._journal.sent(sender.identity)
+            if wanted.key in sent:
+                value = sent[wanted.key]
+                changed = self._journal.received(vertex.identity, wanted.argument) != digest(value)
+                yield wanted, sender, Received(value, changed)
+            else:
+                yield wanted, sender, None
+
+    def prepare(self, vertex: Vertex, *, real: bool) -> Prepared | Outcome:
+        """The call with all that it receives; or what comes of it without.
+
+        In noop nobody knows yet what a sender that would run will send.
+        """
+        if not vertex.call.meta.recv:
+            return Prepared(vertex.call)
+        values: dict[str, Received] = {}
+        for wanted, sender, got in self._pull(vertex):
+            outcome = sender.outcome
+            if not real and outcome is not None and outcome.result is None:
+                return _outcome(vertex, None, f"cannot be told before {sender.identity} would be changed, which sends {wanted.key}")
+            if got is None:
+                why = f": {outcome.comment}" if outcome and not outcome.ran and outcome.comment else ""
+                return _outcome(vertex, False, f"{sender.identity} has sent no {wanted.key}{why}")
+            values[wanted.argument] = got
+        try:
+            return Prepared(applied(vertex.call, values), values)
+        except ValueError as error:
+            return _outcome(vertex, False, str(error))
+
+    def changed(self, vertex: Vertex) -> bool:
+        """Something that it receives has changed since it last ran well."""
+        return bool(vertex.call.meta.recv) and any(got.changed for _, _, got in self._pull(vertex) if got)
+
+    def used(self, vertex: Vertex, values: Values) -> None:
+        """Its run with these values has come to a good end."""
+        new = {argument: digest(value.value) for argument, value in values.items() if value.changed}
+        if new:
+            self._journal.receive(vertex.identity, new)
+
+
+def _outcome(vertex: Vertex, result: bool | None, comment: str) -> Outcome:
+    """What comes of a receiver that has not got what it needs."""
+    return Outcome(
+        vertex.identity,
+        vertex.position,
+        result=result,
+        comment=comment,
+        ran=False,
+        unknown=result is None,
+        cause=vertex.cause,
+        started=time.time(),
+    )
+
+
+def applied(call: Call, values: Values) -> Call:
+    """The call with what it has received. Raises `ValueError` where a value does not fit, without saying the value."""
+    cls = type(call.resource)
+    known = set(names(cls))
+    arguments = {key: value for key, value in call.low.items() if key in known}
+    try:
+        resource = cls.model_validate({**arguments, **{argument: got.value for argument, got in values.items()}})
+    except ValidationError as error:
+        wrong = error.errors(include_input=False, include_url=False, include_context=False)[0]
+        raise ValueError(f"cannot use what it receives as {'.'.join(map(str, wrong['loc'])) or 'arguments'}: {wrong['msg']}") from None
+    return replace(call, resource=resource)
+
+
+def digest(value: Any) -> str:
+    """Tells one value from another, and says nothing of it."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def _senders(vertex: Vertex) -> Iterator[tuple[Receive, Vertex]]:
+    """Who sends what it receives."""
+    related = vertex.requisites.get(RECV, ())
+    for wanted in vertex.call.meta.recv:
+        for sender in related:
+            low = sender.call.low
+            if wanted.type in ("id", low["state"]) and wanted.sender in (low["__id__"], low["name"]):
+                yield wanted, sender
+                break

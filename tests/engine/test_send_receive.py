@@ -1,0 +1,317 @@
+"""Send and receive: what one resource has found or made becomes an argument of another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from engine_bench import KINDS, Bench, Machine, Setting, compilation, in_virtual_time, state
+from holdfast import Context, Permanent, Recvable, Resource, Sendable
+
+
+class Source(Sendable, Setting, kind="zsource.present"):
+    """A setting that sends what it is."""
+
+    sends: ClassVar[Mapping[str, type]] = {"now": str, "count": int}
+
+    async def check_apply(self, ctx: Context, apply: bool) -> bool:
+        """Send what the machine says, if it says anything."""
+        right = await super().check_apply(ctx, apply)
+        if f"silent {self.name}" not in self.machine.broken and (right or apply):
+            ctx.send(now=self.machine.settings[f"says {self.name}"], count=1)
+        return right
+
+
+class Sink(Recvable, Setting, kind="zsink.present"):
+    """A setting whose value is received."""
+
+    async def check_apply(self, ctx: Context, apply: bool) -> bool:
+        """Remember what was new."""
+        new = [name for name, got in ctx.report.received.items() if got.changed]
+        self.machine.log.append(f"new {self.name} {' '.join(new)}")
+        return await super().check_apply(ctx, apply)
+
+
+class Once(Recvable, Resource, kind="zonce.run"):
+    """An action that takes what it does from another."""
+
+    machine: ClassVar[Machine]
+    what: str = "nothing"
+
+    def action(self) -> bool:
+        """It cannot tell."""
+        return True
+
+    async def check_apply(self, ctx: Context, apply: bool) -> bool:
+        """Do it."""
+        if apply:
+            Setting.machine.log.append(f"once {self.what}")
+        ctx.report.changes = {"ran": True}
+        return False
+
+
+class Liar(Resource, kind="zliar.present"):
+    """Sends what it has not declared."""
+
+    async def check_apply(self, ctx: Context, apply: bool) -> bool:
+        """Lie."""
+        ctx.send(truth=1)
+        return True
+
+
+class Confused(Sendable, Resource, kind="zconfused.present"):
+    """Sends another type than it has declared."""
+
+    sends: ClassVar[Mapping[str, type]] = {"count": int}
+
+    async def check_apply(self, ctx: Context, apply: bool) -> bool:
+        """Err."""
+        ctx.send(count="many")
+        return True
+
+
+KINDS |= {"zsource.present": Source, "zsink.present": Sink, "zonce.run": Once, "zliar.present": Liar, "zconfused.present": Confused}
+
+
+def source(name: str = "a", **spec: Any) -> tuple:
+    """A sender."""
+    return state(name, "zsource.present", **spec)
+
+
+def sink(
+    name: str = "b", sender: str = "a", *, kind: str = "zsink.present", argument: str = "value", key: str = "now", **spec: Any
+) -> tuple:
+    """A receiver."""
+    meta = {**spec.pop("meta", {}), "recv": {argument: {"zsource": sender, "key": key}}}
+    return state(name, kind, meta=meta, recv=[sender], **spec)
+
+
+@pytest.fixture
+def bench(machine: Machine, tmp_path: Path) -> Bench:
+    """An engine bench with a journal on disk."""
+    machine.settings["says a"] = "hello"
+    return Bench(machine, tmp_path / "journal.db")
+
+
+def applied(machine: Machine) -> list[str]:
+    """What was changed, by whom."""
+    return [line for line in machine.log if line.startswith(("apply", "once"))]
+
+
+@in_virtual_time
+async def test_a_receiver_has_what_was_sent_when_it_runs(bench: Bench, machine: Machine) -> None:
+    """Its declaration stays as it is."""
+    engine = bench.engine()
+    await engine.swap(compilation(source(), sink()))
+    await engine.settle()
+
+    assert machine.settings["b"] == "hello"
+    assert engine._graph.by_identity["zsink.present[b]"].resource.value == "right"
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_a_value_that_changes_makes_the_receiver_run(bench: Bench, machine: Machine) -> None:
+    """Though the sender itself changed nothing; and one that does not, does not."""
+    engine = bench.engine()
+    await engine.swap(compilation(source(), sink()))
+    await engine.settle()
+    bench.forget()
+
+    machine.touch("a")
+    await engine.settle()
+    assert "check b" not in machine.log
+    machine.settings["says a"] = "goodbye"
+    machine.touch("a")
+    await bench.until(lambda _: machine.settings["b"] == "goodbye")
+    await engine.settle()
+
+    assert applied(machine) == ["apply b"]
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_a_value_counts_as_changed_until_a_run_with_it_ends_well(bench: Bench, machine: Machine) -> None:
+    """Through failures, and not beyond."""
+    machine.broken["b"] = Permanent("no")
+    engine = bench.engine()
+    await engine.swap(compilation(source(), sink()))
+    await engine.settle()
+    engine.recheck()
+    await engine.settle()
+    machine.broken.clear()
+    engine.recheck()
+    await engine.settle()
+    engine.recheck()
+    await engine.settle()
+
+    assert [line for line in machine.log if line.startswith("new")] == ["new b value", "new b value", "new b value", "new b "]
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_after_a_restart_it_is_neither_new_nor_lost(bench: Bench, machine: Machine) -> None:
+    """The receiver may run before the sender has said it again."""
+    engine = bench.engine()
+    await engine.swap(compilation(source(), sink()))
+    await engine.settle()
+    await engine.stop()
+    bench.forget()
+    machine.broken["silent a"] = Permanent("")
+
+    engine = bench.engine()
+    await engine.swap(compilation(source(), sink()))
+    await engine.settle()
+
+    assert applied(machine) == []
+    assert "new b " in machine.log
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_an_action_that_is_done_runs_again_for_a_new_value(bench: Bench, machine: Machine) -> None:
+    """And only then."""
+    engine = bench.engine()
+    await engine.swap(compilation(source(), sink(kind="zonce.run", argument="what")))
+    await engine.settle()
+    engine.recheck()
+    await engine.settle()
+    assert applied(machine) == ["apply a", "once hello"]
+    machine.settings["says a"] = "goodbye"
+    engine.recheck()
+    await engine.settle()
+
+    assert applied(machine) == ["apply a", "once hello", "once goodbye"]
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_one_that_has_been_sent_nothing_fails_and_says_whom_it_waits_for(bench: Bench, machine: Machine) -> None:
+    """The sender ran well, and sent nothing."""
+    machine.broken["silent a"] = Permanent("")
+    engine = bench.engine()
+    await engine.swap(compilation(source(), sink()))
+    await engine.settle()
+
+    assert bench.outcomes("b")[0].result is False
+    assert bench.outcomes("b")[0].comment == "zsource.present[a] has sent no now"
+    machine.broken.clear()
+    engine.recheck()
+    await engine.settle()
+    assert machine.settings["b"] == "hello"
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_a_sender_that_fails_keeps_the_receiver_from_running(bench: Bench, machine: Machine) -> None:
+    """As one that is required does."""
+    machine.broken["a"] = Permanent("no")
+    engine = bench.engine()
+    await engine.swap(compilation(source(), sink()))
+    await engine.settle()
+
+    assert (bench.outcomes("b")[0].reason, bench.outcomes("b")[0].because) == ("requisite_failed", ("zsource.present[a]",))
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_in_noop_what_would_be_sent_is_unknown(bench: Bench, machine: Machine) -> None:
+    """The sender would run first."""
+    engine = bench.engine(noop=True, watch=False)
+    await engine.swap(compilation(source(), sink()))
+    await engine.settle()
+
+    outcome = bench.outcomes("b")[0]
+    assert (outcome.result, outcome.comment) == (None, "cannot be told before zsource.present[a] would be changed, which sends now")
+    assert "b" not in machine.settings
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_in_noop_a_sender_that_is_right_sends(bench: Bench, machine: Machine) -> None:
+    """What it says is so, whoever looks."""
+    machine.settings["a"] = "right"
+    engine = bench.engine(noop=True, watch=False)
+    await engine.swap(compilation(source(), sink()))
+    await engine.settle()
+
+    assert bench.outcomes("b")[0].changes == {"value": {"old": None, "new": "hello"}}
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_a_value_that_does_not_fit_fails_the_run_and_is_not_shown(bench: Bench, machine: Machine) -> None:
+    """It may be a secret."""
+    engine = bench.engine()
+    await engine.swap(compilation(source(), sink(argument="value", key="count")))
+    await engine.settle()
+
+    outcome = bench.outcomes("b")[0]
+    assert outcome.result is False
+    assert outcome.comment.startswith("cannot use what it receives as value: ")
+    assert "1" not in outcome.comment
+    await engine.stop()
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [("zliar.present", "cannot send 'truth': the kind declares no such key"), ("zconfused.present", "it is str, and declared as int")],
+)
+def test_a_kind_that_sends_what_it_has_not_declared_is_told_at_once(bench: Bench, kind: str, text: str) -> None:
+    """Its author's mistake, not the user's."""
+
+    @in_virtual_time
+    async def scenario() -> None:
+        engine = bench.engine(watch=False)
+        await engine.swap(compilation(state("x", kind)))
+        await engine.settle()
+        assert bench.outcomes("x")[0].result is False
+        assert text in bench.outcomes("x")[0].comment
+        await engine.stop()
+
+    scenario()
+
+
+@in_virtual_time
+async def test_values_survive_a_swap_and_go_with_their_sender(bench: Bench, machine: Machine) -> None:
+    """Another sender of the same identity later begins anew."""
+    engine = bench.engine()
+    await engine.swap(compilation(source(), sink()))
+    await engine.settle()
+    machine.broken["silent a"] = Permanent("")
+    await engine.swap(compilation(source(), sink(value="other")))
+    await engine.settle()
+    assert bench.outcomes("b")[-1].result is True
+    await engine.swap(compilation(state("c")))
+    await engine.settle()
+    await engine.swap(compilation(source(), sink()))
+    await engine.settle()
+
+    assert bench.outcomes("b")[-1].comment == "zsource.present[a] has sent no now"
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_a_receiver_that_is_looked_at_for_its_prereq_has_what_it_receives(bench: Bench, machine: Machine) -> None:
+    """What would be changed depends on it."""
+    machine.settings["b"] = "hello"
+    engine = bench.engine()
+    await engine.swap(compilation(source(), state("p", prereq=["b"]), sink()))
+    await engine.settle()
+
+    assert bench.outcomes("p")[0].reason == "prereq"
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_one_shot_runs_send_and_receive_too(bench: Bench, machine: Machine) -> None:
+    """In the order of the requisite."""
+    engine = bench.engine(watch=False)
+    await engine.swap(compilation(source(), sink(), sink("c", key="now")))
+    await engine.settle()
+
+    assert (machine.settings["b"], machine.settings["c"]) == ("hello", "hello")
+    await engine.stop()

@@ -1,0 +1,101 @@
+"""`recv`: arguments that take their value from what another state sends; what is wrong with that is found when states are compiled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.states.compile import Compiler
+from holdfast.states.data import Compilation, Request
+from holdfast.states.errors import CompileError
+
+SENDER = "token:\n  cmd.run: [{name: make-token}]\n"
+
+
+def compiled(tmp_path: Path, text: str) -> Compilation:
+    """One state file, compiled."""
+    (tmp_path / "a.sls").write_text(text)
+    tmp_path.chmod(0o755)
+    return Compiler().compile(Request(tmp_path, trusted_uids=frozenset({0, tmp_path.stat().st_uid})))
+
+
+def receiving(recv: str, kind: str = "file.managed") -> str:
+    """A tree in which one receives."""
+    return f"/etc/token:\n  {kind}:\n    - recv: {recv}\n{SENDER}"
+
+
+@pytest.mark.parametrize("recv", ["{contents: {cmd: token, key: stdout}}", "[{contents: {id: make-token, key: stdout}}]"])
+def test_the_sender_runs_before_whoever_receives(tmp_path: Path, recv: str):
+    """By ID or name, as a mapping or a list; low data keep what was written."""
+    sender, receiver = compiled(tmp_path, receiving(recv)).calls
+
+    assert sender.identity == "cmd.run[token]"
+    assert receiver.requisites == {"recv": (0,)}
+    assert receiver.meta.recv[0].key == "stdout"
+    assert isinstance(receiver.low["recv"], (dict, list))
+    assert receiver.reason == "order 10000"
+    assert sender.reason == "pulled forward by file.managed[/etc/token] (recv)"
+
+
+@pytest.mark.parametrize(
+    ("recv", "code", "text"),
+    [
+        ("{contents: {cmd: tokn, key: stdout}}", "requisite-missing", "did you mean 'token'"),
+        ("{contents: {cmd: token, key: stdot}}", "recv-sender", "cmd.run[token] sends no 'stdot'|did you mean 'stdout'"),
+        ("{content: {cmd: token, key: stdout}}", "recv-type", "file.managed cannot receive 'content'|did you mean 'contents'"),
+        ("{name: {cmd: token, key: stdout}}", "recv-type", "cannot receive 'name'"),
+        ("{makedirs: {cmd: token, key: stdout}}", "recv-type", "'makedirs' of file.managed[/etc/token] cannot be text"),
+        ("{contents: {cmd: token}}", "argument-value", "a sender, and what of it"),
+        ("{contents: stdout}", "argument-value", "is written `contents: {cmd: ID, key: stdout}`"),
+        ("[contents]", "argument-value", "says nothing"),
+        ("[{contents: {cmd: token, key: stdout}}, {contents: {cmd: token, key: stderr}}]", "argument-value", "from one state only"),
+        ("{contents: {cmd: 'tok*', key: stdout}}", "", ""),
+    ],
+)
+def test_what_cannot_be_received_is_an_error_with_its_line(tmp_path: Path, recv: str, code: str, text: str):
+    """No such state, key or argument, a type that does not fit, a word too few."""
+    if not code:
+        assert len(compiled(tmp_path, receiving(recv)).calls) == 2
+        return
+    with pytest.raises(CompileError) as caught:
+        compiled(tmp_path, receiving(recv))
+
+    (problem,) = caught.value.problems
+    assert problem.code == code
+    assert problem.place.line == 3
+    for part in text.split("|"):
+        assert part in f"{problem.message} {problem.hint}"
+
+
+def test_one_state_sends_to_each_argument(tmp_path: Path):
+    """A glob that means two is ambiguous."""
+    with pytest.raises(CompileError, match="would receive from 2 states"):
+        compiled(tmp_path, receiving("{contents: {cmd: 'tok*', key: stdout}}") + SENDER.replace("token:", "token2:"))
+
+
+def test_a_kind_that_receives_nothing_says_so(tmp_path: Path):
+    """Rather than go without."""
+    with pytest.raises(CompileError, match=r"test.nop receives nothing"):
+        compiled(tmp_path, receiving("{x: {cmd: token, key: stdout}}", "test.nop"))
+
+
+def test_a_sender_that_sends_nothing_is_named(tmp_path: Path):
+    """With what it sends: nothing."""
+    with pytest.raises(CompileError, match=r"test.nop\[quiet\] sends no 'stdout'"):
+        compiled(tmp_path, receiving("{contents: {test: quiet, key: stdout}}") + "quiet: test.nop\n")
+
+
+def test_a_number_goes_where_text_or_a_number_goes(tmp_path: Path):
+    """As it would when it was written."""
+    text = "app:\n  user.present: []\napp2:\n  user.present:\n    - recv: {gid: {user: app, key: gid}, shell: {user: app, key: home}}\n"
+    assert len(compiled(tmp_path, text).calls) == 2
+
+
+def test_a_circle_is_found(tmp_path: Path):
+    """As with any requisite."""
+    with pytest.raises(CompileError, match="form a loop"):
+        compiled(
+            tmp_path,
+            receiving("{contents: {cmd: token, key: stdout}}").replace("make-token}]", "make-token}, {require: [{file: /etc/token}]}]"),
+        )
