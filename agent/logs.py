@@ -21,6 +21,7 @@ from holdfast.agent.engine.report import Event
 from holdfast.agent.narrate import Narrator
 from holdfast.agent.outlet import JournalOutlet, Outlet, StreamOutlet, encode_journal
 from holdfast.agent.settings import LogSettings
+from holdfast.resources.errors import clean
 
 Entry = MutableMapping[str, Any]
 """One line with its fields: time, level, event (the sentence), logger, and those of `narrate.Line`."""
@@ -59,7 +60,6 @@ _COLOURS = {
 """First word of a sentence -> its colour (SGR)."""
 _LEVEL_COLOURS = {"debug": "2", "warning": "33", "error": "31", "critical": "31"}
 _DIFF_COLOURS = {"+": "32", "-": "31", "@": "36"}
-_CONTROL = {code: f"\\x{code:02x}" for code in (*range(9), *range(11, 32), 127, *range(128, 160))}
 
 
 class Logs:
@@ -222,8 +222,3 @@ def to_journal(entry: Entry) -> bytes:
 def _journal_name(name: str) -> str:
     """A field name that journald takes: capitals, digits, underscores, not beginning with one of the latter."""
     return re.sub(r"[^A-Z0-9_]", "_", name.upper()).lstrip("_0123456789")[:64] or "FIELD"
-
-
-def clean(text: str) -> str:
-    """Text whose control characters (a terminal would obey them) are written out; line breaks and tabs stay."""
-    return text.translate(_CONTROL)

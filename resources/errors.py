@@ -4,6 +4,8 @@ An attempt that cannot succeed raises `Permanent`; one that may succeed later ra
 either into an `Outcome`; nothing else about an exception steers it.
 """
 
+from __future__ import annotations
+
 
 class HoldfastError(Exception):
     """Root of every error that Holdfast raises on purpose; its text is fit for a user's eyes."""
@@ -33,3 +35,11 @@ class Temporary(HoldfastError):
 
 class DeclarationError(HoldfastError, TypeError):
     """A kind is declared wrongly (no name, a name taken, a trait missing): its author's mistake, never the user's."""
+
+
+_CONTROL = {code: f"\\x{code:02x}" for code in (*range(9), *range(11, 32), 127, *range(128, 160))}
+
+
+def clean(text: str) -> str:
+    """Text whose control characters (a terminal would obey them) are written out; line breaks and tabs stay."""
+    return text.translate(_CONTROL)

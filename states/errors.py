@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from holdfast.resources.errors import HoldfastError
+from holdfast.resources.errors import HoldfastError, clean
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -42,7 +42,7 @@ class Problem:
         return {**asdict(self.place), "code": self.code, "message": self.message, "hint": self.hint}
 
     def __str__(self) -> str:
-        """For a person: place, message, the line itself, the hint."""
+        """For a person: place, message, the line itself, the hint; nothing that a terminal would obey."""
         lines = [f"{self.place}: {self.message} [{self.code}]"]
         if self.text.strip():
             lines.append(f"    {self.text.rstrip()}")
@@ -50,7 +50,7 @@ class Problem:
                 lines.append("    " + " " * (self.place.column - 1) + "^")
         if self.hint:
             lines.append(f"  {self.hint}")
-        return "\n".join(lines)
+        return clean("\n".join(lines))
 
 
 class CompileError(HoldfastError):

@@ -10,12 +10,15 @@ from urllib.parse import quote
 
 from holdfast import __version__
 from holdfast.agent.words import number_of
+from holdfast.resources.errors import clean
 from holdfast.states.codes import CODES, Level
 from holdfast.states.errors import Place, Problem
 from holdfast.states.lint.inspect import Report
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 COLOURS = {"error": "1;31", "warning": "1;33", "aside": "2"}
+_BLANK = dict.fromkeys((*range(32), *range(127, 160)), "�")
+"""In a line that is quoted each control character is one character that a terminal does not obey, so that the mark stays below its column."""
 MARGIN = 4
 """Columns before a line that is quoted."""
 
@@ -39,7 +42,7 @@ def as_json(report: Report) -> dict[str, Any]:
 
 def _message(problem: Problem, base: Path) -> str:
     """What is said of a problem, with other places seen from a directory, too."""
-    return problem.message.replace(f"{base}/", "")
+    return clean(problem.message.replace(f"{base}/", ""))
 
 
 def relative(file: str, base: Path) -> str:
@@ -54,7 +57,7 @@ def relative(file: str, base: Path) -> str:
 def text(report: Report, base: Path, *, colour: bool = False, width: int = 0) -> Iterator[str]:
     """Each finding as the compiler tells its errors, then one line that counts them. `width` is that of a terminal; 0 wraps nothing."""
     for level, problem in levelled(report):
-        place = Place(relative(problem.place.file, base), problem.place.line, problem.place.column)
+        place = Place(clean(relative(problem.place.file, base)), problem.place.line, problem.place.column)
         said = _wrapped(f"{place}: {level}: {_message(problem, base)} [{problem.code}]", "", width)
         if colour:
             said = said.replace(f": {level}: ", f": {_paint(level, level)}: ", 1)
@@ -62,7 +65,7 @@ def text(report: Report, base: Path, *, colour: bool = False, width: int = 0) ->
         yield said
         yield from (_paint("aside", line) if colour else line for line in _quoted(problem, width))
         if problem.hint:
-            yield _wrapped(problem.hint, "  ", width)
+            yield _wrapped(clean(problem.hint), "  ", width)
         yield ""
     yield _sum(report)
 
@@ -89,7 +92,7 @@ def _quoted(problem: Problem, width: int) -> Iterator[str]:
         return
     room = max(width, 40) - MARGIN if width else len(line)
     start = 0 if len(line) <= room or column <= room * 3 // 4 else min(column - room // 2, len(line) - room)
-    shown = line[start : start + room]
+    shown = line[start : start + room].translate(_BLANK)
     shown = f"…{shown[1:]}" if start else shown
     yield " " * MARGIN + (f"{shown[:-1]}…" if start + room < len(line) else shown)
     if 0 < column <= len(line):
@@ -121,7 +124,7 @@ def _escaped(words: str, more: str = "") -> str:
 
 def _whole(problem: Problem, base: Path) -> str:
     """Message and hint."""
-    return "\n".join(filter(None, (_message(problem, base), problem.hint)))
+    return "\n".join(filter(None, (_message(problem, base), clean(problem.hint))))
 
 
 # -- SARIF -----------------------------------------------------------------------------------------------------
@@ -148,6 +151,7 @@ def _rule(code: str) -> dict[str, Any]:
     return {
         "id": code,
         "shortDescription": {"text": about},
+        "fullDescription": {"text": about},
         "help": {"text": about + silence},
         "defaultConfiguration": {"level": known.level},
     }

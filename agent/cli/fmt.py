@@ -15,6 +15,7 @@ import click
 
 from holdfast.agent.cli.options import NOT_COMPILED, Source, source
 from holdfast.agent.words import number_of
+from holdfast.resources.errors import clean
 from holdfast.states.errors import CompileError, Problem
 from holdfast.states.format import format_text
 from holdfast.states.source import LIMIT, decode, display, refuse, too_large
@@ -121,7 +122,7 @@ def _treat(file: File, tally: Tally, *, check: bool, diff: bool) -> None:
             return
     tally.changed += 1
     if diff:
-        click.echo(file.diff, nl=False)
+        click.echo(clean(file.diff) if sys.stdout.isatty() else file.diff, nl=False)
     else:
         click.echo(f"{'would format' if check else 'formatted'} {file.name}")
 
@@ -141,7 +142,7 @@ def _filter(*, check: bool, diff: bool, verbose: bool) -> int:
     if verbose:
         _complain(file.kept)
     if diff:
-        click.echo(file.diff, nl=False)
+        click.echo(clean(file.diff) if sys.stdout.isatty() else file.diff, nl=False)
     elif check and file.changed:
         click.echo(f"would format {STDIN}")
     elif not check:

@@ -13,6 +13,7 @@ from holdfast.agent.cli.options import COUNT, Function, Source, output, print_js
 from holdfast.agent.control.client import ask, follow
 from holdfast.agent.control.schema import Request, Verb
 from holdfast.agent.words import as_declared, number_of
+from holdfast.resources.errors import clean
 
 SHORT = 50
 """Resources up to which `status` lists all of them."""
@@ -49,16 +50,16 @@ def _show(answer: dict[str, Any], *, everything: bool) -> None:
     """The status, for a person."""
     conditions = answer["health"]
     state = "not all is right" if answer["status"] in [each["text"] for each in conditions] else answer["status"]
-    click.echo(f"{answer['id']}: {state} (pid {answer['pid']}, up {_span(time.time() - answer['started'])})")
+    say(f"{answer['id']}: {state} (pid {answer['pid']}, up {_span(time.time() - answer['started'])})")
     for each in conditions:
-        click.echo(f"  {each['severity']}: {each['text']} [{each['code']}]")
+        say(f"  {each['severity']}: {each['text']} [{each['code']}]")
     rows = answer["resources"]
     shown = rows if everything or len(rows) <= SHORT else [row for row in rows if _word(row) not in ("ok", "skipped")]
     width = max((len(row["identity"]) for row in shown), default=0)
     for row in shown:
-        click.echo(f"{_word(row):9} {row['identity']:{width}}  {'; '.join(_said(row))}".rstrip())
+        say(f"{_word(row):9} {row['identity']:{width}}  {'; '.join(_said(row))}".rstrip())
     if len(shown) < len(rows):
-        click.echo(f"and {len(rows) - len(shown)} more that are right (--all lists them)")
+        say(f"and {len(rows) - len(shown)} more that are right (--all lists them)")
 
 
 @click.command()
@@ -92,7 +93,7 @@ def resume(source: Source) -> None:
 def recheck(source: Source) -> None:
     """Have it look at every resource now."""
     answer = _ask(source, Request("recheck"))
-    click.echo(
+    say(
         "paused: everything is checked after `holdfast resume`"
         if answer["paused"]
         else "checking everything; `holdfast log --follow` shows it"
@@ -108,12 +109,12 @@ def reload(source: Source, form: str) -> None:
     if form == "json":
         print_json(answer)
     elif not answer["problems"]:
-        click.echo(f"reloaded: {number_of(answer['resources'], 'resource')}")
+        say(f"reloaded: {number_of(answer['resources'], 'resource')}")
     for problem in answer["problems"] if form == "text" else ():
         place = ":".join(str(problem[key]) for key in ("file", "line", "column") if problem[key])
-        click.echo(f"{place}: {problem['message']} [{problem['code']}]", err=True)
+        say(f"{place}: {problem['message']} [{problem['code']}]", err=True)
         if problem["hint"]:
-            click.echo(f"  {problem['hint']}", err=True)
+            say(f"  {problem['hint']}", err=True)
     if answer["problems"]:
         raise click.exceptions.Exit(3)
 
@@ -127,14 +128,19 @@ def trigger(identity: str, source: Source) -> None:
     Exit codes: 0 it ran, or had no reason to; 1 it failed.
     """
     answer = _ask(source, Request("trigger", identity=identity), RELOAD_TIMEOUT)
-    click.echo(answer["text"])
+    say(answer["text"])
     if answer["result"] is False:
         raise click.exceptions.Exit(1)
 
 
+def say(text: str, *, err: bool = False) -> None:
+    """Print a line; names and comments may hold what a terminal would obey."""
+    click.echo(clean(text), err=err)
+
+
 def _do(source: Source, name: Verb, said: str) -> None:
     _ask(source, Request(name))
-    click.echo(said)
+    say(said)
 
 
 def _ask(source: Source, request: Request, timeout: float = 30.0) -> Any:

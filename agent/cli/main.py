@@ -128,7 +128,7 @@ def _reader_gone() -> int:
 
 def _explain(error: Exception, *, debug: bool) -> int:
     """One line for what is wrong; returns the exit code."""
-    from holdfast.resources.errors import HoldfastError
+    from holdfast.resources.errors import HoldfastError, clean
 
     if debug:
         import traceback
@@ -136,7 +136,7 @@ def _explain(error: Exception, *, debug: bool) -> int:
         traceback.print_exception(error)
     code: Any = getattr(error, "exit_code", FAILED)
     if isinstance(error, HoldfastError):
-        click.echo(f"holdfast: {error}", err=True)
+        click.echo(clean(f"holdfast: {error}"), err=True)
     elif isinstance(error, OSError):
         name = f" {error.filename}" if error.filename else ""
         click.echo(f"holdfast: cannot use{name}: {error.strerror or error}", err=True)

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from holdfast.states.check import Checker
+from holdfast.states.check import Checked, Checker
 from holdfast.states.compile import Compiler, Trace
 from holdfast.states.data import Request
 from holdfast.states.errors import CompileError, Place, Problem
@@ -16,6 +16,9 @@ from holdfast.states.lint.rule import RULES, Subject
 from holdfast.states.lint.silence import Ignored, ignored, silenced, unknown_codes
 from holdfast.states.low import compile_high
 from holdfast.states.memory import collector_at_rest
+
+OF_THE_WHOLE = frozenset({"action-unguarded", "managed-twice"})
+"""Warnings that what is not known yet, an `onchanges_in` or an `exclude`, could prove wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,20 +43,23 @@ def inspect(request: Request, ignore: Collection[str] = (), noted: Iterable[Prob
 def _inspect(request: Request, ignore: Collection[str], noted: Iterable[Problem]) -> Report:
     trace = Trace()
     errors: list[Problem] = []
+    parts, complete = Checker(), 0
     try:
         Compiler().compile(request, trace)
+        complete = len(trace.checked)
     except CompileError as error:
-        errors = [*error.problems, *_independent(trace, error.problems)]
+        parts = _independent(trace, error.problems)
+        errors = [*error.problems, *parts.problems]
     texts = tuple(trace.tree.read_files.values()) if trace.tree else ()
     subject = Subject(request, texts, trace.checked, trace.edges, trace.calls)
-    found = [*noted, *trace.warnings, *(trace.tree.warnings if trace.tree else ())]
+    found = [*noted, *trace.warnings, *parts.warnings, *(trace.tree.warnings if trace.tree else ())]
     for rule in RULES:
-        found += rule(subject)
+        found += (problem for problem in rule(subject) if complete or problem.code not in OF_THE_WHOLE)
     for text in texts:
         found += unknown_codes(str(text.path), text.text)
     secret = {(problem.place.file, problem.place.line) for problem in found if problem.code == "secret-plain"}
     errors, found = _covered(errors, secret), _covered(found, secret)
-    return Report(in_order(errors), tuple(_wanted(in_order(found), errors, _comments(found, subject), ignore)), len(subject.calls))
+    return Report(in_order(errors), tuple(_wanted(in_order(found), errors, _comments(found, subject), ignore)), complete)
 
 
 def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
@@ -61,23 +67,26 @@ def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     return tuple(sorted(set(problems), key=lambda problem: (problem.place, problem.code, problem.message)))
 
 
-def _independent(trace: Trace, known: Iterable[Problem]) -> list[Problem]:
-    """Wrong arguments in files in which nothing is wrong so far: they are no consequence of what is.
+def _independent(trace: Trace, known: Iterable[Problem]) -> Checker:
+    """What is wrong, or strange, in files in which nothing is wrong so far: that is no consequence of what is.
 
-    An argument may be missing only because of a file that could not be read; so that is not told.
+    An argument may be missing only because of a file that could not be read; so that is not told. Calls that are right are left in
+    the trace, without what they require, for the rules that look at one call at a time.
     """
-    if trace.loaded is None:
-        return []
+    found = Checker()
+    if trace.loaded is None or trace.checked:
+        return found
     bad = {problem.place.file for problem in known}
     made, problems = compile_high(trace.loaded, {})
-    checker = Checker()
-    for chunk in (chunk for one in made.values() for chunk in one.chunks):
-        if chunk.spot.document.file not in bad:
-            checker.check(chunk)
-    problems += checker.problems
-    return [
-        problem for problem in problems if problem.place.file not in bad and problem.code not in ("argument-missing", "function-missing")
-    ]
+    chunks = [chunk for one in made.values() for chunk in one.chunks if chunk.spot.document.file not in bad]
+    for chunk in chunks:
+        found.check(chunk)
+    trace.checked = [Checked(chunk, chunk.checked.resource, chunk.checked.meta) for chunk in chunks if chunk.checked]
+    trace.edges = [[] for _ in trace.checked]
+    problems += found.problems
+    consequences = ("argument-missing", "function-missing")
+    found.problems = [problem for problem in problems if problem.place.file not in bad and problem.code not in consequences]
+    return found
 
 
 def _covered(problems: Iterable[Problem], secret: Collection[tuple[str, int]]) -> list[Problem]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agent.cli.findings import text
+from holdfast.agent.cli.findings import github, text
 from holdfast.states.errors import Place, Problem
 from holdfast.states.lint.inspect import Report
 
@@ -56,3 +56,14 @@ def test_colours_change_no_text():
     assert re.sub(r"\x1b\[[0-9;]*m", "", painted[0]) == plain[0]
     assert "\x1b[1;31merror\x1b[0m" in painted[0]
     assert "\x1b[1;33mwarning\x1b[0m" in painted[0]
+
+
+def test_what_a_terminal_would_obey_is_never_printed():
+    """Colours, titles, bells of files: in places, messages, hints and quoted lines, whose marks stay below their columns."""
+    place = Place("/states/a\x07.sls", 1, 4)
+    problem = Problem(place, "unknown-state", "there is no 'x\x1b[31m'", "write \x9b2J", "a\x1b: b\x1b]0;title\x07")
+    shown = "\n".join([*text(Report((problem,)), Path("/srv")), str(problem)])
+    plain = replace(problem, place=Place("/states/a.sls"))
+
+    assert not set(shown + "".join(github(Report((plain,)), Path("/srv")))) & {"\x1b", "\x07", "\x9b"}
+    assert "there is no 'x\\x1b[31m' [unknown-state]\n    a�: b�]0;title�\n       ^\n  write \\x9b2J" in shown

@@ -47,6 +47,27 @@ def test_errors_of_all_stages_that_are_no_consequence_of_others(look):
     ]
 
 
+def test_warnings_of_other_files_are_told_beside_errors_in_rendering(look):
+    """Those of one call at a time; not those that an unread file could prove wrong."""
+    report = look(
+        {
+            "a.sls": "x: [\n",
+            "b.sls": "{{ gone }}\n",
+            "c.sls": "z:\n  file.managed:\n    - name: /x\n    - tmp_dir: /y\n    - template: jinja\nw:\n  cmd.run:\n    - name: make\n",
+            "d.sls": "u:\n  cmd.run:\n    - name: make\n    - creates: /x\n    - env: [{DB_PASSWORD: hunter2}]\n",
+            "e.sls": "v:\n  file.managed:\n    - name: /z\n    - source: salt://nowhere\n",
+        }
+    )
+
+    assert [error.code for error in report.errors] == ["yaml-syntax", "template-undefined"]
+    assert [(warning.place.file[-5:], warning.code) for warning in report.warnings] == [
+        ("c.sls", "argument-ignored"),
+        ("d.sls", "secret-plain"),
+        ("e.sls", "source-absent"),
+    ]
+    assert report.states == 0
+
+
 def test_every_error_is_told_once(look):
     """Also when the stage that finds it is the last one."""
     report = look("z:\n  cmd.run:\n    - nmae: make\n")
