@@ -13,6 +13,7 @@ HINTS = {
     "could not find expected ':'": "a key needs a colon and a space after it: 'key: value'",
     "did not find expected key": "look at the indentation, and for a quote that is not closed",
     "did not find expected '-' indicator": "items of one list must begin in the same column",
+    "did not find expected node content": "a value is missing, or a bracket is not closed",
     "found unexpected end of stream": "a quote or bracket is not closed",
     "found character that cannot start any token": "quote the value",
     "did not find expected ',' or": "a bracket is not closed, or a comma is missing",
@@ -29,7 +30,7 @@ def syntax(document: Document, text: str, error: yaml.MarkedYAMLError) -> Proble
     lines = yaml_lines(text.rstrip())
     if mark is not None and mark.line >= len(lines):  # the end: what is not closed is of more use
         opened = error.context_mark
-        mark = opened if opened is not None and opened.line < len(lines) else At(len(lines) - 1)
+        mark = opened if opened is not None and opened.line < len(lines) else At(len(lines) - 1, max(0, len(lines[-1]) - 1))
     line = lines[mark.line] if mark is not None else ""
     if mark is not None and "\t" in line[: mark.column + 1]:
         return document.problem(mark, "yaml-tab", "a tab cannot be used for indentation", "use spaces")

@@ -58,6 +58,8 @@ class SystemBus:
         """Rule -> how many subscribers want it."""
         self._asked: dict[str, asyncio.Task[Any]] = {}
         """Rule -> the call that asks the bus for it."""
+        self._matched: set[str] = set()
+        """Rules that the connection has; the bus counts them, so none may be added twice."""
         self._queues: dict[Key, dict[Queue, None]] = {}
 
     # -- what providers use --------------------------------------------------------------------------------------
@@ -136,8 +138,10 @@ class SystemBus:
                     self._managed = await has_manager(bus)
                 while self._managed and not await has_manager(bus):  # noqa: ASYNC110 - another process: it, too, has to find the new bus
                     await asyncio.sleep(BACKOFF[0])
+                self._matched.clear()
                 for text in list(self._rules):
                     await exchange(bus, message(*DAEMON, "AddMatch", "s", (text,)))
+                    self._matched.add(text)
         except BaseException:  # cancellation included: the descriptor must not stay open
             bus.disconnect()
             raise
@@ -176,8 +180,14 @@ class SystemBus:
         """Have the bus asked for a rule once, whoever is first: a subscriber that goes meanwhile leaves the others theirs."""
         asked = self._asked.get(text)
         if asked is None or (asked.done() and (asked.cancelled() or asked.exception())):
-            asked = self._asked[text] = asyncio.create_task(self.call(*DAEMON, "AddMatch", "s", text), name="dbus rule")
+            asked = self._asked[text] = asyncio.create_task(self._match(text), name="dbus rule")
         await asyncio.shield(asked)
+
+    async def _match(self, text: str) -> None:
+        await self._connection()  # a new one is made with all the rules that are wanted then
+        if text not in self._matched:
+            await self.call(*DAEMON, "AddMatch", "s", text)
+            self._matched.add(text)
 
     def _enter(self, queue: Queue, matches: Iterable[Match]) -> None:
         for match in matches:
@@ -193,6 +203,7 @@ class SystemBus:
             self._rules[text] -= 1
             if not self._rules[text]:
                 del self._rules[text]
+                self._matched.discard(text)
                 if (asked := self._asked.pop(text, None)) is not None:
                     asked.cancel()
                 if self._bus:

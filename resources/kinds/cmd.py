@@ -230,11 +230,14 @@ def parse_verdict(out: str) -> dict[str, Any] | None:
 
 
 def words_of(command: str) -> tuple[str, ...]:
-    """A command split as a shell would. Raises `Permanent` for quotes without an end."""
+    """A command split as a shell would. Raises `Permanent` for quotes without an end, and when there is no first word."""
     try:
-        return tuple(shlex.split(command))
+        words = tuple(shlex.split(command))
     except ValueError as error:
         raise Permanent(f"cannot split {command!r} into words: {error}") from None
+    if not words or not words[0]:
+        raise Permanent(f"cannot run {command!r}: without a shell (python_shell: false) its first word must name a program")
+    return words
 
 
 def ended(status: int) -> str:

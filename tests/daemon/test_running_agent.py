@@ -273,6 +273,17 @@ def test_trigger_runs_an_action_again(tree):
         assert "did you mean cmd.run[act]?" in tree("trigger", "cmd.run[atc]", check=1).stderr
 
 
+def test_trigger_says_why_nothing_ran(tree):
+    """What only runs after changes, or is guarded, does not run by hand either; that is said."""
+    tree.sls("act", "a:\n  test.nop: []\nact:\n  cmd.run:\n    - name: echo ran >> HOST/acts\n    - onchanges: [{test: a}]\n")
+    with Agent(tree) as agent:
+        agent.wait(lambda: tree.json("status")["converged"], "the first look")
+
+        assert "skipped cmd.run[act]" in tree("trigger", "cmd.run[act]", check=0).stdout
+        assert "ok test.nop[a]" in tree("trigger", "test.nop[a]", check=0).stdout
+        assert not (tree.host / "acts").exists()
+
+
 def test_reload_answers_with_what_is_wrong(tree):
     """0 and a count, or 3 and the problems."""
     with Agent(tree):

@@ -12,7 +12,8 @@ from dbus_fast import BusType, Message
 from dbus_fast.aio import MessageBus
 
 from holdfast.agent.health import Health
-from holdfast.agent.host.dbus import DAEMON, SystemBus, rule
+from holdfast.agent.host import dbus
+from holdfast.agent.host.dbus import DAEMON, SystemBus, message, rule
 from holdfast.agent.tasks import Tasks
 from holdfast.resources.interfaces.base import BusError, Match, Signal
 
@@ -208,3 +209,15 @@ async def test_first_subscriber_that_goes_takes_no_rule_from_the_second(bus, dae
         await daemon.emit("/thing/a", "heard")
 
         assert (await next_of(two)).body == ["heard"]
+
+
+async def test_no_rule_is_asked_for_twice_by_whoever_comes_before_the_connection(bus, daemon, monkeypatch):
+    """The connection is made with the rules that are wanted by then; the bus counts them, and would keep the second for ever."""
+    asked = []
+    monkeypatch.setattr(dbus, "message", lambda *parts: asked.extend(parts[5] if parts[3] == "AddMatch" else ()) or message(*parts))
+    async with aclosing(bus.signals(*ALL)) as signals:
+        await next_of(signals)
+
+        assert sorted(asked) == sorted(rule(match) for match in ALL)
+        await daemon.emit("/thing/a", "heard")
+        assert (await next_of(signals)).body == ["heard"]

@@ -78,6 +78,8 @@ def test_scalar_means_what_salt_reads(text, value):
         ("a:\n  - b\n c", "yaml-syntax", 3, 2),
         ("a: 'b", "yaml-syntax", 1, 6),
         ("a: [1, 2", "yaml-syntax", 1, 4),
+        ("x: [", "yaml-syntax", 1, 4),
+        ("a: 1\nx: {\n\n", "yaml-syntax", 2, 4),
         ("a: @b", "yaml-syntax", 1, 4),
         ("a: *b", "yaml-alias", 1, 4),
         ("a: &b [*b]", "yaml-alias", 1, 8),
