@@ -68,15 +68,20 @@ def logs(tmp_path):
 
 
 @pytest.fixture
-async def control(logs):
-    """A server with a remembering agent; the path of a socket must be short, wherever the tests run."""
-    agent = Agent()
+def short():
+    """A directory with a short path, wherever the tests run: that of a socket may have 107 bytes."""
     with tempfile.TemporaryDirectory(dir="/tmp") as directory:
-        path = Path(directory, "run/control.sock")
-        server = ControlServer(path, agent, logs)
-        await server.start()
-        yield path, agent
-        await server.stop()
+        yield Path(directory)
+
+
+@pytest.fixture
+async def control(short, logs):
+    """A server with a remembering agent."""
+    agent, path = Agent(), short / "run/control.sock"
+    server = ControlServer(path, agent, logs)
+    await server.start()
+    yield path, agent
+    await server.stop()
 
 
 async def asked(path, *args, **values):
@@ -181,9 +186,9 @@ async def test_peer_credentials_are_checked(control):
     assert "cannot serve uid 12345" in json.loads(answer)["error"]
 
 
-async def test_a_stale_socket_is_replaced(tmp_path, logs):
+async def test_a_stale_socket_is_replaced(short, logs):
     """An agent that was killed leaves its socket behind."""
-    path = tmp_path / "control.sock"
+    path = short / "control.sock"
     dead = socket.socket(socket.AF_UNIX)
     dead.bind(str(path))
     dead.close()
@@ -269,11 +274,11 @@ async def test_a_slow_follower_is_dropped(control, logs, monkeypatch):
     assert "cannot keep up" in json.loads(answer.splitlines()[-1])["error"]
 
 
-async def test_stop_lets_go_of_followers(tmp_path, logs):
+async def test_stop_lets_go_of_followers(short, logs):
     """A client that follows does not keep the agent from stopping."""
-    server = ControlServer(tmp_path / "s", Agent(), logs)
+    server = ControlServer(short / "s", Agent(), logs)
     await server.start()
-    reader, writer = await asyncio.open_unix_connection(str(tmp_path / "s"))
+    reader, writer = await asyncio.open_unix_connection(str(short / "s"))
     writer.write(b'{"verb": "log", "follow": true}\n')
     async with asyncio.timeout(5):
         await until(lambda: logs.followers)
@@ -283,7 +288,7 @@ async def test_stop_lets_go_of_followers(tmp_path, logs):
 
 
 @pytest.mark.parametrize("answer", [b"hello\n", b"[1]\n", b"\xff\n", b"[" * 50_000 + b"\n", b"5\n"])
-async def test_client_says_that_what_answers_is_no_agent(tmp_path, answer):
+async def test_client_says_that_what_answers_is_no_agent(short, answer):
     """Something else may listen there, or an agent of another time."""
 
     async def serve(reader, writer):
@@ -291,9 +296,9 @@ async def test_client_says_that_what_answers_is_no_agent(tmp_path, answer):
         writer.write(answer)
         writer.close()
 
-    async with await asyncio.start_unix_server(serve, tmp_path / "other.sock"):
+    async with await asyncio.start_unix_server(serve, short / "other.sock"):
         with pytest.raises(ControlError, match="cannot understand what answers"):
-            await asked(tmp_path / "other.sock", "status")
+            await asked(short / "other.sock", "status")
 
 
 LINES = st.one_of(
