@@ -175,6 +175,37 @@ class Services(Protocol):
         ...
 
 
+class World(Protocol):
+    """What hosts tell each other: strings, and maps of what each host says. On a host without a fleet, what its resources tell each other.
+
+    Texts only. Each method but the watches raises `Permanent` or `OSError` when it cannot be done.
+    """
+
+    async def string(self, key: str) -> str | None:
+        """The string of a key; None where there is none."""
+        ...
+
+    async def set_string(self, key: str, value: str | None) -> None:
+        """Set a string, or with None remove it."""
+        ...
+
+    def watch_string(self, key: str) -> Watch:
+        """Armed; then one item whenever the string of this key is another one."""
+        ...
+
+    async def hosts(self, namespace: str) -> Mapping[str, str]:
+        """What each host has said under this name."""
+        ...
+
+    async def set_host(self, namespace: str, value: str | None) -> None:
+        """Say something for this host under a name, or with None no more."""
+        ...
+
+    def watch_hosts(self, namespace: str) -> Watch:
+        """Armed; then one item whenever some host says something else under this name."""
+        ...
+
+
 class Context(Services, Protocol):
     """The host as one resource may use it."""
 
@@ -189,6 +220,11 @@ class Context(Services, Protocol):
     @property
     def pillar(self) -> Mapping[str, Any]:
         """The host's pillar."""
+        ...
+
+    @property
+    def world(self) -> World:
+        """What is known beyond this resource."""
         ...
 
     @property

@@ -62,6 +62,46 @@ class SilentLog:
 
 
 @dataclass
+class FakeWorld:
+    """Strings and host maps in memory; `host` is the name of this one."""
+
+    host: str = "test"
+    strings: dict[str, str] = field(default_factory=dict)
+    maps: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    async def string(self, key: str) -> str | None:
+        """What is there."""
+        return self.strings.get(key)
+
+    async def set_string(self, key: str, value: str | None) -> None:
+        """Keep it, or forget it."""
+        _keep(self.strings, key, value)
+
+    def watch_string(self, key: str) -> AsyncIterator[None]:
+        """Armed, and silent."""
+        return idle()
+
+    async def hosts(self, namespace: str) -> Mapping[str, str]:
+        """What is there."""
+        return self.maps.get(namespace, {})
+
+    async def set_host(self, namespace: str, value: str | None) -> None:
+        """Keep it, or forget it."""
+        _keep(self.maps.setdefault(namespace, {}), self.host, value)
+
+    def watch_hosts(self, namespace: str) -> AsyncIterator[None]:
+        """Armed, and silent."""
+        return idle()
+
+
+def _keep(where: dict[str, str], key: str, value: str | None) -> None:
+    if value is None:
+        where.pop(key, None)
+    else:
+        where[key] = value
+
+
+@dataclass
 class FakeContext:
     """A world for one resource: `commands` and `sources` are its answers, `calls` and `sent` what it was asked and told."""
 
@@ -79,6 +119,7 @@ class FakeContext:
     calls: list[str] = field(default_factory=list)
     sent: dict[str, Any] = field(default_factory=dict)
     watched: list[str] = field(default_factory=list)
+    world: FakeWorld = field(default_factory=FakeWorld)
 
     async def run(
         self, *argv: str, check: bool = True, on_start: Callable[[int], None] | None = None, stdin: str | None = None, **_: Any

@@ -16,7 +16,7 @@ from holdfast.agent.host.files import Replacement, replace
 from holdfast.agent.host.run import Command, run
 from holdfast.agent.host.sources import LARGE, read_file
 from holdfast.agent.settings import trusted_uids
-from holdfast.resources.context import Completed, Logger, Report
+from holdfast.resources.context import Completed, Logger, Report, World
 from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.interfaces.base import Bus
 
@@ -52,6 +52,11 @@ class HostContext:
             # Not bound at once: it takes each line to where the log goes then, which settings may change.
             self._log = structlog.get_logger("holdfast.resource", resource=self.identity)
         return self._log
+
+    @property
+    def world(self) -> World:
+        """Strings and host maps."""
+        return self._host.world
 
     @property
     def var_dir(self) -> Path:

@@ -15,6 +15,7 @@ from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.host.context import HostContext
 from holdfast.agent.host.paths import PathWatcher
 from holdfast.agent.host.sources import Sources
+from holdfast.agent.host.world import LocalWorld
 from holdfast.agent.tasks import Tasks
 from holdfast.resources.interfaces.base import Bus
 
@@ -54,6 +55,9 @@ class Host:
         self.blocking = Blocking()
         self._network = Blocking(DOWNLOADS)
         self.paths = PathWatcher(self.health)
+        self.world = LocalWorld(
+            var_dir / "world.json", lambda: str(self.facts.get("id", "")), self.blocking, self.paths.watch, durable=durable
+        )
         self.states = states
         self._providers = providers or {}
         self._tasks, self._own_tasks = tasks or Tasks(self.health), tasks is None

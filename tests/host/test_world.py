@@ -1,0 +1,106 @@
+"""The world of one host: strings and host maps in a file, with watches."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from holdfast import Permanent
+from holdfast.agent.host.host import Host
+from holdfast.agent.host.world import LIMIT
+
+
+@pytest.fixture
+async def host(tmp_path: Path):
+    """A host whose agent keeps its things in a directory of the test's."""
+    async with Host(states=tmp_path, var_dir=tmp_path, facts={"id": "web1"}, durable=False) as host:
+        yield host
+
+
+async def test_strings_are_set_read_and_removed(host: Host, tmp_path: Path):
+    """And nobody else may read the file."""
+    world = host.world
+    assert await world.string("color") is None
+    await world.set_string("color", "red")
+    await world.set_string("shape", "round")
+    await world.set_string("shape", None)
+
+    assert (await world.string("color"), await world.string("shape")) == ("red", None)
+    assert (tmp_path / "world.json").stat().st_mode & 0o777 == 0o600
+
+
+async def test_each_host_has_its_place_in_a_host_map(host: Host):
+    """Here under its own name."""
+    world = host.world
+    await world.set_host("addresses", "10.0.0.1")
+    assert await world.hosts("addresses") == {"web1": "10.0.0.1"}
+    await world.set_host("addresses", None)
+
+    assert await world.hosts("addresses") == {}
+
+
+async def test_a_watch_tells_of_its_own_key_only(host: Host):
+    """Whoever changed it; and of each other value once."""
+    world = host.world
+    watch, hosts = world.watch_string("color"), world.watch_hosts("addresses")
+    await anext(watch)
+    await anext(hosts)
+    waiting, also = asyncio.ensure_future(anext(watch)), asyncio.ensure_future(anext(hosts))
+    await world.set_string("shape", "round")
+    await world.set_string("color", "red")
+
+    await asyncio.wait_for(waiting, 10)
+    assert not also.done()
+    await world.set_host("addresses", "10.0.0.1")
+    await asyncio.wait_for(also, 10)
+
+
+async def test_a_change_of_another_process_is_seen(host: Host, tmp_path: Path):
+    """A one-shot run beside the agent."""
+    await host.world.set_string("color", "red")
+    watch = host.world.watch_string("color")
+    await anext(watch)
+    waiting = asyncio.ensure_future(anext(watch))
+    content = json.loads((tmp_path / "world.json").read_text())
+    content["strings"]["color"] = "blue"
+    script = "import sys, os; open(sys.argv[1] + '.new', 'w').write(sys.argv[2]); os.rename(sys.argv[1] + '.new', sys.argv[1])"
+    await asyncio.to_thread(subprocess.run, [sys.executable, "-c", script, str(tmp_path / "world.json"), json.dumps(content)], check=True)
+
+    await asyncio.wait_for(waiting, 10)
+    assert await host.world.string("color") == "blue"
+
+
+async def test_changes_at_once_are_all_kept(host: Host):
+    """None is lost between reading and writing."""
+    await asyncio.gather(*(host.world.set_string(f"key{n}", str(n)) for n in range(20)))
+
+    assert [await host.world.string(f"key{n}") for n in range(20)] == [str(n) for n in range(20)]
+
+
+@pytest.mark.parametrize("key", ["", "x" * 300])
+async def test_names_are_bounded(host: Host, key: str):
+    """An empty one says nothing, a long one too much."""
+    with pytest.raises(Permanent, match="a name has 1 to 256 characters"):
+        await host.world.set_string(key, "x")
+
+
+async def test_all_of_it_is_bounded(host: Host):
+    """What is too large is refused, and nothing has changed."""
+    with pytest.raises(Permanent, match="may have"):
+        await host.world.set_string("x", "x" * LIMIT)
+
+    assert await host.world.string("x") is None
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"strings": 1}'])
+async def test_a_file_that_somebody_else_has_written_is_refused(host: Host, tmp_path: Path, text: str):
+    """With what can be done about it."""
+    (tmp_path / "world.json").write_text(text)
+
+    with pytest.raises(Permanent, match="remove it to begin anew"):
+        await host.world.string("x")
