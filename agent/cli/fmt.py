@@ -202,12 +202,27 @@ def _write(file: File) -> None:
     if file.path is None or file.info is None:
         return
     now = file.path.stat()
-    if (now.st_ino, now.st_mtime_ns, now.st_size) != (file.info.st_ino, file.info.st_mtime_ns, file.info.st_size):
-        raise OSError("somebody else has just changed it; format it again")
     if now.st_nlink > 1:
         raise OSError(f"it has {now.st_nlink} names (hard links), and would become a file apart")
-    mode = stat.S_IMODE(now.st_mode)
-    Replacement(str(file.path), file.new.encode(), mode, now.st_uid, now.st_gid, durable=True).place()
+    replacement = Replacement(str(file.path), file.new.encode(), stat.S_IMODE(now.st_mode), now.st_uid, now.st_gid, durable=True)
+    try:
+        replacement.fill()
+        _demand_same(file.path, file.info)
+        replacement.commit()
+    except BaseException:
+        replacement.discard()
+        raise
+
+
+def _demand_same(path: Path, info: os.stat_result) -> None:
+    """The last look before a file is replaced: what others have written must not be lost. Raises `OSError`."""
+    if _looks(path.stat()) != _looks(info):
+        raise OSError("somebody else has just changed it; format it again")
+
+
+def _looks(info: os.stat_result) -> tuple[int, ...]:
+    """What changes whenever a file does."""
+    return info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns
 
 
 def _summarise(tally: Tally, *, dry: bool) -> None:

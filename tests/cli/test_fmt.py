@@ -4,7 +4,10 @@ import os
 import stat
 
 import pytest
+from click.testing import CliRunner
 
+from holdfast.agent.cli.fmt import fmt
+from holdfast.agent.host import files
 from holdfast_process import Tree, holdfast
 
 UGLY = "a:\n    test.nop:   []\nb:\n    test.nop: []\n"
@@ -149,3 +152,22 @@ def test_what_is_not_there_is_refused(tree):
     assert "cannot read the file" in tree("fmt", tree.root / "none.sls", check=3).stderr
     assert "not a regular file" in tree("fmt", "/dev/null", check=3).stderr
     assert "none" in tree("fmt", "--states", tree.root / "none", check=3).stderr
+
+
+def test_what_others_write_meanwhile_is_not_lost(tmp_path, monkeypatch):
+    """Neither before the new text is written beside the file, nor while it is; nothing is left behind."""
+    path = tmp_path / "x.sls"
+    path.write_text(UGLY)
+    fill = files.Replacement.fill
+
+    def slow(replacement):
+        fill(replacement)
+        path.write_text("mine: {}\n")
+
+    monkeypatch.setattr(files.Replacement, "fill", slow)
+    done = CliRunner().invoke(fmt, [str(path)])
+
+    assert done.exit_code == 1
+    assert "somebody else has just changed it" in done.output
+    assert path.read_text() == "mine: {}\n"
+    assert list(tmp_path.iterdir()) == [path]
