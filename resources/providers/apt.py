@@ -213,29 +213,34 @@ class Apt(Provider):
 
     async def _apt(self, *arguments: str, test: bool = False, explain: bool = False) -> Completed:
         """Run apt-get when nobody else does. With `explain` a failure raises `Permanent`, with apt's reason."""
-        if not test:
-            await self._wait()
-        mode = "--simulate" if test else f"--option=DPkg::Lock::Timeout={LOCK_TIMEOUT:.0f}"
-        done = await self.host.run("apt-get", "--quiet", "--assume-yes", mode, *KEEP, *arguments, env=QUIET, check=False, limit=1 << 24)
-        if done.retcode and "Could not get lock" in done.stderr:  # somebody was quicker
+        deadline = time.monotonic() + LOCK_TIMEOUT
+        while True:
+            left = max(0.0, deadline - time.monotonic())
+            if not test:
+                await self._wait(left)
+            mode = "--simulate" if test else f"--option=DPkg::Lock::Timeout={left:.0f}"
+            done = await self.host.run("apt-get", "--quiet", "--assume-yes", mode, *KEEP, *arguments, env=QUIET, check=False, limit=1 << 24)
+            if not (done.retcode and "Could not get lock" in done.stderr):
+                break
+            if time.monotonic() > deadline:
+                raise Temporary(f"cannot use apt: others were quicker to lock it for {LOCK_TIMEOUT:.0f} s")
             await asyncio.sleep(LOCK_INTERVAL)
-            return await self._apt(*arguments, test=test, explain=explain)
         if done.retcode and explain:
             raise Permanent(f"cannot {arguments[0]} {', '.join(named(arguments))}: {complaint(done)}{await self._hint(done)}")
         return done
 
-    async def _wait(self) -> None:
-        """Wait until nobody else uses apt or dpkg, saying who does. Raises `Temporary` after `LOCK_TIMEOUT`."""
+    async def _wait(self, patience: float | None = None) -> None:
+        """Wait until nobody else uses apt or dpkg, saying who does. Raises `Temporary` after so many seconds, `LOCK_TIMEOUT` by default."""
         told = ""
         try:
-            async with asyncio.timeout(LOCK_TIMEOUT):
+            async with asyncio.timeout(LOCK_TIMEOUT if patience is None else patience):
                 while holder := lock_holder():
                     if holder != told:
                         self.host.log.info(f"waiting for apt's lock, which is held by {holder}")  # noqa: G004 - a sentence for people
                         told = holder
                     await asyncio.sleep(LOCK_INTERVAL)
         except TimeoutError:
-            raise Temporary(f"cannot use apt: its lock has been held by {told} for {LOCK_TIMEOUT:.0f} s") from None
+            raise Temporary(f"cannot use apt: its lock has been held by {told or 'others'} for {LOCK_TIMEOUT:.0f} s") from None
 
     async def _hint(self, done: Completed) -> str:
         """The nearest name for a package that apt does not know."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import os
 import subprocess
@@ -143,6 +144,19 @@ async def test_endless_lock_is_temporary(host, monkeypatch):
     with pytest.raises(Temporary, match=r"its lock has been held by process 7 \(unattended-upgr\)"):
         await apt.Apt(host).refresh(force=True)
     assert [event for _, event, _ in host.log.lines] == ["waiting for apt's lock, which is held by process 7 (unattended-upgr)"]
+
+
+async def test_a_lock_that_others_are_always_quicker_to_take_is_temporary(host, monkeypatch):
+    """However often apt is tried, all tries together have one deadline."""
+    monkeypatch.setattr(apt, "LOCK_TIMEOUT", 0.05)
+    monkeypatch.setattr(apt, "LOCK_INTERVAL", 0.01)
+    monkeypatch.setattr(apt, "lock_holder", lambda: "")
+    host.answers["apt-get"] = (100, "", "E: Could not get lock /var/lib/dpkg/lock-frontend\n")
+
+    async with asyncio.timeout(5):
+        with pytest.raises(Temporary, match="others were quicker to lock it"):
+            await apt.Apt(host).refresh(force=True)
+    assert len(host.ran) > 1
 
 
 async def test_install_is_one_transaction_with_the_options_asked_for(host):
