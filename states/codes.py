@@ -148,6 +148,7 @@ LINT = _of(
     {
         "action-unguarded": "a command would run every time: nothing says when it is needed",
         "argument-needs": "an argument has no effect without another one",
+        "argument-variable": "a managed file has no argument of this name, so that its template gets it as a variable",
         "file-unreached": "no top file and no other file leads to a state file",
         "ignore-unknown": "a comment ignores a code that there is not",
         "managed-twice": "two states manage one thing",

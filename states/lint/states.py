@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from holdfast.resources.composite import Composite
 from holdfast.resources.contract import Uid
+from holdfast.resources.registry import nearest
 from holdfast.resources.traits import Reversible
 from holdfast.states.check import CONDITIONAL, Checked, conditional, shape_of, spot_of
 from holdfast.states.errors import Problem
@@ -71,6 +72,22 @@ def swallowed_arguments(subject: Subject) -> Iterator[Problem]:
         for key in call.chunk.low.keys() - shape.fields - shape.meta - shape.ignored.keys() - CONTROL:
             problem = spot_of(call.chunk, (key,)).problem("argument-ignored", f"{cls.kind} accepts {key!r} without effect", "remove it")
             yield replace(problem, text="")  # it may be a password
+
+
+@rule
+def variables(subject: Subject) -> Iterator[Problem]:
+    """Arguments that a managed file has not, so that its template gets them: meant so in Salt's formulas, else a slip of the pen."""
+    for call in subject.calls:
+        shape, low = shape_of(type(call.resource)), call.chunk.low
+        if call.resource.kind != "file.managed" or not low.get("template"):
+            continue
+        for key in low.keys() - shape.fields - shape.meta - shape.ignored.keys() - CONTROL - {"show_diff"}:
+            if key.startswith("__"):
+                continue
+            near = nearest(key, sorted(shape.fields))
+            hint = f"did you mean {near!r}?" if near else "say so: put it below 'context'"
+            text = f"file.managed has no argument {key!r}: its template gets it as a variable"
+            yield replace(spot_of(call.chunk, (key,)).problem("argument-variable", text, hint), text="")  # it may be a password
 
 
 @rule

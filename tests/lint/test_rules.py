@@ -84,6 +84,7 @@ FOUND = [
     (state("file.managed", "name: /x", "context: {a: 1}"), "argument-needs", 4, "'context' has no effect without 'template'"),
     (state("file.managed", "name: /x", "dir_mode: '0755'"), "argument-needs", 4, "without 'makedirs'"),
     (state("cmd.script", "source: /x", "creates: /y", "defaults: {a: 1}"), "argument-needs", 5, "without 'template'"),
+    (state("file.managed", "name: /x", "template: jinja", "moed: '0600'"), "argument-variable", 5, "no argument 'moed': its template"),
     (state("test.nop", "color: red"), "argument-ignored", 3, "test.nop accepts 'color' without effect"),
     (state("file.managed", "name: /x", "attrs: i"), "argument-ignored", 4, "chattr"),
     (state("test.nop", "fire_event: true"), "argument-ignored", 3, "event bus"),

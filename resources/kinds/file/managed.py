@@ -56,6 +56,8 @@ class Managed(Reversible, OwnedResource, kind="file.managed"):
           file.managed:
             - contents: Keep off the grass.
             - mode: '0644'
+
+    With `template`, arguments of any other name are variables of the template, beneath `defaults`; better is `context`.
     """
 
     ignored: ClassVar[Mapping[str, str]] = {
@@ -114,6 +116,18 @@ class Managed(Reversible, OwnedResource, kind="file.managed"):
     """Encoding of content that the state gives. Default: utf-8."""
     encoding_errors: str = "strict"
     """What happens to characters that the encoding has not."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _handed_on(cls, given: Any) -> Any:
+        """Give the template what is no argument, as Salt does; `show_diff` is what `show_changes` was once called."""
+        if not isinstance(given, dict):
+            return given
+        known = {"show_changes" if key == "show_diff" and "show_changes" not in given else key: value for key, value in given.items()}
+        more = {key: value for key, value in known.items() if key not in cls.model_fields}
+        if not more or not known.get("template") or not isinstance(known.get("defaults") or {}, dict):
+            return known
+        return {key: value for key, value in known.items() if key not in more} | {"defaults": {**more, **(known.get("defaults") or {})}}
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
