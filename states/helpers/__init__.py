@@ -12,7 +12,7 @@ from typing import Any
 from jinja2 import pass_context
 from jinja2.runtime import Context
 
-from holdfast.states.helpers import commands, data, facts, files, host  # noqa: F401 - each enters its calls
+from holdfast.states.helpers import commands, data, facts, files, find, host, system  # noqa: F401 - each enters its calls
 from holdfast.states.helpers.facts import matching
 from holdfast.states.helpers.table import TABLE
 from holdfast.states.world import TemplateStop, World

@@ -1,0 +1,99 @@
+"""`file.find` and `file.grep`: files of this host by what they are called, and lines by what is in them."""
+
+# ruff: noqa: ARG001 - a call takes the world and then what it takes in Salt, used or not
+from __future__ import annotations
+
+import fnmatch
+import glob
+import os
+import re
+import shlex
+import shutil
+import stat
+import subprocess
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from holdfast.states.helpers.table import looking
+from holdfast.states.world import World
+
+TYPES = {
+    "b": stat.S_ISBLK,
+    "c": stat.S_ISCHR,
+    "d": stat.S_ISDIR,
+    "f": stat.S_ISREG,
+    "l": stat.S_ISLNK,
+    "p": stat.S_ISFIFO,
+    "s": stat.S_ISSOCK,
+}
+"""Letter of `type` -> test of a mode."""
+PATTERNS: dict[str, Callable[[str], re.Pattern[str]]] = {
+    "name": lambda text: re.compile(fnmatch.translate(text)),
+    "iname": lambda text: re.compile(fnmatch.translate(text), re.IGNORECASE),
+    "regex": re.compile,
+    "iregex": lambda text: re.compile(text, re.IGNORECASE),
+}
+"""Option -> what it makes of its text; the beginning of the name must match."""
+PRINTED = {"path": lambda path: path, "name": os.path.basename}
+"""Word of `print` -> what is told of a path."""
+TIMEOUT = 30.0
+"""Seconds that grep may take."""
+
+
+@looking("file.find")
+def find(world: World, path: str, *_: Any, **options: Any) -> list[Any]:
+    """All paths below one (a glob may be several) that the options agree to, sorted. Raises `ValueError` for options that there are not."""
+    known = {"type", "maxdepth", "mindepth", "print", *PATTERNS}
+    if unknown := sorted(options.keys() - known):
+        raise ValueError(f"file.find has no option {unknown[0]!r}: there are {', '.join(sorted(known))}")
+    tests = [PATTERNS[key](str(options[key])) for key in PATTERNS if key in options]
+    letters = str(options.get("type", "")).replace(",", "")
+    words = [word for word in str(options.get("print", "path")).split(",") if word in PRINTED]
+    least, most = int(options.get("mindepth", 0)), options.get("maxdepth")
+    found = []
+    for root in glob.glob(os.path.expanduser(path)):  # noqa: PTH111, PTH207 - text in, text out
+        for depth, each in _below(root, None if most is None else int(most)):
+            name = os.path.basename(each)  # noqa: PTH119 - the same
+            if depth >= least and all(test.match(name) for test in tests) and _is(each, letters):
+                found.append([PRINTED[word](each) for word in words] if len(words) > 1 else PRINTED[words[0]](each))
+    return sorted(found)
+
+
+def _below(root: str, most: int | None) -> Iterator[tuple[int, str]]:
+    """A path and what is below it, each with its depth."""
+    yield 0, root
+    start = root.rstrip("/").count("/")
+    for parent, directories, files in os.walk(root):
+        depth = parent.rstrip("/").count("/") - start + 1
+        if most is not None and depth > most:
+            directories.clear()
+            continue
+        for name in [*directories, *files]:
+            yield depth, os.path.join(parent, name)  # noqa: PTH118 - text in, text out
+
+
+def _is(path: str, letters: str) -> bool:
+    """Whether a path is of one of these types (a link is what it leads to, and a link); of any, where none is named."""
+    if not letters:
+        return True
+    try:
+        status = (os.stat(path), os.lstat(path))  # noqa: PTH116 - text in
+    except OSError:
+        return False
+    return any(TYPES[letter](status[letter == "l"].st_mode) for letter in letters if letter in TYPES)
+
+
+@looking("file.grep")
+def grep(world: World, path: str, pattern: str, *options: str) -> dict[str, Any]:
+    """What grep finds in a file, as `cmd.run_all` tells. Raises `ValueError` for more than one option in a text, and where there is no grep."""
+    words = [shlex.split(option) for option in options]
+    if any(len(word) != 1 for word in words):
+        raise ValueError("file.grep takes each option as an argument of its own: file.grep(path, pattern, '-i', '-E')")
+    program = shutil.which("grep")
+    if program is None:
+        raise ValueError("file.grep needs the program grep, which is not installed")
+    argv = ["grep", *(word[0] for word in words), "-e", pattern, "--", os.path.expanduser(path)]  # noqa: PTH111 - text in, text out
+    done = subprocess.run(
+        argv, executable=program, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False, timeout=TIMEOUT
+    )
+    return {"pid": 0, "retcode": done.returncode, "stdout": done.stdout.rstrip("\n"), "stderr": done.stderr.rstrip("\n")}

@@ -1,0 +1,156 @@
+"""Calls about the running system: its time zone, its clock and load, what is mounted, its interfaces, and who provides what."""
+
+# ruff: noqa: ARG001, ARG005 - a call takes the world and then what it takes in Salt, used or not
+from __future__ import annotations
+
+import datetime as dt
+import ipaddress
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from holdfast.states.helpers.table import helper, looking
+from holdfast.states.world import World
+
+LOCALTIME, TIMEZONE = Path("/etc/localtime"), Path("/etc/timezone")
+"""What the zone of the host is told by."""
+MOUNTS, FSTAB, SYSCTL = Path("/proc/self/mounts"), Path("/etc/fstab"), Path("/proc/sys")
+MEMBERS = {"1-min": 0, "5-min": 1, "15-min": 2}
+"""Key of `status.loadavg` -> place in what the system tells."""
+PROVIDERS = {
+    "pkg": {"Debian": "aptpkg", "RedHat": "yumpkg", "Suse": "zypperpkg", "Arch": "pacmanpkg", "Alpine": "apkpkg"},
+    "service": {"Debian": "debian_service", "RedHat": "rh_service", "Alpine": "gentoo_service"},
+    "user": {},
+    "group": {},
+}
+"""Virtual module -> family of the host -> what Salt calls its provider there."""
+EVERYWHERE = {"user": "useradd", "group": "groupadd"}
+
+
+@looking("timezone.get_zone")
+def zone(world: World) -> str:
+    """The name of the host's time zone, such as `Europe/Berlin`; UTC where nothing says."""
+    target = os.path.realpath(LOCALTIME)
+    if "/zoneinfo/" in target:
+        return target.partition("/zoneinfo/")[2]
+    try:
+        return TIMEZONE.read_text().strip() or "UTC"
+    except OSError:
+        return "UTC"
+
+
+def _now() -> dt.datetime:
+    return dt.datetime.now().astimezone()
+
+
+looking("timezone.get_offset")(lambda world: _now().strftime("%z"))
+looking("timezone.get_zonecode")(lambda world: _now().strftime("%Z"))
+looking("status.nproc")(lambda world: os.cpu_count() or 1)
+looking("status.loadavg")(lambda world: {key: os.getloadavg()[place] for key, place in MEMBERS.items()})
+
+
+@looking("status.time")
+def clock(world: World, format: str = "%A, %d. %B %Y %I:%M%p") -> str:
+    """The local time in a form."""
+    return _now().strftime(format)
+
+
+@looking("status.uptime")
+def uptime(world: World) -> dict[str, Any]:
+    """Since when the host is up, and how many have logged in."""
+    since = psutil.boot_time()
+    seconds = int(_now().timestamp() - since)
+    return {
+        "seconds": seconds,
+        "since_t": int(since),
+        "since_iso": dt.datetime.fromtimestamp(since, dt.UTC).replace(tzinfo=None).isoformat(),
+        "days": seconds // 86400,
+        "time": f"{seconds // 3600 % 24}:{seconds // 60 % 60:02}",
+        "users": len(psutil.users()),
+    }
+
+
+def _table(path: Path) -> Iterator[list[str]]:
+    """The fields of each line of a table of file systems; nothing where there is none."""
+    try:
+        lines = path.read_text(errors="replace").splitlines()
+    except OSError:
+        return
+    for line in lines:
+        fields = [part.encode().decode("unicode_escape") for part in line.partition("#")[0].split()]  # a blank is written \040
+        if len(fields) >= 4:
+            yield fields
+
+
+@looking("mount.active")
+def active(world: World, extended: bool = False) -> dict[str, dict[str, Any]]:
+    """What is mounted: path -> device, type and options."""
+    return {
+        path: {"alt_device": device, "device": device, "fstype": type_, "opts": opts.split(",")}
+        for device, path, type_, opts, *_ in _table(MOUNTS)
+    }
+
+
+looking("mount.is_mounted")(lambda world, name: any(fields[1] == name for fields in _table(MOUNTS)))
+
+
+@looking("mount.fstab")
+def fstab(world: World, config: str = str(FSTAB)) -> dict[str, dict[str, Any]]:
+    """What shall be mounted: path -> device, type, options, dump and pass, as the file has them."""
+    rows = ((*fields, "0", "0")[:6] for fields in _table(Path(config)))
+    return {
+        path: {"device": device, "fstype": type_, "opts": opts.split(","), "dump": dump, "pass": order}
+        for device, path, type_, opts, dump, order in rows
+    }
+
+
+@looking("sysctl.get")
+def sysctl(world: World, name: str) -> str:
+    """A kernel parameter as text; empty when there is none."""
+    try:
+        return SYSCTL.joinpath(*(part for part in name.replace(".", "/").split("/") if part not in {"", ".."})).read_text().strip()
+    except OSError:
+        return ""
+
+
+@looking("network.interfaces")
+def interfaces(world: World) -> dict[str, dict[str, Any]]:
+    """Each interface with its addresses."""
+    up = psutil.net_if_stats()
+    found: dict[str, dict[str, Any]] = {}
+    for name, addresses in psutil.net_if_addrs().items():
+        one = found[name] = {"up": name in up and up[name].isup}
+        for entry in addresses:
+            if entry.family == socket.AF_INET:
+                words = {"address": entry.address, "netmask": entry.netmask, "broadcast": entry.broadcast, "label": name}
+                one.setdefault("inet", []).append(words)
+            elif entry.family == socket.AF_INET6:
+                one.setdefault("inet6", []).append(_sixth(entry.address.partition("%")[0], entry.netmask or ""))
+            else:
+                one["hwaddr"] = entry.address
+    return found
+
+
+def _sixth(address: str, netmask: str) -> dict[str, str]:
+    """An IPv6 address, with Salt's keys."""
+    known = ipaddress.ip_address(address)
+    scope = "host" if known.is_loopback else "link" if known.is_link_local else "global"
+    return {"address": address, "prefixlen": str(int(ipaddress.IPv6Address(netmask or "::")).bit_count()), "scope": scope}
+
+
+looking("network.hw_addr")(lambda world, iface: interfaces(world).get(iface, {}).get("hwaddr", ""))
+
+
+@helper("test.provider")
+def provider(world: World, module: str) -> str:
+    """What Salt calls the provider of a virtual module on such a host; of other modules the name itself."""
+    if module == "service" and world.grains.get("init") == "systemd":
+        return "systemd_service"
+    return PROVIDERS.get(module, {}).get(str(world.grains.get("os_family")), EVERYWHERE.get(module, module))
+
+
+helper("test.version")(lambda world: world.grains.get("saltversion", ""))
