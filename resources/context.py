@@ -209,6 +209,8 @@ class World(Protocol):
 class Context(Services, Protocol):
     """The host as one resource may use it."""
 
+    background: Any
+    """What the background task of its kind shares (`traits.Backed`); None for other kinds."""
     report: Report
     """Where the current run tells what it did; fresh for each run."""
 

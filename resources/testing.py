@@ -119,6 +119,7 @@ class FakeContext:
     calls: list[str] = field(default_factory=list)
     sent: dict[str, Any] = field(default_factory=dict)
     watched: list[str] = field(default_factory=list)
+    background: Any = None
     world: FakeWorld = field(default_factory=FakeWorld)
 
     async def run(

@@ -7,10 +7,10 @@ methods it happens to define.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from holdfast.resources.context import Context
+from holdfast.resources.context import Context, Services
 from holdfast.resources.needs import Need
 
 
@@ -61,6 +61,19 @@ class Edgeable:
     def needs(self) -> tuple[Need, ...]:
         """What must be there for this to work, where somebody manages it."""
         return ()
+
+
+class Backed:
+    """Needs a task in the background that all resources of its kind share: one connection, one stream of events."""
+
+    @classmethod
+    @abstractmethod
+    def background(cls, services: Services) -> AsyncIterator[Any]:
+        """The task: its first item is what resources find as `ctx.background`, and says that it is ready; later ones mean nothing.
+
+        It starts before the first watch of its kind, lives until the last resource has left, and is cancelled then. One that raises or ends
+        is started again, and so are the watches.
+        """
 
 
 class Sendable:

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from holdfast.agent.engine import limits
 from holdfast.agent.engine.autoedges import NOTHING, AutoEdges
+from holdfast.agent.engine.backgrounds import Backgrounds
 from holdfast.agent.engine.courier import Courier
 from holdfast.agent.engine.graph import Graph, Vertex, connect, edges, same_shape
 from holdfast.agent.engine.journal import Journal
@@ -25,8 +26,10 @@ from holdfast.agent.engine.reversals import ONCE, Reversals
 from holdfast.agent.engine.runs import Links, Runs
 from holdfast.agent.engine.scheduler import Scheduler
 from holdfast.agent.engine.status import describe
-from holdfast.agent.engine.watch import Hooks, needs_watch, supervise
-from holdfast.resources.context import Context
+from holdfast.agent.engine.watch import Hooks, needs_watch, supervise, watch_of
+from holdfast.resources.context import Context, Watch
+from holdfast.resources.contract import idle
+from holdfast.resources.traits import Backed
 from holdfast.states.data import Call, Compilation
 from holdfast.states.memory import collector_at_rest
 
@@ -57,7 +60,8 @@ class Engine:
         links = Links(emit, self._wait_resumed, self._mark, self._wake, self._finished, self._give_up)
         self._runs = Runs(options, journal, self._courier, self._passes, links, reversals=self._reversals, daemon=watch)
         self._scheduler = Scheduler(options.workers, self._runs.start, self._quiet, self._mark)
-        self._hooks = Hooks(self._armed, self._event, self._watch_failed)
+        self._backgrounds = Backgrounds(host.context, emit)
+        self._hooks = Hooks(self._watch, self._armed, self._event, self._watch_failed)
         self._resumed = asyncio.Event()
         self._resumed.set()
         self._swapping = asyncio.Lock()
@@ -107,6 +111,7 @@ class Engine:
                 failed = vertex.failed and vertex.call.meta.rewatch
                 if everything or vertex not in kept or failed or not same_shape(vertex.requisites, kept[vertex]):
                     self._mark(vertex, cause)
+            await self._backgrounds.prune(vertices)
             self._schedule_recheck()
             self._scheduler.pump()
 
@@ -159,6 +164,7 @@ class Engine:
             await self._retire(reversed(self._graph.vertices), timeout)
         if ending := {*self._leaving.values(), *self._waiting}:
             await asyncio.wait(ending)
+        await self._backgrounds.prune(())
         self._passes.end(converged=False)
 
     def hurry(self) -> None:
@@ -243,10 +249,15 @@ class Engine:
             task = asyncio.create_task(self._arm_after(vertex))
             self._waiting.add(task)
             task.add_done_callback(self._waiting.discard)
-        elif not self._daemon or not needs_watch(vertex):
+        elif not needs_watch(vertex) or not (self._daemon or isinstance(vertex.resource, Backed)):
             self._armed(vertex)
         else:
             vertex.watcher = asyncio.create_task(supervise(vertex, self._hooks), name=f"watch {vertex.identity}")
+
+    def _watch(self, vertex: Vertex) -> Watch:
+        if not isinstance(vertex.resource, Backed):
+            return watch_of(vertex)
+        return self._backgrounds.watch(vertex, watch_of if self._daemon else lambda _: idle())
 
     async def _arm_after(self, vertex: Vertex) -> None:
         await asyncio.wait(vertex.after)

@@ -14,8 +14,9 @@ from holdfast.agent.engine.attempt import backoff, describe_os_error
 from holdfast.agent.engine.graph import Vertex
 from holdfast.agent.engine.report import Cause
 from holdfast.resources.context import Watch
-from holdfast.resources.contract import Resource
+from holdfast.resources.contract import Resource, idle
 from holdfast.resources.errors import HoldfastError, Permanent
+from holdfast.resources.traits import Backed
 
 ARMING = 60.0
 """Seconds a watch may take to say "armed": until then nothing that comes later in the order starts."""
@@ -26,6 +27,8 @@ STEADY = 60.0
 def needs_watch(vertex: Vertex) -> bool:
     """Whether there is anything to watch; a kind that never overrode `watch` needs no task, unless `creates` names a path."""
     meta = vertex.call.meta
+    if isinstance(vertex.resource, Backed):
+        return True
     if meta.poll is not None:
         return meta.poll > 0
     return bool(meta.creates) or type(vertex.resource).watch is not Resource.watch
@@ -34,6 +37,8 @@ def needs_watch(vertex: Vertex) -> bool:
 class Hooks(NamedTuple):
     """Whom watches tell; one for all of them."""
 
+    watch: Callable[[Vertex], Watch]
+    """Called for each watch that is begun."""
     armed: Callable[[Vertex], None]
     """Called once for each watch that works."""
     event: Callable[[Vertex, Cause], None]
@@ -49,7 +54,7 @@ async def supervise(vertex: Vertex, hooks: Hooks) -> NoReturn:
     while True:
         began = loop.time()
         try:
-            watch = _watch(vertex)
+            watch = hooks.watch(vertex)
             try:
                 async with asyncio.timeout(ARMING):
                     await anext(watch)
@@ -66,14 +71,15 @@ async def supervise(vertex: Vertex, hooks: Hooks) -> NoReturn:
             await asyncio.sleep(delay)
 
 
-def _watch(vertex: Vertex) -> Watch:
+def watch_of(vertex: Vertex) -> Watch:
+    """What there is to be watched, as its state says."""
     period = vertex.call.meta.poll
     creates = vertex.call.meta.creates
     if period is None and creates and type(vertex.resource).watch is Resource.watch:
         return vertex.ctx.watch_path(*creates)  # what a command has made is gone: it is due again
     if period is None:
         return vertex.resource.watch(vertex.ctx)
-    return ticker(period)
+    return ticker(period) if period > 0 else idle()
 
 
 async def ticker(period: float) -> AsyncIterator[None]:

@@ -27,12 +27,13 @@ if TYPE_CHECKING:
 class HostContext:
     """Belongs to one resource and lives as long as it; small, for there are as many as resources."""
 
-    __slots__ = ("_host", "_log", "identity", "report")
+    __slots__ = ("_host", "_log", "background", "identity", "report")
 
     def __init__(self, host: Host, identity: str) -> None:
         self._host = host
         self._log: Logger | None = None
         self.identity = identity
+        self.background: Any = None
         self.report = Report()
 
     @property

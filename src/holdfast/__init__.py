@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from holdfast.resources.errors import Permanent, Temporary
     from holdfast.resources.fields import AbsPath, Mode, Text, Texts, field
     from holdfast.resources.needs import Need
-    from holdfast.resources.traits import Declaration, Edgeable, Groupable, Member, Recvable, Refreshable, Reversible, Sendable
+    from holdfast.resources.traits import Backed, Declaration, Edgeable, Groupable, Member, Recvable, Refreshable, Reversible, Sendable
 
 __version__ = "0.1.0"
 __all__ = [
-    "AbsPath", "Composite", "Context", "Declaration", "Delta", "Edgeable", "Groupable", "Member", "Mode", "Need", "Part", "Permanent", "Recvable", "Refreshable", "Resource", "Reversible",
+    "AbsPath", "Backed", "Composite", "Context", "Declaration", "Delta", "Edgeable", "Groupable", "Member", "Mode", "Need", "Part", "Permanent", "Recvable", "Refreshable", "Resource", "Reversible",
     "Sendable", "Temporary", "Text", "Texts", "Watch", "field",
 ]  # fmt: skip
 
 _HOME = {
     "Composite": "composite", "Part": "composite", "Context": "context", "Watch": "context", "Resource": "contract", "Delta": "delta", "Permanent": "errors", "Temporary": "errors",
     "AbsPath": "fields", "Mode": "fields", "Text": "fields", "Texts": "fields", "field": "fields", "Declaration": "traits",
-    "Need": "needs", "Edgeable": "traits", "Groupable": "traits", "Member": "traits", "Recvable": "traits", "Refreshable": "traits", "Reversible": "traits",
+    "Backed": "traits", "Need": "needs", "Edgeable": "traits", "Groupable": "traits", "Member": "traits", "Recvable": "traits", "Refreshable": "traits", "Reversible": "traits",
     "Sendable": "traits",
 }
 

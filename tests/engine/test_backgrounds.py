@@ -1,0 +1,140 @@
+"""Background tasks: one for all resources of a kind, from the first that comes to the last that leaves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+from engine_bench import KINDS, Bench, Machine, Setting, compilation, in_virtual_time, state
+from holdfast import Backed, Context, Permanent, Watch
+from holdfast.agent.engine.report import Ran
+
+
+class Wired(Backed, Setting, kind="zwired.present"):
+    """A setting that is watched over a line which all of them share."""
+
+    @classmethod
+    async def background(cls, services: Any) -> AsyncIterator[str]:
+        """The line."""
+        machine = cls.machine
+        machine.log.append("line up")
+        try:
+            await machine.gate("line")
+            if "line" in machine.broken:
+                raise machine.broken["line"]
+            yield "the line"
+            machine.hold("cut")
+            await machine.gate("cut")
+            raise Permanent("it was cut")
+        finally:
+            machine.log.append("line down")
+
+    async def watch(self, ctx: Context) -> Watch:
+        """Over the line."""
+        self.machine.log.append(f"watch {self.name} over {ctx.background}")
+        async for _ in super().watch(ctx):
+            yield None
+
+
+class Mirrored(Wired, kind="zmirrored.present"):
+    """Another kind on the same line."""
+
+
+KINDS |= {"zwired.present": Wired, "zmirrored.present": Mirrored}
+
+
+def wired(name: str, kind: str = "zwired.present", **spec: Any) -> tuple:
+    """A state on the line."""
+    return state(name, kind, **spec)
+
+
+def line(machine: Machine) -> list[str]:
+    """What became of the line, and who watches over it."""
+    return [entry for entry in machine.log if entry.startswith(("line", "watch"))]
+
+
+@in_virtual_time
+async def test_it_is_up_before_the_first_watch_and_one_for_all(bench: Bench, machine: Machine) -> None:
+    """Kinds that inherit it share it."""
+    engine = bench.engine()
+    await engine.swap(compilation(wired("a"), wired("b", "zmirrored.present"), state("c")))
+    await engine.settle()
+
+    assert line(machine) == ["line up", "watch a over the line", "watch b over the line"]
+    assert machine.settings == dict.fromkeys("abc", "right")
+    machine.drift("b")
+    await asyncio.sleep(1)
+    await engine.settle()
+    assert machine.settings["b"] == "right"
+    await engine.stop()
+    assert machine.log[-1] == "line down"
+    assert len(asyncio.all_tasks()) == 1
+
+
+@in_virtual_time
+async def test_it_outlives_swaps_and_ends_with_its_last_resource(bench: Bench, machine: Machine) -> None:
+    """A resource that is replaced is no reason to begin anew."""
+    engine = bench.engine()
+    await engine.swap(compilation(wired("a")))
+    await engine.settle()
+    await engine.swap(compilation(wired("a", value="other"), wired("b")))
+    await engine.settle()
+    assert machine.log.count("line up") == 1
+    assert "line down" not in machine.log
+
+    await engine.swap(compilation(state("c")))
+    await engine.settle()
+
+    assert machine.log.count("line down") == 1
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_when_it_fails_the_watches_fail_and_come_back_with_it(bench: Bench, machine: Machine) -> None:
+    """What has drifted meanwhile is found."""
+    engine = bench.engine()
+    await engine.swap(compilation(wired("a"), state("b")))
+    await engine.settle()
+    machine.hold("line")
+
+    machine.free("cut")
+    await asyncio.sleep(5)
+    assert "it was cut" in bench.notices("background-failed")[0].text
+    assert [notice.identity for notice in bench.notices("watch-failed")] == ["zwired.present[a]"]
+    machine.settings["a"] = "drifted"
+    machine.free("line")
+    await bench.until(
+        lambda event: isinstance(event, Ran) and event.outcome.identity == "zwired.present[a]" and event.outcome.cause == "recovery"
+    )
+    await engine.settle()
+
+    assert machine.settings["a"] == "right"
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_one_that_does_not_come_up_holds_back_its_own_kind_only(bench: Bench, machine: Machine) -> None:
+    """It is tried again with growing delays."""
+    machine.broken["line"] = Permanent("no carrier")
+    engine = bench.engine()
+    await engine.swap(compilation(wired("a"), state("b")))
+    await bench.until(lambda event: isinstance(event, Ran) and event.outcome.identity == "zsetting.present[b]")
+    assert bench.outcomes("a")[0].comment.startswith("cannot watch: ")
+    machine.broken.clear()
+    await asyncio.sleep(120)
+
+    assert machine.settings == {"a": "right", "b": "right"}
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_a_one_shot_run_has_it_too_and_ends_it(bench: Bench, machine: Machine) -> None:
+    """Without a watch."""
+    engine = bench.engine(watch=False)
+    await engine.swap(compilation(wired("a")))
+    await engine.settle()
+    await engine.stop()
+
+    assert line(machine) == ["line up", "line down"]
+    assert machine.settings == {"a": "right"}
