@@ -30,7 +30,7 @@ from holdfast.agent.engine.watch import Hooks, needs_watch, supervise, watch_of
 from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import idle
 from holdfast.resources.traits import Backed
-from holdfast.states.data import Call, Compilation
+from holdfast.states.data import RECV, Call, Compilation
 from holdfast.states.memory import collector_at_rest
 
 
@@ -111,6 +111,8 @@ class Engine:
                 failed = vertex.failed and vertex.call.meta.rewatch
                 if everything or vertex not in kept or failed or not same_shape(vertex.requisites, kept[vertex]):
                     self._mark(vertex, cause)
+                    for sender in vertex.requisites.get(RECV, ()):
+                        self._mark(sender, cause)  # what nobody received so far was not kept
             await self._backgrounds.prune(vertices)
             self._schedule_recheck()
             self._scheduler.pump()

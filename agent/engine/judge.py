@@ -139,7 +139,7 @@ class Judge:
         if any(self._journal.pending(edge) for edge, _ in incoming(vertex) if edge[2] != "listen") or self._transfers.changed(vertex):
             return None
         at = self._journal.done_at(vertex.identity, digest(vertex))
-        if at is None or (vertex.call.meta.rerun == "start" and vertex.outcome is None):
+        if at is None or self._transfers.owes(vertex) or (vertex.call.meta.rerun == "start" and vertex.outcome is None):
             return None
         comment = f"done already, at {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(at))}"
         return Outcome(

@@ -46,14 +46,16 @@ class Transfers:
 
     def publish(self, vertex: Vertex) -> list[Vertex]:
         """The run of a sender has come to a good end: keep what it has sent. Those for whom that is something new."""
-        sent = vertex.ctx.report.sent
-        if not sent or not isinstance(vertex.resource, Sendable):
-            return []
-        before = self._journal.sent(vertex.identity)
-        if before == sent:
+        sent, receivers = vertex.ctx.report.sent, list(_receivers(vertex))
+        if not sent or not receivers or self._journal.sent(vertex.identity) == sent:
             return []
         self._journal.send(vertex.identity, sent)
-        return [below for below in vertex.downstream if below.call.meta.recv and self._waits(below, vertex)]
+        return [below for below in receivers if self._waits(below, vertex)]
+
+    def owes(self, vertex: Vertex) -> bool:
+        """Somebody receives what it has never sent: what nobody receives is not kept."""
+        sent = self._journal.sent(vertex.identity)
+        return any(who is vertex and wanted.key not in sent for below in _receivers(vertex) for wanted, who in _senders(below))
 
     def _waits(self, receiver: Vertex, sender: Vertex) -> bool:
         """Whether it receives from this one, and not yet what it would get now."""
@@ -132,6 +134,12 @@ def applied(call: Call, values: Values) -> Call:
 def digest(value: Any) -> str:
     """Tells one value from another, and says nothing of it."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def _receivers(vertex: Vertex) -> Iterator[Vertex]:
+    """Who receives from it, perhaps."""
+    if isinstance(vertex.resource, Sendable):
+        yield from (below for below in vertex.downstream if below.call.meta.recv)
 
 
 def _senders(vertex: Vertex) -> Iterator[tuple[Receive, Vertex]]:

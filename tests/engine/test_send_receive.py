@@ -53,6 +53,24 @@ class Once(Recvable, Resource, kind="zonce.run"):
         return False
 
 
+class Told(Sendable, Resource, kind="ztold.run"):
+    """An action that sends what the machine says."""
+
+    sends: ClassVar[Mapping[str, type]] = {"now": str}
+
+    def action(self) -> bool:
+        """It cannot tell."""
+        return True
+
+    async def check_apply(self, ctx: Context, apply: bool) -> bool:
+        """Say it."""
+        if apply:
+            Setting.machine.log.append(f"told {self.name}")
+            ctx.send(now=Setting.machine.settings[f"says {self.name}"])
+        ctx.report.changes = {"ran": True}
+        return False
+
+
 class Liar(Resource, kind="zliar.present"):
     """Sends what it has not declared."""
 
@@ -73,7 +91,14 @@ class Confused(Sendable, Resource, kind="zconfused.present"):
         return True
 
 
-KINDS |= {"zsource.present": Source, "zsink.present": Sink, "zonce.run": Once, "zliar.present": Liar, "zconfused.present": Confused}
+KINDS |= {
+    "zsource.present": Source,
+    "zsink.present": Sink,
+    "zonce.run": Once,
+    "ztold.run": Told,
+    "zliar.present": Liar,
+    "zconfused.present": Confused,
+}
 
 
 def source(name: str = "a", **spec: Any) -> tuple:
@@ -303,6 +328,29 @@ async def test_a_receiver_that_is_looked_at_for_its_prereq_has_what_it_receives(
     await engine.settle()
 
     assert bench.outcomes("p")[0].reason == "prereq"
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_a_command_that_is_done_runs_again_for_its_first_receiver(bench: Bench, machine: Machine) -> None:
+    """What nobody received was not kept; after that it is done again."""
+    machine.settings["says it"] = "hello"
+    engine = bench.engine()
+    told = state("it", "ztold.run")
+    await engine.swap(compilation(told))
+    await engine.settle()
+    assert bench.journal.sent("ztold.run[it]") == {}
+
+    for _ in range(2):
+        await engine.swap(
+            compilation(told, state("b", "zsink.present", meta={"recv": {"value": {"ztold": "it", "key": "now"}}}, recv=["it"]))
+        )
+        await engine.settle()
+        engine.recheck()
+        await engine.settle()
+
+    assert machine.settings["b"] == "hello"
+    assert machine.log.count("told it") == 2
     await engine.stop()
 
 
