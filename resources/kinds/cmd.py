@@ -146,7 +146,7 @@ class Command(Edgeable, Sendable, Recvable, Resource, Refreshable):
             ctx.report.changes = {} if self.stateful else {"cmd": self.name}
             ctx.report.comment = f"would have run {self.name!r}"
             return False
-        argv = (self.shell, "-c", command) if self.python_shell else words_of(command)
+        argv = (self.shell, "-c", command) if self.python_shell else program(command)
         return self.conclude(ctx, await self.start(ctx, *argv), command)
 
     def _rehearsal(self) -> str | None:
@@ -230,11 +230,16 @@ def parse_verdict(out: str) -> dict[str, Any] | None:
 
 
 def words_of(command: str) -> tuple[str, ...]:
-    """A command split as a shell would. Raises `Permanent` for quotes without an end, and when there is no first word."""
+    """A command split as a shell would. Raises `Permanent` for quotes without an end."""
     try:
-        words = tuple(shlex.split(command))
+        return tuple(shlex.split(command))
     except ValueError as error:
         raise Permanent(f"cannot split {command!r} into words: {error}") from None
+
+
+def program(command: str) -> tuple[str, ...]:
+    """A command to be run without a shell. Raises `Permanent` when its first word is missing, too."""
+    words = words_of(command)
     if not words or not words[0]:
         raise Permanent(f"cannot run {command!r}: without a shell (python_shell: false) its first word must name a program")
     return words

@@ -100,6 +100,7 @@ async def test_script(host, tmp_path):
     ctx = await run(host, "cmd.script", "named", source="salt://s.sh", args="1", template="jinja", context={"word": "hi"})
     assert ctx.report.changes["stdout"] == "hi 1"
     assert (await run(host, "cmd.script", "salt://s.py inline")).report.changes["stdout"] == "['inline']"
+    assert (await run(host, "cmd.script", "salt://s.py")).report.changes["stdout"] == "[]"
     assert list(ctx.var_dir.iterdir()) == []
 
 
