@@ -68,8 +68,8 @@ class Report:
     intent: Callable[[], Awaitable[None]] | None = None
     """Given likewise: writes down that something may be changed now."""
 
-    sends: Mapping[str, type] = field(default_factory=dict)
-    """Given to it: what its kind may send."""
+    sends: Mapping[str, type] | None = None
+    """Given to it: what its kind may send; None where nobody cares."""
     sent: dict[str, Any] = field(default_factory=dict)
     """Values for other resources, by key."""
     received: Mapping[str, Received] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class Report:
     def send(self, values: Mapping[str, Any]) -> None:
         """Publish values for others. Raises `DeclarationError` for what the kind does not declare: its author's mistake."""
         for key, value in values.items():
-            wanted = self.sends.get(key)
+            wanted = object if self.sends is None else self.sends.get(key)
             if wanted is None:
                 raise DeclarationError(f"cannot send {key!r}: the kind declares no such key in `sends`")
             if not isinstance(value, wanted):

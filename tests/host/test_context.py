@@ -113,7 +113,7 @@ async def test_published_values(host):
     ctx = host.context("x")
     ctx.send(stdout="a")
     ctx.send(retcode=0)
-    assert ctx.sent == {"stdout": "a", "retcode": 0}
+    assert ctx.report.sent == {"stdout": "a", "retcode": 0}
 
 
 async def test_contexts_are_cheap(host):

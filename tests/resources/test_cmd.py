@@ -36,7 +36,7 @@ async def test_what_it_did_is_reported_and_published(host, tmp_path):
     changes = ctx.report.changes
     assert (changes["stdout"], changes["stderr"], changes["retcode"]) == (f"1-2\n{tmp_path}", "bad", 0)
     assert changes["pid"] > 1
-    assert ctx.sent["stdout"] == changes["stdout"]
+    assert ctx.report.sent["stdout"] == changes["stdout"]
 
 
 async def test_flood_is_cut_with_a_note(host):
