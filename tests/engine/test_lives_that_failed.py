@@ -22,6 +22,25 @@ KEPT = {
         states=(state("s5", "zborrowed.present", meta={"reverse": True}, value="other"),),
         troubles=((0, "drift", "s5", "worse"), (0, "swap", [state("s5", value="other")])),
     ),
+    "in noop two prereqs found again and again what the other had found, and nobody put right": Plan(
+        states=(),
+        troubles=(
+            (0, "noop", True),
+            (
+                0,
+                "swap",
+                [
+                    state("s0", prereq=["s6"]),
+                    state("s3", "zaction.run"),
+                    state("s4", "zborrowed.present", prereq=["s5", "s6"]),
+                    state("s5", "zborrowed.present", value="other"),
+                    state("s6", "zplaced.present", within="s1", strict=False, prereq=["s7"]),
+                    state("s7", onfail=["s3"], watch=["s5"]),
+                ],
+            ),
+            (3.0, "hold", "refresh s3"),
+        ),
+    ),
 }
 
 

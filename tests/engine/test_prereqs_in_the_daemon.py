@@ -237,3 +237,24 @@ async def test_prereqs_of_prereqs_to_any_depth(bench: Bench) -> None:
     assert machine.settings[f"n{size - 1}"] == "right"
     assert engine.converged
     await engine.stop()
+
+
+@in_virtual_time
+async def test_a_target_that_noop_leaves_wrong_is_not_found_again_and_again(bench: Bench) -> None:
+    """What it would change wakes another target of the same prereq: so the prereq looks again, and finds nothing new."""
+    engine = bench.engine(noop=True)
+    states = (
+        state("a", prereq=["d"]),
+        state("action", "zaction.run"),
+        state("b", prereq=["c", "d"]),
+        state("c"),
+        state("d", prereq=["e"]),
+        state("e", onfail=["action"], watch=["c"]),
+    )
+    await engine.swap(compilation(*states), "start")
+    for _ in range(2000):
+        await asyncio.sleep(0)
+
+    assert bench.passes()
+    assert len(bench.machine.log) < 40
+    await engine.stop()

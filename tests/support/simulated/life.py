@@ -22,7 +22,7 @@ ERRORS: dict[str, Callable[[], Exception]] = {
 """Made anew for each life: an exception keeps what it has come through."""
 LONG = 1e5
 """Seconds of virtual time after which a life hangs."""
-ENDLESS = 100_000
+ENDLESS = 20_000
 """Steps that no life takes."""
 HEALING = 400.03
 """Seconds that all needs to come right once nothing is broken: many times the longest wait of the engine."""
