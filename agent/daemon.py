@@ -21,7 +21,7 @@ import structlog
 
 from holdfast import __version__
 from holdfast.agent.config_watch import ConfigWatch, Watched
-from holdfast.agent.control.schema import ControlError
+from holdfast.agent.control.schema import ControlError, Request
 from holdfast.agent.control.server import ControlServer
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.report import Cause, Event, Outcome, PassEnded, Ran
@@ -29,6 +29,8 @@ from holdfast.agent.health import Condition, Health
 from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.host.host import Host
 from holdfast.agent.host.run import kill_all
+from holdfast.agent.insight.exporter import Exporter
+from holdfast.agent.insight.insight import Insight, unknown
 from holdfast.agent.logs import Logs
 from holdfast.agent.narrate import Narrator, duration
 from holdfast.agent.notify import Notifier
@@ -37,7 +39,6 @@ from holdfast.agent.statedir import Lock, open_journal, private_directory
 from holdfast.agent.tasks import Tasks
 from holdfast.agent.tree import Compiled, Trees
 from holdfast.agent.words import number_of
-from holdfast.resources.registry import nearest
 from holdfast.states.errors import CompileError, Place, Problem
 
 log = structlog.get_logger("holdfast")
@@ -72,6 +73,8 @@ class Daemon:
         self._failing: set[str] = set()
         self._warned: frozenset[Problem] = frozenset()
         self._conditions: dict[str, Condition] = {}
+        self._insight = Insight(self._state)
+        self._exporter = Exporter(lambda: self._insight.text(self._engine.view), self.health)
         self._triggered: dict[str, list[asyncio.Future[Outcome]]] = {}
         """Resource -> those who wait for what comes of its run."""
 
@@ -107,6 +110,8 @@ class Daemon:
         server = ControlServer(settings.socket, self, self._logs)
         await server.start()
         stack.push_async_callback(server.stop)
+        stack.push_async_callback(self._exporter.stop)
+        await self._exporter.use(settings.metrics)
         self.health.listen = self._health_changed
         self._health_changed()
         self._listen_to_signals()
@@ -115,6 +120,18 @@ class Daemon:
 
     def status(self) -> dict[str, Any]:
         """The agent, its health and its resources, ready for JSON."""
+        return {**self._state(), "resources": self._engine.status()}
+
+    def look(self, request: Request) -> Any:
+        """What a verb that only looks asks for. Raises `ControlError`."""
+        return self._insight.answer(request, self._engine.view)
+
+    def frame(self) -> dict[str, Any]:
+        """What is now, for the live view."""
+        return self._insight.frame(self._engine.view)
+
+    def _state(self) -> dict[str, Any]:
+        """The agent and its health."""
         agent = {
             "pid": os.getpid(),
             "version": __version__,
@@ -127,7 +144,7 @@ class Daemon:
             "status": self._summary(),
         }
         health = [{"code": c.code, "severity": c.severity, "text": c.text, "since": c.since} for c in self.health.conditions]
-        return {**agent, "health": health, "resources": self._engine.status()}
+        return {**agent, "health": health}
 
     def pause(self) -> None:
         """Repair nothing until `resume`."""
@@ -149,9 +166,7 @@ class Daemon:
         try:
             self._engine.trigger(identity)
         except KeyError:
-            meant = nearest(identity, [row["identity"] for row in self._engine.status()])
-            hint = f"; did you mean {meant}?" if meant else ""
-            raise ControlError(f"cannot trigger {identity}: there is no such resource{hint}") from None
+            raise ControlError(f"cannot trigger {identity}: {unknown(identity, self._engine.view)}") from None
         if self._engine.paused:
             return {"text": f"paused: {identity} runs after `holdfast resume`", "result": None}
         ran: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
@@ -212,6 +227,7 @@ class Daemon:
         began = time.monotonic()
         compiled: Compiled = await self._blocking(lambda: self._trees.compile(settings))
         self._apply_settings(settings)
+        await self._exporter.use(settings.metrics)
         self._warn(compiled.warnings)
         self._resources = len(compiled.compilation.calls)
         log.info("compiled %s in %s", number_of(self._resources, "state"), duration(time.monotonic() - began))
@@ -257,6 +273,7 @@ class Daemon:
 
     def _emit(self, event: Event) -> None:
         self._logs.emit(event)
+        self._insight.tell(event)
         if isinstance(event, Ran):
             (self._failing.add if event.outcome.result is False else self._failing.discard)(event.outcome.identity)
             for waiting in self._triggered.pop(event.outcome.identity, ()):

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from holdfast.agent.engine.report import Event, Notice, Outcome, PassEnded, PassRecord, PassStarted, Ran
+from holdfast.agent.engine.report import Event, Notice, Outcome, PassEnded, PassRecord, PassStarted, Ran, Started
 from holdfast.agent.words import as_declared
 
 Level = Literal["debug", "info", "warning", "error"]
@@ -52,6 +52,8 @@ class Narrator:
                 return Line("debug", f"pass {number} begins ({cause})", {"pass": number, "cause": cause})
             case Notice():
                 return _notice(event)
+            case Started():
+                return None
 
     def _ran(self, number: int, outcome: Outcome) -> Line:
         level, text = self._judged(outcome)

@@ -75,6 +75,31 @@ class LintSettings(_Strict):
         return codes
 
 
+class MetricsSettings(_Strict):
+    """Figures for Prometheus. `holdfast metrics` prints them always; both of these are off unless they are set."""
+
+    listen: str | None = None
+    """Address and port at which GET /metrics is answered, as `127.0.0.1:9464`. There is no password: keep it on the loopback."""
+    textfile: Path | None = None
+    """File for node_exporter's textfile collector; its name ends in `.prom`."""
+    period: float = Field(15.0, ge=1)
+    """Seconds between two writings of that file."""
+
+    @field_validator("listen")
+    @classmethod
+    def _address(cls, listen: str | None) -> str | None:
+        if listen is not None:
+            split_address(listen)
+        return listen
+
+    @field_validator("textfile")
+    @classmethod
+    def _collected(cls, textfile: Path | None) -> Path | None:
+        if textfile is not None and textfile.suffix != ".prom":
+            raise ValueError("the collector reads only files whose names end in .prom")
+        return textfile
+
+
 class Directories(_Strict):
     """Where one environment is."""
 
@@ -128,6 +153,8 @@ class Settings(_Strict):
     """What the agent tells, and how."""
     watch: WatchSettings = Field(default_factory=WatchSettings)
     """How changes of the configuration are noticed."""
+    metrics: MetricsSettings = Field(default_factory=MetricsSettings)
+    """Figures for Prometheus."""
     lint: LintSettings = Field(default_factory=LintSettings)
     """What `holdfast check` tells."""
     engine: EngineOptions = Field(default_factory=EngineOptions)
@@ -185,6 +212,15 @@ def socket_of(path: Path | None, overrides: Mapping[str, Any]) -> Path:
         return _anchored(settings, (path or CONFIG).absolute().parent).socket
 
 
+def split_address(text: str) -> tuple[str, int]:
+    """Host and port of `127.0.0.1:9464` or `[::1]:9464`. Raises `ValueError`."""
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]") if host.startswith("[") else host
+    if not colon or not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+        raise ValueError("write an address and a port, as '127.0.0.1:9464'")
+    return host, int(port)
+
+
 def read_mapping(path: Path) -> tuple[Document, Map]:
     """A YAML file that holds one mapping, and nobody else may write. Raises `CompileError`."""
     tree = Tree(path.parent, trusted_uids())
@@ -211,7 +247,10 @@ def _read(path: Path) -> tuple[Document, Map]:
 def _anchored(settings: Settings, base: Path) -> Settings:
     """The same settings with every path absolute, those that were relative below `base`."""
     paths = {name: value for name, value in settings if isinstance(value, Path)}
-    return settings.model_copy(update={name: Path(os.path.normpath(base / value)) for name, value in paths.items()})
+    anchored: dict[str, Any] = {name: Path(os.path.normpath(base / value)) for name, value in paths.items()}
+    if textfile := settings.metrics.textfile:
+        anchored["metrics"] = settings.metrics.model_copy(update={"textfile": Path(os.path.normpath(base / textfile))})
+    return settings.model_copy(update=anchored)
 
 
 def _in_environment(settings: Settings, document: Document, given: Mapping[str, Any]) -> Settings:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -12,11 +10,9 @@ import click
 from holdfast.agent.cli.options import COUNT, Function, Source, output, print_json, source
 from holdfast.agent.control.client import ask, follow
 from holdfast.agent.control.schema import Request, Verb
-from holdfast.agent.words import as_declared, number_of
+from holdfast.agent.words import number_of
 from holdfast.resources.errors import clean
 
-SHORT = 50
-"""Resources up to which `status` lists all of them."""
 RELOAD_TIMEOUT = 300.0
 """Seconds to wait for a reload: large trees take long."""
 
@@ -31,44 +27,15 @@ def verb(function: Function) -> click.Command:
 @click.command()
 @_source
 @output("text", "json")
-@click.option("--all", "everything", is_flag=True, help="List every resource, however many there are.")
-def status(source: Source, form: str, everything: bool) -> None:
-    """Show resources and health of the running agent.
-
-    Exit codes: 0 converged, 1 not (something failed, is under way, or the states do not compile).
-    """
-    answer = _ask(source, Request("status"))
-    if form == "json":
-        print_json(answer)
-    else:
-        _show(answer, everything=everything)
-    if not answer["converged"]:
-        raise click.exceptions.Exit(1)
-
-
-def _show(answer: dict[str, Any], *, everything: bool) -> None:
-    """The status, for a person."""
-    conditions = answer["health"]
-    state = "not all is right" if answer["status"] in [each["text"] for each in conditions] else answer["status"]
-    say(f"{answer['id']}: {state} (pid {answer['pid']}, up {_span(time.time() - answer['started'])})")
-    for each in conditions:
-        say(f"  {each['severity']}: {each['text']} [{each['code']}]")
-    rows = answer["resources"]
-    shown = rows if everything or len(rows) <= SHORT else [row for row in rows if _word(row) not in ("ok", "skipped")]
-    width = max((len(row["identity"]) for row in shown), default=0)
-    for row in shown:
-        say(f"{_word(row):9} {row['identity']:{width}}  {'; '.join(_said(row))}".rstrip())
-    if len(shown) < len(rows):
-        say(f"and {len(rows) - len(shown)} more that are right (--all lists them)")
-
-
-@click.command()
-@_source
-@output("text", "json")
 @click.option("--follow", "-f", "following", is_flag=True, help="Go on with each new line.")
 @click.option("--lines", "-n", type=COUNT, metavar="N", default=50, show_default=True, help="Past lines to show first.")
 def log(source: Source, form: str, following: bool, lines: int) -> None:
     """Show the running agent's log."""
+    show_log(source, form, following=following, lines=lines)
+
+
+def show_log(source: Source, form: str, *, following: bool, lines: int) -> None:
+    """Print the log as it comes."""
     from holdfast.agent.logs import Console, coloured, to_json
 
     render = to_json if form == "json" else Console(coloured(1)).render
@@ -145,38 +112,3 @@ def _do(source: Source, name: Verb, said: str) -> None:
 
 def _ask(source: Source, request: Request, timeout: float = 30.0) -> Any:
     return ask(source.socket(), request, timeout)
-
-
-def _word(row: dict[str, Any]) -> str:
-    """The state of one resource in a word: the first of these that holds."""
-    words = {
-        "running": row["running"],
-        "blocked": row["failed"] and row["reason"] == "requisite_failed",
-        "failed": row["failed"],
-        "flapping": row["flapping"],
-        "waiting": row["dirty"] or row["waiting"],
-        "would": row["result"] is None,
-        "skipped": row["reason"],
-    }
-    return next((word for word, holds in words.items() if holds), "ok")
-
-
-def _said(row: dict[str, Any]) -> Iterator[str]:
-    """What else there is to say of it; that it is as declared, its word says."""
-    if row["comment"] not in ("", as_declared(row["name"])):
-        yield row["comment"]
-    if row["pending_refresh"]:
-        yield "refresh pending"
-    if row["next"] is not None:
-        yield f"next look in {_span(row['next'])}"
-    change = row["last_change"]
-    if change:
-        yield f"changed {_span(time.time() - change['at'])} ago ({change['cause']})"
-
-
-def _span(seconds: float) -> str:
-    """A span of time, coarse: `5 s`, `3 min`, `2 h`, `4 d`."""
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{int(seconds // size)} {unit}"
-    return f"{int(seconds)} s"

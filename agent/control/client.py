@@ -18,11 +18,11 @@ def ask(path: Path, request: Request, timeout: float = 30.0) -> Any:
     return data
 
 
-def follow(path: Path, request: Request) -> Iterator[dict[str, Any]]:
-    """Entries of the log, for as long as the agent sends them. Raises `ControlError`."""
+def follow(path: Path, request: Request, what: str = "entry") -> Iterator[dict[str, Any]]:
+    """Entries of the log (or frames of the live view), for as long as the agent sends them. Raises `ControlError`."""
     for message in converse(path, request, None):
-        if "entry" in message:
-            yield message["entry"]
+        if what in message:
+            yield message[what]
 
 
 def converse(path: Path, request: Request, timeout: float | None) -> Iterator[dict[str, Any]]:

@@ -22,7 +22,7 @@ from typing import Any, Literal, get_args
 
 from holdfast.resources.errors import HoldfastError
 
-Verb = Literal["status", "log", "pause", "resume", "reload", "recheck", "trigger"]
+Verb = Literal["status", "log", "pause", "resume", "reload", "recheck", "trigger", "why", "graph", "trace", "metrics", "watch"]
 VERBS: frozenset[str] = frozenset(get_args(Verb))
 LIMIT = 64 * 1024
 """Bytes that a request may have."""
@@ -40,11 +40,13 @@ class Request:
 
     verb: Verb
     identity: str = ""
-    """`trigger`: the resource, as `kind[id]`."""
+    """`trigger`, `why`: the resource, as `kind[id]`."""
     lines: int = 50
     """`log`: how many past entries to send first."""
     follow: bool = False
     """`log`: go on with each new entry."""
+    number: int | None = None
+    """`trace`: of the pass; None: the last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ def decode_request(line: bytes) -> Request:
         raise ControlError("cannot read the request: it is nested too deeply") from None
     if not isinstance(request.verb, str) or request.verb not in VERBS:
         raise ControlError(f"cannot do {request.verb!r}: known verbs are {', '.join(sorted(VERBS))}")
-    expected = (("identity", str), ("lines", int), ("follow", bool))
+    expected = (("identity", str), ("lines", int), ("follow", bool), ("number", int | None))
     wrong = [name for name, kind in expected if not isinstance(getattr(request, name), kind)]
     if wrong:
         raise ControlError(f"cannot read the request: wrong type of {', '.join(wrong)}")

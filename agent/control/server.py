@@ -19,6 +19,8 @@ from holdfast.agent.settings import trusted_uids
 
 QUEUE = 1000
 """Entries of the log that wait for one follower."""
+FRAME = 0.1
+"""Seconds between two frames of the live view."""
 PATIENCE = 10.0
 """Seconds that a client may take for its request."""
 _CREDENTIALS = struct.Struct("3i")
@@ -46,6 +48,14 @@ class Agent(Protocol):
 
     def recheck(self) -> dict[str, Any]:
         """Look at every resource; `paused` says that this waits."""
+        ...
+
+    def look(self, request: Request) -> Any:
+        """What `why`, `graph`, `trace` and `metrics` ask for, ready for JSON."""
+        ...
+
+    def frame(self) -> dict[str, Any]:
+        """What is now, of bounded size: health, the pass, the resources where something happens."""
         ...
 
     async def trigger(self, identity: str) -> dict[str, Any]:
@@ -118,21 +128,31 @@ class ControlServer:
 
     async def _do(self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Response:
         match request.verb:
-            case "status":
-                return Response(ok=True, data=self._agent.status())
-            case "reload":
-                return Response(ok=True, data=await self._agent.reload())
             case "log":
                 return await self._log(request, reader, writer)
+            case "watch":
+                return await self._frames(reader, writer)
+        return Response(ok=True, data=await self._data(request))
+
+    async def _data(self, request: Request) -> Any:
+        """The answer to a verb that has one."""
+        data: Any = None
+        match request.verb:
+            case "status":
+                data = self._agent.status()
+            case "reload":
+                data = await self._agent.reload()
+            case "why" | "graph" | "trace" | "metrics":
+                data = self._agent.look(request)
             case "trigger":
-                return Response(ok=True, data=await self._agent.trigger(request.identity))
+                data = await self._agent.trigger(request.identity)
             case "pause":
                 self._agent.pause()
             case "resume":
                 self._agent.resume()
             case "recheck":
-                return Response(ok=True, data=self._agent.recheck())
-        return Response(ok=True)
+                data = self._agent.recheck()
+        return data
 
     async def _log(self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Response:
         """Past entries, then with `follow` each new one until the client goes or cannot keep up."""
@@ -156,6 +176,22 @@ class ControlServer:
         finally:
             self._logs.followers.discard(put)
             gone.cancel()
+
+    async def _frames(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Response:
+        """What is now, again and again until the client goes; one that is slow gets fewer, and nothing that is the same twice."""
+        gone = asyncio.create_task(reader.read(1), name="control client")
+        sent = b""
+        try:
+            while not gone.done():
+                shown = encode({"frame": self._agent.frame()})
+                if shown != sent:
+                    writer.write(shown)
+                    await writer.drain()
+                    sent = shown
+                await asyncio.wait({gone}, timeout=FRAME)
+        finally:
+            gone.cancel()
+        return Response(ok=True)
 
     async def _follow(self, queue: asyncio.Queue[Entry | None], gone: asyncio.Task[bytes], writer: asyncio.StreamWriter) -> Response:
         while not gone.done():

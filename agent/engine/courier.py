@@ -46,6 +46,10 @@ class Courier:
         """Some upstream has a change or failure that this one has not acted on."""
         return any(self._journal.pending(edge) for edge, _ in incoming(vertex))
 
+    def behind(self, edge: Edge) -> int:
+        """How many changes, or failures, this edge has not delivered yet."""
+        return self._journal.behind(edge)
+
     def heard(self) -> list[Vertex]:
         """Those whose turn it is: they listen to something that has changed. In the order of those who say that they listen.
 

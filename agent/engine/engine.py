@@ -25,7 +25,7 @@ from holdfast.agent.engine.report import Cause, Event, Notice, PassRecord
 from holdfast.agent.engine.reversals import ONCE, Reversals
 from holdfast.agent.engine.runs import Links, Runs
 from holdfast.agent.engine.scheduler import Scheduler
-from holdfast.agent.engine.status import describe
+from holdfast.agent.engine.status import View, describe, gone
 from holdfast.agent.engine.watch import Hooks, needs_watch, supervise, watch_of
 from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import idle
@@ -145,8 +145,8 @@ class Engine:
     def trigger(self, identity: str) -> None:
         """Run one resource now; an action runs even if it is done already. Raises `KeyError` for an unknown identity."""
         vertex = self._graph.by_identity[identity]
-        if vertex.removed and vertex.call.meta is ONCE:
-            raise KeyError(identity)  # it has undone what it was there to undo
+        if gone(vertex):
+            raise KeyError(identity)
         vertex.due = True
         self._woken(vertex, "command")
 
@@ -188,12 +188,15 @@ class Engine:
         quiet = asyncio.get_running_loop().time() - self._passes.ended
         return not self._passes.running and not self._runs.failing and quiet >= self.options.converged_timeout
 
+    @property
+    def view(self) -> View:
+        """For whoever looks into it; nothing of it may be changed."""
+        return View(self._graph, self._scheduler, self._courier, self._passes, self._runs.failing, self.options, self._recheck)
+
     def status(self) -> list[dict[str, Any]]:
         """One JSON-ready object for each resource, in order of execution."""
-        present = [
-            vertex for vertex in self._graph if not (vertex.removed and vertex.call.meta is ONCE)
-        ]  # what has undone its part is gone
-        return [describe(vertex, self._courier, self.options, self._recheck) for vertex in present]
+        view = self.view
+        return [describe(vertex, view) for vertex in view.present]
 
     async def _wait_resumed(self, vertex: Vertex) -> None:
         """Go on when nobody has paused us; never when we are stopping, or the vertex has left."""
@@ -302,6 +305,7 @@ class Engine:
             if wait > 0:
                 self._emit(Notice("info", "held-off", vertex.identity, f"may have drifted; looked at in {wait:.3g} s"))
                 vertex.not_before = now + wait
+                vertex.told = now if vertex.told is None else vertex.told
                 self._wake(vertex, wait, cause)
                 return
         self._mark(vertex, cause)

@@ -86,6 +86,8 @@ class Vertex:
     """It was due when its present run started."""
     would_change: bool = False
     """Its last run was noop and found something to change."""
+    told: float | None = None
+    """Loop time of the first event that no run has answered yet."""
     not_before: float = 0.0
     """Loop time before which it must not start (rate limit, flapping)."""
     outcome: Outcome | None = None

@@ -159,6 +159,10 @@ class Journal:
         """The upstream has changed (for onfail: has failed) since this edge last delivered."""
         return self._count(edge) > self._delivered.get(edge, 0)
 
+    def behind(self, edge: Edge) -> int:
+        """How many changes (for onfail: failures) of the upstream this edge has not delivered yet."""
+        return max(0, self._count(edge) - self._delivered.get(edge, 0))
+
     def count(self, edge: Edge) -> int:
         """How far the upstream has counted: to be handed to `deliver` once the downstream has acted on it."""
         return self._count(edge)

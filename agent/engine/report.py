@@ -76,6 +76,15 @@ class PassStarted:
 
 
 @dataclass(frozen=True, slots=True)
+class Started:
+    """A resource begins to run, or to find out that it does not have to."""
+
+    identity: str
+    waited: float
+    """Seconds since the first event that this run answers."""
+
+
+@dataclass(frozen=True, slots=True)
 class Ran:
     """A resource has run, or was found not to have to."""
 
@@ -103,4 +112,4 @@ class Notice:
     error: BaseException | None = None
 
 
-Event = PassStarted | Ran | PassEnded | Notice
+Event = PassStarted | Started | Ran | PassEnded | Notice

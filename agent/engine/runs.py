@@ -16,7 +16,7 @@ from holdfast.agent.engine.journal import Journal
 from holdfast.agent.engine.judge import Judge, digest
 from holdfast.agent.engine.options import EngineOptions
 from holdfast.agent.engine.passes import Passes
-from holdfast.agent.engine.report import Cause, Event, Notice, Outcome
+from holdfast.agent.engine.report import Cause, Event, Notice, Outcome, Started
 from holdfast.agent.engine.reversals import Reversals
 from holdfast.agent.engine.transfer import Prepared, Transfers
 
@@ -70,6 +70,8 @@ class Runs:
         vertex.real = self._applies(vertex)
         if not vertex.listening:
             vertex.forced, vertex.due = vertex.due, False
+        told, vertex.told = vertex.told, None
+        self._emit(Started(vertex.identity, 0.0 if told is None else asyncio.get_running_loop().time() - told))
         vertex.task = asyncio.create_task(self._run(vertex), name=vertex.identity)
         vertex.task.add_done_callback(partial(self._ended, vertex))
 

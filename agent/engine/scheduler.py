@@ -61,6 +61,8 @@ class Scheduler:
         """The vertex may not be right any more. While it runs, it becomes dirty when the run ends: no event is lost."""
         if vertex.removed or vertex.dirty:
             return
+        if vertex.told is None:
+            vertex.told = asyncio.get_running_loop().time()
         if vertex.running:
             vertex.again = vertex.again or cause
             return

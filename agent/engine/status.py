@@ -1,27 +1,77 @@
-"""What one resource says of itself to an operator: the JSON-ready rows of `holdfast status`."""
+"""What one resource says of itself to an operator: the JSON-ready rows of `holdfast status`, and the word for its state."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Literal, NamedTuple
 
 from holdfast.agent.engine import limits
 from holdfast.agent.engine.courier import Courier
-from holdfast.agent.engine.graph import Vertex
+from holdfast.agent.engine.graph import Graph, Vertex
 from holdfast.agent.engine.options import EngineOptions
+from holdfast.agent.engine.passes import Passes
+from holdfast.agent.engine.reversals import ONCE
+from holdfast.agent.engine.scheduler import Scheduler
+from holdfast.resources.fields import MASK
+
+State = Literal["running", "blocked", "failed", "flapping", "waiting", "would", "skipped", "ok"]
+"""The state of one resource in a word: the first of these that holds.
+
+`blocked`: not run, for something that it requires failed; `waiting`: it is to be looked at, now or at a known time;
+`would`: it would be changed (noop)."""
 
 
-def describe(vertex: Vertex, courier: Courier, options: EngineOptions, recheck: asyncio.TimerHandle | None) -> dict[str, Any]:
+class View(NamedTuple):
+    """The parts of an engine that tell what it is about."""
+
+    graph: Graph
+    scheduler: Scheduler
+    courier: Courier
+    passes: Passes
+    failing: set[Vertex]
+    options: EngineOptions
+    recheck: asyncio.TimerHandle | None
+
+    @property
+    def present(self) -> Iterator[Vertex]:
+        """In order of execution, without those that have undone their part: they are gone."""
+        return (vertex for vertex in self.graph if not gone(vertex))
+
+
+def gone(vertex: Vertex) -> bool:
+    """It was there to undo something, and has."""
+    return vertex.removed and vertex.call.meta is ONCE
+
+
+def state_of(vertex: Vertex, options: EngineOptions, now: float) -> State:
+    """The word for its state; `now` is loop time."""
+    outcome = vertex.outcome
+    if vertex.running:
+        return "running"
+    if vertex.failed and outcome:
+        return "blocked" if outcome.reason == "requisite_failed" else "failed"
+    if vertex.flapping and limits.flaps(vertex, options, now):
+        return "flapping"
+    if vertex.dirty or vertex.timer is not None or outcome is None:
+        return "waiting"
+    if outcome.result is None:
+        return "would"
+    return "skipped" if outcome.reason else "ok"
+
+
+def describe(vertex: Vertex, view: View) -> dict[str, Any]:
     """The row of one resource. `next`: seconds until one that is not right is looked at again without an event; else None."""
-    now = asyncio.get_running_loop().time()
-    timers = [timer.when() for timer in (vertex.timer, recheck if vertex.failed else None) if timer is not None]
+    now, options = asyncio.get_running_loop().time(), view.options
+    timers = [timer.when() for timer in (vertex.timer, view.recheck if vertex.failed else None) if timer is not None]
     outcome, change, low = vertex.outcome, vertex.last_change, vertex.call.low
     return {
         "identity": vertex.identity,
         "kind": vertex.call.kind,
         "id": low["__id__"],
-        "name": low["name"],
+        "name": MASK if vertex.call.meta.no_log else low["name"],
         "sls": low["__sls__"],
+        "state": state_of(vertex, options, now),
         "result": outcome.result if outcome else None,
         "reason": outcome.reason if outcome else "",
         "comment": outcome.comment if outcome else "not looked at yet",
@@ -32,5 +82,5 @@ def describe(vertex: Vertex, courier: Courier, options: EngineOptions, recheck: 
         "flapping": limits.flaps(vertex, options, now),
         "next": round(max(0.0, min(timers) - now), 1) if timers else None,
         "last_change": change and {"at": change.started, "comment": change.comment, "cause": change.cause},
-        "pending_refresh": courier.pending(vertex),
+        "pending_refresh": view.courier.pending(vertex),
     }

@@ -71,7 +71,19 @@ def test_missing_files_are_sentences(tmp_path):
 
 def test_no_agent_is_a_sentence(tmp_path):
     """Each verb that needs one says where it looked."""
-    for words in (["status"], ["log"], ["pause"], ["resume"], ["reload"], ["recheck"], ["trigger", "a.b[c]"]):
+    for words in (
+        ["status"],
+        ["log"],
+        ["pause"],
+        ["resume"],
+        ["reload"],
+        ["recheck"],
+        ["trigger", "a.b[c]"],
+        ["why", "x"],
+        ["watch"],
+        ["trace"],
+        ["metrics"],
+    ):
         done = holdfast(*words, "--state-dir", tmp_path, check=1)
 
         assert f"none listens at {tmp_path}/control.sock" in done.stderr

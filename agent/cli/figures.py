@@ -1,0 +1,40 @@
+"""`trace` and `metrics`: figures of the running agent, for other programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from holdfast.agent.cli.options import COUNT, Source, source
+from holdfast.agent.control.client import ask
+from holdfast.agent.control.schema import Request
+
+
+@click.command()
+@source("config", "state_dir")
+@click.option("--last", "last", is_flag=True, help="The last pass that is over; what is shown anyway.")
+@click.option("--pass", "number", type=COUNT, metavar="N", help="The pass of this number; the last sixteen are kept.")
+@click.option("-o", "--output", "path", type=click.Path(path_type=Path), metavar="FILE", help="Write it there instead of stdout.")
+def trace(source: Source, last: bool, number: int | None, path: Path | None) -> None:
+    """Show where a pass spent its time, as a trace for ui.perfetto.dev or chrome://tracing."""
+    if last and number is not None:
+        raise click.UsageError("--last and --pass exclude each other")
+    found = ask(source.socket(), Request("trace", number=number))
+    text = json.dumps(found) + "\n"
+    if path is None:
+        sys.stdout.write(text)
+        return
+    path.write_text(text)
+    about = found["otherData"]
+    runs = sum(event["ph"] == "X" for event in found["traceEvents"]) - 1
+    click.echo(f"{path}: pass {about['pass']} ({about['cause']}), {runs} runs; open it in ui.perfetto.dev", err=True)
+
+
+@click.command()
+@source("config", "state_dir")
+def metrics(source: Source) -> None:
+    """Show figures for monitoring, in Prometheus' text format; the setting `metrics` serves the same."""
+    sys.stdout.write(ask(source.socket(), Request("metrics")))

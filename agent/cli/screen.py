@@ -1,0 +1,88 @@
+"""A terminal as one picture that is drawn again and again, with plain ANSI sequences; it is left as it was found."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import termios
+import tty
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+ENTER = b"\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J"
+"""The other screen, no cursor, lines that are too long cut, empty."""
+LEAVE = b"\x1b[?7h\x1b[?25h\x1b[?1049l"
+BEGIN, END = "\x1b[?2026h\x1b[H", "\x1b[J\x1b[?2026l"
+"""Drawn at once where the terminal knows that; no flicker elsewhere either, for nothing is erased before it is drawn over."""
+
+
+class Screen:
+    """The terminal at stdin and stdout, while it is `opened`."""
+
+    def __init__(self) -> None:
+        self._input, self._output = sys.stdin.fileno(), sys.stdout.fileno()
+        self._keys = os.isatty(self._input)
+        self._before: list[Any] = []
+        self._shown = ""
+
+    @contextmanager
+    def opened(self) -> Iterator[Screen]:
+        """Take the terminal; give it back whatever happens, also for as long as Ctrl-Z stops us. SIGTERM ends it as Ctrl-C does."""
+        handlers = {signal.SIGTERM: _interrupt, signal.SIGHUP: _interrupt, signal.SIGTSTP: self._stopped}
+        before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+        self._enter()
+        try:
+            yield self
+        finally:
+            self._leave()
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Columns and lines that there are now."""
+        size = os.get_terminal_size(self._output)
+        return max(40, size.columns), max(5, size.lines)
+
+    def draw(self, lines: Sequence[str]) -> None:
+        """Show these lines, unless they are shown already."""
+        text = BEGIN + "\r\n".join(f"{line}\x1b[K" for line in lines) + END
+        if text != self._shown:
+            self._write(text.encode("utf-8", "replace"))
+            self._shown = text
+
+    def key(self, timeout: float) -> str:
+        """A key that was pressed within so many seconds; empty when none was."""
+        if not self._keys:
+            select.select([], [], [], timeout)
+            return ""
+        ready, _, _ = select.select([self._input], [], [], timeout)
+        return os.read(self._input, 64).decode("utf-8", "replace") if ready else ""
+
+    def _enter(self) -> None:
+        if self._keys:
+            self._before = termios.tcgetattr(self._input)
+            tty.setcbreak(self._input)
+        self._shown = ""
+        self._write(ENTER)
+
+    def _leave(self) -> None:
+        self._write(LEAVE)
+        if self._before:
+            termios.tcsetattr(self._input, termios.TCSADRAIN, self._before)
+
+    def _stopped(self, *_: object) -> None:
+        self._leave()
+        os.kill(os.getpid(), signal.SIGSTOP)
+        self._enter()
+
+    def _write(self, data: bytes) -> None:
+        while data:
+            data = data[os.write(self._output, data) :]
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt

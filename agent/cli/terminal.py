@@ -1,0 +1,122 @@
+"""Text for people: what fits into a line, what is coloured on a terminal, how a span of time is said."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from unicodedata import combining, east_asian_width
+
+from holdfast.agent.logs import coloured
+from holdfast.resources.errors import clean
+
+COLOURS = {
+    "running": "1;36",
+    "blocked": "35",
+    "failed": "1;31",
+    "flapping": "1;35",
+    "waiting": "33",
+    "would": "34",
+    "skipped": "2",
+    "ok": "32",
+}
+"""State of a resource -> its colour (SGR)."""
+_WORDS = {"repaired": "1;33", "refreshed": "36", "recovered": "32"}
+
+
+class Paper:
+    """What text is written on: a terminal of some width, in colour perhaps; or a file, where lines are as long as they are."""
+
+    def __init__(self, width: int | None = None, *, colour: bool = False) -> None:
+        self.width = width
+        """None: nothing is cut."""
+        self._colour = colour
+
+    @classmethod
+    def stdout(cls) -> Paper:
+        """Where this process writes."""
+        terminal = sys.stdout.isatty()
+        return cls(shutil.get_terminal_size().columns if terminal else None, colour=terminal and coloured(sys.stdout.fileno()))
+
+    def paint(self, colour: str, text: str) -> str:
+        """Text in a colour, if there are any."""
+        return f"\x1b[{colour}m{text}\x1b[0m" if self._colour and text else text
+
+    def state(self, word: str, text: str | None = None) -> str:
+        """The state of a resource, or what was done to it, in its colour; or another text in that colour."""
+        return self.paint(COLOURS.get(word) or _WORDS.get(word, "33"), word if text is None else text)
+
+    def dim(self, text: str) -> str:
+        """Text of less weight."""
+        return self.paint("2", text)
+
+    def bold(self, text: str) -> str:
+        """Text of more weight."""
+        return self.paint("1", text)
+
+    def line(self, text: str, used: int = 0) -> str:
+        """Text made to end within the line, of which so many columns are used already; of one line, and without control characters."""
+        text = one_line(text)
+        return text if self.width is None else fit(text, self.width - used)
+
+    def name(self, identity: str, width: int) -> str:
+        """An identity in so many columns, its middle left out where it is longer."""
+        return pad(one_line(identity) if self.width is None else shorten(one_line(identity), width), width)
+
+
+def one_line(text: str) -> str:
+    """Text whose control characters are written out, and line breaks are blanks."""
+    return clean(" ".join(text.split("\n")).replace("\t", " "))
+
+
+def columns(text: str) -> int:
+    """Columns that a text takes on a terminal."""
+    return len(text) if text.isascii() else sum(_columns(letter) for letter in text)
+
+
+def _columns(letter: str) -> int:
+    return 0 if combining(letter) else 2 if east_asian_width(letter) in "WF" else 1
+
+
+def pad(text: str, width: int) -> str:
+    """Text with blanks behind it, so that it takes so many columns."""
+    return text + " " * (width - columns(text))
+
+
+def fit(text: str, width: int) -> str:
+    """The beginning of a text, as much as so many columns hold; `…` stands for the rest."""
+    if columns(text) <= width:
+        return text
+    kept, taken = "", 0
+    for letter in text:
+        taken += _columns(letter)
+        if taken > width - 1:
+            break
+        kept += letter
+    return kept + "…" if width > 0 else ""
+
+
+def shorten(text: str, width: int) -> str:
+    """Both ends of a text, `…` between them: what names of files differ in stands at the end."""
+    if columns(text) <= width:
+        return text
+    head = fit(text, max(1, width * 2 // 5))
+    tail, room = "", width - columns(head)
+    for letter in reversed(text):
+        if columns(tail) + _columns(letter) > room:
+            break
+        tail = letter + tail
+    return head + tail
+
+
+def span(seconds: float) -> str:
+    """A span of time, coarse: `5 s`, `3 min`, `2 h`, `4 d`."""
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit}"
+    return f"{int(max(0.0, seconds))} s"
+
+
+def ago(at: float) -> str:
+    """How long a Unix time lies back."""
+    return f"{span(time.time() - at)} ago"

@@ -1,0 +1,170 @@
+"""`watch`: the graph of the running agent as it converges, drawn live in the terminal."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from holdfast.agent.cli.options import Source, source
+from holdfast.agent.cli.terminal import Paper, ago, columns
+from holdfast.agent.control.client import follow
+from holdfast.agent.control.schema import ControlError, Request
+from holdfast.agent.logs import coloured
+from holdfast.agent.narrate import duration
+
+TICK = 0.1
+"""Seconds between two pictures."""
+RECENT = 8
+"""Repairs that are shown at most."""
+SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+MARKS = {"ok": "✓", "failed": "✗", "blocked": "⊘", "waiting": "…", "skipped": "-", "would": "~", "flapping": "↯"}
+URGENT = ("running", "failed", "flapping", "blocked", "waiting", "would")
+"""States that are shown first where not all resources have room."""
+
+Frame = dict[str, Any]
+
+
+@click.command()
+@source("config", "state_dir")
+def watch(source: Source) -> None:
+    """Show the running agent's graph converging, live; `q` or Ctrl-C ends it. Where stdout is no terminal: `log --follow`."""
+    if not sys.stdout.isatty():
+        from holdfast.agent.cli.live import show_log
+
+        show_log(source, "text", following=True, lines=50)
+        return
+    from holdfast.agent.cli.screen import Screen
+
+    feed = Feed(source.socket())
+    feed.first()
+    try:
+        with Screen().opened() as screen:
+            tick = 0
+            while not feed.error and screen.key(TICK) not in ("q", "Q", "\x03", "\x1b"):
+                width, height = screen.size
+                screen.draw(list(picture(feed.frame, Paper(width, colour=coloured(1)), height, tick)))
+                tick += 1
+    except KeyboardInterrupt:
+        return
+    if feed.error:
+        raise feed.error
+
+
+class Feed:
+    """Frames of one agent, read in a thread of their own; only the latest counts."""
+
+    def __init__(self, socket: Path) -> None:
+        self.frame: Frame = {}
+        self.error: ControlError | None = None
+        self._come = threading.Event()
+        self._socket = socket
+        threading.Thread(target=self._read, name="frames", daemon=True).start()
+
+    def first(self) -> None:
+        """Wait for the first frame. Raises `ControlError` when the agent cannot be asked."""
+        self._come.wait()
+        if self.error:
+            raise self.error
+
+    def _read(self) -> None:
+        try:
+            for frame in follow(self._socket, Request("watch"), "frame"):
+                self.frame = frame
+                self._come.set()
+            self.error = ControlError("the agent has stopped")
+        except ControlError as error:
+            self.error = error
+        self._come.set()
+
+
+def picture(frame: Frame, paper: Paper, height: int, tick: int) -> Iterator[str]:
+    """The lines of one picture: at most `height`, none wider than the paper. `tick` turns the spinner."""
+    top = [*_head(frame, paper, tick), ""]
+    recent = list(_recent(frame, paper))[: max(0, (height - len(top)) // 3)]
+    below = ["", paper.dim(paper.line("latest")), *recent] if recent else []
+    lines = [*top, *_rows(frame, paper, height - len(top) - len(below) - 1, tick)]
+    lines += [""] * (height - len(lines) - len(below) - 1)
+    lines += below
+    yield from lines[: height - 1]
+    yield paper.dim(paper.line("q ends; `holdfast why KIND[ID]` tells more of one"))
+
+
+def _head(frame: Frame, paper: Paper, tick: int) -> Iterator[str]:
+    """The agent, the pass, the counts, and what is wrong with the agent itself."""
+    counts, colour = frame["counts"], "1;32" if frame["converged"] else "1;33"
+    noop = " [noop: it changes nothing]" if frame["noop"] else ""
+    name, state = paper.line(f"{frame['id']}: "), frame["status"]
+    yield paper.bold(name) + paper.paint(colour, paper.line(f"{state}{noop}", columns(name)))
+    yield paper.line(_pass(frame["pass"], tick))
+    yield _bar(counts, paper)
+    for each in frame["health"][:3]:
+        colour = "1;31" if each["severity"] == "error" else "33"
+        yield paper.paint(colour, paper.line(f"{each['severity']}: {each['text']} [{each['code']}]"))
+
+
+def _pass(last: Frame | None, tick: int) -> str:
+    if last is None:
+        return "no pass yet"
+    name = f"pass {last['number']}, {last['cause']}"
+    if last["running"]:
+        return f"{_spin(tick)} {name}: {last['done']} done in {duration(last['for'])}"
+    return f"{last['text']} ({name}), {ago(last['at'])}"
+
+
+def _bar(counts: Frame, paper: Paper) -> str:
+    """How much of the graph is settled, as a bar, and what is not."""
+    total = counts["resources"]
+    right = max(0, total - counts["running"] - counts["waiting"] - counts["failed"] - counts["blocked"])
+    parts = [("ok", right), ("running", counts["running"]), ("waiting", counts["waiting"])]
+    parts += [("failed", counts["failed"]), ("blocked", counts["blocked"])]
+    text = ", ".join(f"{number} {'right' if word == 'ok' else word}" for word, number in parts if number or word == "ok")
+    width = min(40, (paper.width or 80) - columns(text) - 2)
+    if width < 8 or not total:
+        return paper.line(text)
+    lengths = [number * width // total or (number > 0) for _, number in parts]
+    lengths[0] += width - sum(lengths)
+    bar = "".join(paper.state(word, "█" * length) for (word, _), length in zip(parts, lengths, strict=True) if length > 0)
+    return f"{bar}  {text}"
+
+
+def _rows(frame: Frame, paper: Paper, room: int, tick: int) -> Iterator[str]:
+    """Resources in order of execution: all, or those where something happens."""
+    rows = frame["rows"]
+    hidden = frame["counts"]["resources"] - len(rows)
+    if len(rows) > room:
+        order = sorted(range(len(rows)), key=lambda place: (_urgency(rows[place]), place))
+        rows = [rows[place] for place in sorted(order[: max(0, room - 1)])]
+        hidden = frame["counts"]["resources"] - len(rows)
+    width = min(max((columns(row["identity"]) for row in rows), default=0), max(20, ((paper.width or 80) - 12) * 6 // 10))
+    for row in rows:
+        state = row["state"]
+        mark = _spin(tick) if state == "running" else MARKS.get(state, " ")
+        said = duration(row["for"]) if row.get("for") is not None else row.get("comment", "")
+        head = f"{paper.state(state, f'{mark} {state:8}')} {paper.name(row['identity'], width)}"
+        yield f"{head}  {paper.dim(paper.line(said, 13 + width))}"
+    if hidden > 0 and room > 0:
+        yield paper.dim(paper.line(f"and {hidden} more"))
+
+
+def _urgency(row: Frame) -> int:
+    return URGENT.index(row["state"]) if row["state"] in URGENT else len(URGENT)
+
+
+def _recent(frame: Frame, paper: Paper) -> Iterator[str]:
+    """What was changed, or failed, newest first."""
+    for entry in reversed(frame["recent"][-RECENT:]):
+        at = time.strftime("%H:%M:%S", time.localtime(entry["at"]))
+        took, width = f"{duration(entry['duration'])} ({entry['cause']})", paper.width or 80
+        took = took if width >= 60 else ""
+        width -= 21 + columns(took)
+        yield f"{paper.dim(at)} {paper.state(entry['what'], entry['what'].ljust(10))} {paper.name(entry['identity'], width).rstrip()} {paper.dim(took)}"
+
+
+def _spin(tick: int) -> str:
+    return SPINNER[tick % len(SPINNER)]

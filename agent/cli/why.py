@@ -1,0 +1,149 @@
+"""`why`: all there is to say of one resource of the running agent."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from holdfast.agent.cli.options import Source, output, print_json, source
+from holdfast.agent.cli.terminal import Paper, ago, columns, span
+from holdfast.agent.control.client import ask
+from holdfast.agent.control.schema import Request
+from holdfast.agent.narrate import duration
+
+CAUSES = {
+    "start": "the agent was started",
+    "states changed": "its declaration was new, or had changed",
+    "drift": "its watch told that something may have changed",
+    "poll": "it was time to look again (poll, rerun)",
+    "retry": "it had failed before",
+    "refresh": "what it watches or listens to had changed",
+    "recheck": "everything was looked at, as it is from time to time",
+    "command": "an operator asked for it",
+    "recovery": "what had kept it from running was right again",
+}
+"""Cause of a run -> why that was, in words."""
+NEXT = {
+    "end": "its run comes to an end",
+    "again": "it is looked at again when its run has ended ({cause})",
+    "run": "it runs as soon as nothing keeps it from that ({cause})",
+    "retry": "tried again in {when}",
+    "rerun": "run again in {when}",
+    "rate-limit": "looked at in {when}, when its limit allows",
+    "flapping": "looked at in {when}: repairs are spaced while it flaps",
+    "poll": "looked at every {every:g} s",
+    "event": "looked at as soon as its watch tells of something",
+    "recheck": "looked at with everything else in {when}",
+}
+"""What happens next -> the words for it."""
+ASIDE = 13
+"""Columns of the headings at the left."""
+MOST = 20
+"""Neighbours that are listed, of each side."""
+
+Facts = dict[str, Any]
+
+
+@click.command()
+@click.argument("identity", metavar="KIND[ID]")
+@source("config", "state_dir")
+@output("text", "json")
+def why(identity: str, source: Source, form: str) -> None:
+    """Show why a resource ran last, what it waits for now, who holds it up, and what happens to it next."""
+    facts = ask(source.socket(), Request("why", identity=identity))
+    if form == "json":
+        print_json(facts)
+        return
+    for line in tell(facts, Paper.stdout()):
+        click.echo(line)
+
+
+def tell(facts: Facts, paper: Paper) -> Iterator[str]:
+    """Everything, for a person."""
+    room = None if paper.width is None else paper.width - 12
+    name = paper.name(facts["identity"], room or 0)
+    yield f"{paper.bold(name.rstrip())}  {paper.state(facts['state'])}"
+    where = f"{facts['file']}:{facts['line']}" if facts["line"] else facts["file"]
+    yield from _field(
+        "declared",
+        [f"{where} (sls {facts['sls']})", f"place {facts['position'] + 1} in the order of execution: {facts['reason_for_place']}"],
+        paper,
+    )
+    yield from _field("last run", list(_last(facts)), paper)
+    yield from _field("waits", list(_waits(facts)), paper)
+    yield from _field("blocked by", [f"{each['identity']} ({each['state']}): {each['comment']}" for each in facts["blocked_by"]], paper)
+    yield from _field("next", [_coming(each) for each in facts["next"]], paper)
+    yield from _entries(facts, paper)
+    yield from _neighbours("needs", facts["needs"], paper)
+    yield from _neighbours("needed by", facts["needed_by"], paper)
+
+
+def _field(heading: str, said: list[str], paper: Paper) -> Iterator[str]:
+    for number, line in enumerate(said):
+        yield f"{paper.dim(('' if number else heading).ljust(ASIDE))}{paper.line(line, ASIDE)}"
+
+
+def _last(facts: Facts) -> Iterator[str]:
+    """When and why it ran last, and what came of it."""
+    last = facts["last"]
+    if facts["running"]:
+        since = "" if facts["running_for"] is None else f", for {duration(facts['running_for'])} now"
+        yield f"it runs{since}"
+    if last is None:
+        yield "it has not run since the agent was started"
+        return
+    took = f", took {duration(last['duration'])}" if last["ran"] else ""
+    tried = f", {last['attempts']} attempts" if last["attempts"] > 1 else ""
+    yield f"{ago(last['at'])}{took}{tried}" if last["at"] else "it could not run"
+    by = f": {', '.join(last['by'])}" if last["by"] else ""
+    yield f"because {CAUSES[last['cause']]}{by}"
+    if last["comment"]:
+        yield last["comment"]
+    change = facts["last_change"]
+    if change:
+        yield f"changed last {ago(change['at'])} ({change['cause']})"
+
+
+def _waits(facts: Facts) -> Iterator[str]:
+    for wait in facts["waits"]:
+        yield f"{wait['text']}{':' if wait['who'] else ''}"
+        yield from (f"  {each['identity']} ({each['state']})" for each in wait["who"])
+        if wait["more"]:
+            yield f"  and {wait['more']} more"
+
+
+def _coming(step: Facts) -> str:
+    when = span(step["in"]) if step.get("in") is not None else ""
+    return NEXT[step["what"]].format(when=when, cause=step.get("cause"), every=step.get("every") or 0)
+
+
+def _entries(facts: Facts, paper: Paper) -> Iterator[str]:
+    """What was changed, or failed, newest first."""
+    if not facts["history"]:
+        return
+    yield paper.dim("history")
+    for entry in facts["history"]:
+        day = "" if time.time() - entry["at"] < 86400 else time.strftime("%m-%d ", time.localtime(entry["at"]))
+        head = f"  {day}{time.strftime('%H:%M:%S', time.localtime(entry['at']))} "
+        took = f"{duration(entry['duration']):>7}  {entry['cause']}"
+        times = f", {entry['times']} times since {time.strftime('%H:%M:%S', time.localtime(entry['first']))}" if entry["times"] > 1 else ""
+        used = columns(head) + 11
+        said = f"{took}{times}" + (f": {entry['comment']}" if entry["comment"] else "")
+        yield f"{paper.dim(head)}{paper.state(entry['what'], entry['what'].ljust(10))} {paper.line(said, used)}"
+
+
+def _neighbours(heading: str, rows: list[Facts], paper: Paper) -> Iterator[str]:
+    if not rows:
+        return
+    yield paper.dim(heading)
+    width = max(columns(row["identity"]) for row in rows[:MOST])
+    if paper.width is not None:
+        width = min(width, max(10, paper.width - 40))
+    for row in rows[:MOST]:
+        pending = f"  {row['pending']} pending" if row.get("pending") else ""
+        yield f"  {row['requisite']:14} {paper.name(row['identity'], width)}  {paper.state(row['state'])}{paper.paint('33', pending)}"
+    if len(rows) > MOST:
+        yield paper.dim(f"  and {len(rows) - MOST} more (--format json has them all)")

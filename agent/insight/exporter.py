@@ -1,0 +1,128 @@
+"""Hands the metrics to a scraper: over HTTP, and as a file for node_exporter. Both are off unless the settings ask for them.
+
+The server knows one page and reads at most a few kilobytes, for a few seconds: an HTTP stack would cost an idle agent 14 MB.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from holdfast.agent.health import Health
+from holdfast.agent.host.blocking import Blocking
+from holdfast.agent.settings import MetricsSettings, split_address
+
+TYPE = "text/plain; version=0.0.4; charset=utf-8"
+LIMIT = 8192
+"""Bytes that a request may have."""
+PATIENCE = 5.0
+"""Seconds that a client may take, for its request and for the answer."""
+CLIENTS = 16
+"""Clients at once; more are turned away."""
+UNAVAILABLE = "metrics-unavailable"
+"""Code of the health condition that says that nobody gets them."""
+UNWRITTEN = "metrics-unwritten"
+
+
+class Exporter:
+    """Serves what `text` gives, as the settings say; `stop` ends it."""
+
+    def __init__(self, text: Callable[[], str], health: Health) -> None:
+        self._text = text
+        self._health = health
+        self._blocking = Blocking(1)
+        self._settings = MetricsSettings()
+        self._server: asyncio.Server | None = None
+        self._writer: asyncio.Task[None] | None = None
+        self._clients: set[asyncio.Task[None]] = set()
+
+    async def use(self, settings: MetricsSettings) -> None:
+        """Take new settings; an address that cannot be used, now or later, is a condition of health, and tried again with the next."""
+        if settings == self._settings and not (settings.listen and self._server is None):
+            return
+        await self.stop()
+        self._settings = settings
+        if settings.listen:
+            host, port = split_address(settings.listen)
+            try:
+                self._server = await asyncio.start_server(self._serve, host, port, limit=LIMIT)
+            except OSError as error:
+                why = error.strerror or str(error)
+                self._health.set(UNAVAILABLE, f"cannot listen at {settings.listen} for requests of metrics: {why}")
+        if settings.textfile:
+            self._writer = asyncio.create_task(self._write(settings.textfile, settings.period), name="metrics")
+
+    async def stop(self) -> None:
+        """Serve no more."""
+        ending = [*self._clients, *([self._writer] if self._writer else [])]
+        if self._server:
+            self._server.close()
+        for task in ending:
+            task.cancel()
+        await asyncio.gather(*ending, return_exceptions=True)
+        self._server = self._writer = None
+        for code in (UNAVAILABLE, UNWRITTEN):
+            self._health.clear(code)
+
+    async def _write(self, path: Path, period: float) -> None:
+        while True:
+            try:
+                await self._blocking(replace, path, self._text())
+                self._health.clear(UNWRITTEN)
+            except OSError as error:
+                self._health.set(UNWRITTEN, f"cannot write the metrics to {path}: {error.strerror or error}")
+            await asyncio.sleep(period)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection, one answer."""
+        task = asyncio.current_task()
+        if task is not None:
+            self._clients.add(task)
+            task.add_done_callback(self._clients.discard)
+        try:
+            async with asyncio.timeout(PATIENCE):
+                writer.write(await self._answer(reader))
+                await writer.drain()
+        except (OSError, TimeoutError, asyncio.CancelledError):
+            pass  # the client is gone, or we are
+        finally:
+            writer.close()
+
+    async def _answer(self, reader: asyncio.StreamReader) -> bytes:
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            return _response("400 Bad Request", "this is no request, or a long one\n")
+        if len(self._clients) > CLIENTS:
+            return _response("503 Service Unavailable", "too many at once\n")
+        method, _, rest = head.partition(b"\r\n")[0].partition(b" ")
+        if method not in (b"GET", b"HEAD"):
+            return _response("405 Method Not Allowed", "only GET\n", "Allow: GET, HEAD\r\n")
+        if rest.partition(b" ")[0].partition(b"?")[0] != b"/metrics":
+            return _response("404 Not Found", "there is only /metrics\n")
+        answer = _response("200 OK", self._text(), kind=TYPE)
+        return answer if method == b"GET" else answer.partition(b"\r\n\r\n")[0] + b"\r\n\r\n"
+
+
+def replace(path: Path, text: str) -> None:
+    """Write a file that others read, whole or not at all. Raises `OSError`."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            os.fchmod(descriptor, 0o644)
+            file.write(text)
+        Path(name).replace(path)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            Path(name).unlink()
+        raise
+
+
+def _response(status: str, body: str, more: str = "", kind: str = "text/plain; charset=utf-8") -> bytes:
+    data = body.encode()
+    head = f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(data)}\r\n{more}Connection: close\r\n\r\n"
+    return head.encode() + data

@@ -1,0 +1,84 @@
+"""What `holdfast watch` draws: a picture of this moment, of bounded size however large the graph is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from heapq import nsmallest
+from itertools import islice
+from typing import Any
+
+from holdfast.agent.engine.graph import Vertex
+from holdfast.agent.engine.status import View, gone, state_of
+from holdfast.agent.insight.history import History
+from holdfast.agent.insight.traces import Traces
+
+ROWS = 200
+"""Resources in one frame; of a larger graph those where something happens, or happened last."""
+REPAIRS = 20
+
+
+def frame(view: View, history: History, traces: Traces, running_for: Callable[[str], float | None]) -> dict[str, Any]:
+    """What is now, ready for JSON; times are in seconds."""
+    now = asyncio.get_running_loop().time()
+    unsettled = view.scheduler.unsettled
+    running = sum(vertex.running for vertex in unsettled)
+    blocked = sum(vertex.outcome is not None and vertex.outcome.reason == "requisite_failed" for vertex in view.failing)
+    return {
+        "counts": {
+            "resources": len(view.graph),
+            "running": running,
+            "waiting": len(unsettled) - running,
+            "failed": len(view.failing) - blocked,
+            "blocked": blocked,
+        },
+        "pass": _pass(traces),
+        "rows": [_row(vertex, view, now, running_for) for vertex in _chosen(view, history)],
+        "recent": [
+            {"identity": identity, "at": entry.at, "what": entry.what, "cause": entry.cause, "duration": entry.duration}
+            for identity, entry in list(history.recent)[-REPAIRS:]
+        ],
+    }
+
+
+def _chosen(view: View, history: History) -> list[Vertex]:
+    """In order of execution."""
+    if len(view.graph) <= ROWS:
+        return list(view.present)
+    chosen: dict[Vertex, None] = {}
+    for group in _groups(view, history):
+        chosen.update(dict.fromkeys(nsmallest(ROWS - len(chosen), (each for each in group if each not in chosen), key=_position)))
+    return sorted(chosen, key=_position)
+
+
+def _groups(view: View, history: History) -> Iterator[list[Vertex]]:
+    """What is shown first stands first."""
+    unsettled = view.scheduler.unsettled
+    yield [vertex for vertex in unsettled if vertex.running]
+    yield list(view.failing)
+    yield list(unsettled)
+    recent = (view.graph.by_identity.get(identity) for identity, _ in history.recent)
+    yield [vertex for vertex in recent if vertex and not gone(vertex)]
+    yield list(islice(view.present, ROWS))
+
+
+def _position(vertex: Vertex) -> int:
+    return vertex.position
+
+
+def _row(vertex: Vertex, view: View, now: float, running_for: Callable[[str], float | None]) -> dict[str, Any]:
+    row: dict[str, Any] = {"identity": vertex.identity, "state": state_of(vertex, view.options, now)}
+    if vertex.running:
+        row["for"] = running_for(vertex.identity)
+    elif vertex.outcome and (vertex.failed or vertex.outcome.result is None):
+        row["comment"] = vertex.outcome.comment[:200]
+    return row
+
+
+def _pass(traces: Traces) -> dict[str, Any] | None:
+    """The pass that is under way, or the last."""
+    last = traces.current or traces.find()
+    if last is None:
+        return None
+    row: dict[str, Any] = {"number": last.number, "cause": last.cause, "at": last.started, "running": last.duration is None}
+    return {**row, "text": last.said} if last.said else {**row, "for": round(traces.lasts(last), 2), "done": len(last.runs) + last.dropped}

@@ -1,0 +1,122 @@
+"""Listens to the engine, remembers a little, and answers those who want to see into it. Everything it keeps is bounded."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.agent.control.schema import ControlError, Request
+from holdfast.agent.engine.explain import explain, requisites
+from holdfast.agent.engine.report import Event, Notice, Outcome, PassEnded, PassStarted, Ran, Started
+from holdfast.agent.engine.status import View, gone, state_of
+from holdfast.agent.insight.frames import frame
+from holdfast.agent.insight.history import History
+from holdfast.agent.insight.metrics import Metrics, kind_of
+from holdfast.agent.insight.traces import Traces, chrome
+from holdfast.resources.registry import nearest
+
+CANDIDATES = 5000
+"""Identities among which a mistyped one is looked for: comparing takes long."""
+
+
+class Insight:
+    """Of one agent; `status` says what it is about itself (health, paused, converged), for monitoring."""
+
+    def __init__(self, status: Callable[[], dict[str, Any]], clock: Callable[[], float] = time.monotonic) -> None:
+        self.history = History()
+        self.traces = Traces(clock)
+        self.metrics = Metrics()
+        self._status = status
+        self._clock = clock
+        self._running: dict[str, tuple[float, float]] = {}
+        """What runs -> when it began by our clock, and how long it had waited until then."""
+
+    def tell(self, event: Event) -> None:
+        """The engine tells something."""
+        match event:
+            case Started(identity, waited):
+                self._running[identity] = (self._clock(), waited)
+            case Ran(_, outcome):
+                self._ran(outcome)
+            case PassStarted():
+                self.traces.begin(event)
+            case PassEnded(record):
+                self._running.clear()
+                self.traces.end(record)
+                self.metrics.passes.observe(record.cause, record.duration)
+            case Notice(code="flapping"):
+                self.metrics.flaps[kind_of(event.identity)] += 1
+
+    def _ran(self, outcome: Outcome) -> None:
+        now = self._clock()
+        begun, waited = self._running.pop(outcome.identity, (now - outcome.duration, 0.0))
+        self.history.tell(outcome, time.time())
+        self.traces.add(outcome, begun, waited, now)
+        self.metrics.tell(outcome, now - begun + waited)
+
+    def answer(self, request: Request, view: View) -> Any:
+        """What a verb that only looks asks for. Raises `ControlError`."""
+        match request.verb:
+            case "why":
+                return self._why(request.identity, view)
+            case "graph":
+                return live_graph(view)
+            case "trace":
+                return self._trace(request.number, view)
+            case "metrics":
+                return self.text(view)
+        raise ControlError(f"cannot look for {request.verb!r}")
+
+    def text(self, view: View) -> str:
+        """All metrics."""
+        return self.metrics.text(view, self._status())
+
+    def frame(self, view: View) -> dict[str, Any]:
+        """What is now, for the live view."""
+        return {**self._status(), **frame(view, self.history, self.traces, self._running_for)}
+
+    def _running_for(self, identity: str) -> float | None:
+        known = self._running.get(identity)
+        return None if known is None else self._clock() - known[0]
+
+    def _why(self, identity: str, view: View) -> dict[str, Any]:
+        vertex = view.graph.by_identity.get(identity)
+        if vertex is None or gone(vertex):
+            raise ControlError(f"cannot explain {identity}: {unknown(identity, view)}")
+        running_for = self._running_for(identity) if vertex.running else None
+        return {**explain(vertex, view), "running_for": running_for, "history": self.history.of(identity)}
+
+    def _trace(self, number: int | None, view: View) -> dict[str, Any]:
+        found = self.traces.find(number)
+        if found is None:
+            kept = ", ".join(map(str, self.traces.numbers))
+            what = "there was no pass yet" if number is None else f"pass {number} is not kept; there are {kept or 'none'}"
+            raise ControlError(f"cannot show the trace: {what}")
+        return chrome(found, view.graph)
+
+
+def unknown(identity: str, view: View) -> str:
+    """That there is no such resource, and which was probably meant: by its ID alone, or nearly spelt so."""
+    known = [vertex.identity for vertex in view.present]
+    meant = next((each for each in known if identity and each.partition("[")[2] == f"{identity}]"), None)
+    meant = meant or nearest(identity, known[:CANDIDATES])
+    return f"there is no such resource; did you mean {meant}?" if meant else "there is no such resource"
+
+
+def live_graph(view: View) -> dict[str, Any]:
+    """The graph that runs: resources with their state, and who waits for whom because of what."""
+    now = asyncio.get_running_loop().time()
+    nodes = [
+        {"identity": each.identity, "kind": each.call.kind, "sls": each.call.low["__sls__"], "state": state_of(each, view.options, now)}
+        for each in view.present
+    ]
+    edges = [
+        {"from": vertex.identity, "to": target.identity, "kind": kind}
+        if kind == "prereq"
+        else {"from": target.identity, "to": vertex.identity, "kind": kind}
+        for vertex in view.present
+        for kind, target in requisites(vertex)
+    ]
+    return {"nodes": nodes, "edges": edges}

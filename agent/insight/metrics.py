@@ -1,0 +1,164 @@
+"""Figures for monitoring in Prometheus' text format, which is simple enough to be written by hand.
+
+Labels are kinds, states and causes alone: their number is known, and no name of a resource, which might be a secret, leaves the agent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from holdfast import __version__
+from holdfast.agent.engine import limits
+from holdfast.agent.engine.courier import incoming
+from holdfast.agent.engine.report import Outcome
+from holdfast.agent.engine.status import View, state_of
+
+BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+"""Seconds: upper bounds of the histograms."""
+Sample = tuple[str, tuple[tuple[str, str], ...], float]
+"""(suffix of the name, labels, value)."""
+
+
+class Histogram:
+    """How often a span of time was how long, by one label."""
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+        self._counts: dict[str, list[int]] = {}
+        self._sums: dict[str, float] = {}
+
+    def observe(self, value: str, seconds: float) -> None:
+        """Count one span, under this value of the label."""
+        counts = self._counts.setdefault(value, [0] * (len(BUCKETS) + 1))
+        counts[bisect_left(BUCKETS, seconds)] += 1
+        self._sums[value] = self._sums.get(value, 0.0) + seconds
+
+    def samples(self) -> Iterator[Sample]:
+        """Every line."""
+        for value, counts in sorted(self._counts.items()):
+            own, total = ((self.label, value),), 0
+            for bound, number in zip((*map(_number, BUCKETS), "+Inf"), counts, strict=True):
+                total += number
+                yield "_bucket", (*own, ("le", bound)), total
+            yield "_sum", own, self._sums[value]
+            yield "_count", own, total
+
+
+class Metrics:
+    """Counters since the agent was started."""
+
+    def __init__(self) -> None:
+        self.runs: Counter[str] = Counter()
+        self.changes: Counter[str] = Counter()
+        self.failures: Counter[str] = Counter()
+        self.flaps: Counter[str] = Counter()
+        self.repairs = Histogram("kind")
+        self.passes = Histogram("cause")
+
+    def tell(self, outcome: Outcome, seconds: float) -> None:
+        """Something came of a resource, so long after the event that it answers."""
+        if not outcome.ran:
+            return
+        kind = kind_of(outcome.identity)
+        changed = bool(outcome.changed and outcome.result)
+        self.runs[kind] += 1
+        self.failures[kind] += outcome.result is False  # a zero is a figure, too: what is missing cannot rise
+        self.changes[kind] += changed
+        if changed and outcome.cause == "drift":
+            self.repairs.observe(kind, seconds)
+
+    def text(self, view: View, state: Mapping[str, Any]) -> str:
+        """Everything, as a scraper reads it. `state`: what the agent says of itself (`Daemon.status`)."""
+        return "".join(f"{line}\n" for family in self._families(view, state) for line in family)
+
+    def _families(self, view: View, state: Mapping[str, Any]) -> Iterator[Iterator[str]]:
+        build = (("version", __version__), ("python", platform.python_version()))
+        yield _family("holdfast_build_info", "gauge", "What runs; always 1.", [("", build, 1)])
+        yield _family("holdfast_up", "gauge", "The agent runs; always 1.", [("", (), 1)])
+        yield _family("holdfast_start_time_seconds", "gauge", "Unix time at which the agent was started.", [("", (), state["started"])])
+        for name, text in (
+            ("converged", "1: nothing is dirty, running or failed, and the states compile."),
+            ("paused", "1: an operator has paused it."),
+            ("noop", "1: it looks, and changes nothing."),
+        ):
+            yield _family(f"holdfast_{name}", "gauge", text, [("", (), int(state[name]))])
+        health = Counter(each["severity"] for each in state["health"])
+        rows = [("", (("severity", severity),), health[severity]) for severity in ("warning", "error")]
+        yield _family("holdfast_health_conditions", "gauge", "What is wrong with the agent itself.", rows)
+        yield from (_family(f"holdfast_{name}", "gauge", text, rows) for name, text, rows in _gauges(view))
+        for name, text, counter in (
+            ("runs", "Runs of resources: looks, and changes where they were needed.", self.runs),
+            ("changes", "Runs that changed something.", self.changes),
+            ("failures", "Runs that failed.", self.failures),
+            ("flaps", "How often a resource began to flap: somebody undoes its repairs.", self.flaps),
+        ):
+            yield _family(f"holdfast_{name}_total", "counter", text, _by_kind(counter))
+        text = "From the event that told of drift until it was repaired."
+        yield _family("holdfast_drift_repair_seconds", "histogram", text, self.repairs.samples())
+        text = "From the first dirty resource until nothing was dirty or running."
+        yield _family("holdfast_pass_duration_seconds", "histogram", text, self.passes.samples())
+
+
+class Tally(NamedTuple):
+    """What there is now, counted by kind."""
+
+    states: Counter[tuple[str, str]]
+    dirty: Counter[str]
+    watches: Counter[str]
+    flapping: Counter[str]
+    pending: Counter[str]
+
+
+def tally(view: View) -> Tally:
+    """Count every resource of the graph: for a scrape, a few milliseconds for ten thousand."""
+    now = asyncio.get_running_loop().time()
+    found = Tally(Counter(), Counter(), Counter(), Counter(), Counter())
+    for vertex in view.present:
+        kind = vertex.call.kind
+        found.states[kind, state_of(vertex, view.options, now)] += 1
+        found.dirty[kind] += vertex.dirty
+        found.watches[kind] += vertex.watcher is not None and vertex.armed
+        found.flapping[kind] += bool(vertex.flapping) and limits.flaps(vertex, view.options, now)
+        if vertex.requisites:
+            found.pending[kind] += sum(view.courier.behind(edge) > 0 for edge, _ in incoming(vertex))
+    return found
+
+
+def _gauges(view: View) -> Iterator[tuple[str, str, list[Sample]]]:
+    found = tally(view)
+    by_state: list[Sample] = [("", (("kind", kind), ("state", state)), number) for (kind, state), number in sorted(found.states.items())]
+    yield "resources", "Resources, by kind and state.", by_state
+    yield "dirty", "Resources that are to be looked at.", _by_kind(found.dirty)
+    yield "watches", "Watches that are armed.", _by_kind(found.watches)
+    yield "flapping", "Resources whose repairs somebody undoes.", _by_kind(found.flapping)
+    yield "pending_refreshes", "Edges that carry a change which was not acted on yet.", _by_kind(found.pending)
+
+
+def kind_of(identity: str) -> str:
+    """`file.managed` of `file.managed[x]`."""
+    return identity.partition("[")[0]
+
+
+def _by_kind(counter: Counter[str]) -> list[Sample]:
+    return [("", (("kind", kind),), number) for kind, number in sorted(counter.items())]
+
+
+def _family(name: str, type: str, text: str, samples: Iterable[Sample]) -> Iterator[str]:
+    yield f"# HELP {name} {text}"
+    yield f"# TYPE {name} {type}"
+    for suffix, labels, value in samples:
+        inner = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels)
+        yield f"{name}{suffix}{{{inner}}} {_number(value)}" if inner else f"{name}{suffix} {_number(value)}"
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(float(value))
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

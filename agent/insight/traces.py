@@ -1,0 +1,185 @@
+"""Where the last passes spent their time, for `chrome://tracing` and ui.perfetto.dev: one row for each lane of runs."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import count
+from typing import Any, NamedTuple
+
+from holdfast.agent.engine.graph import Graph
+from holdfast.agent.engine.report import Outcome, PassRecord, PassStarted
+from holdfast.agent.narrate import result_of, summary
+
+PASSES = 16
+"""Passes that are kept."""
+RUNS = 10_000
+"""Runs that are kept of all passes together; a longer pass loses its end."""
+BRIEF = 50e-6
+"""Seconds: shorter waits are not drawn."""
+PASS_LANE = 0
+_COLOURS = {"changed": "good", "failed": "terrible", "skipped": "grey", "would-change": "olive", "unknown": "olive"}
+"""Result -> one of the colours that trace viewers know."""
+
+
+class Run(NamedTuple):
+    """One run of one resource; times are in seconds."""
+
+    identity: str
+    begun: float
+    """Since the pass began."""
+    duration: float
+    waited: float
+    """From the event that it answers until it began."""
+    cause: str
+    result: str
+
+
+@dataclass(slots=True)
+class Pass:
+    """One pass, or the one that is under way."""
+
+    number: int
+    cause: str
+    started: float
+    """Unix time."""
+    began: float
+    """By the clock of the runs."""
+    duration: float | None = None
+    """None while it is under way."""
+    converged: bool = False
+    said: str = ""
+    """How it went, in a sentence."""
+    runs: list[Run] = field(default_factory=list)
+    dropped: int = 0
+    """Runs that there was no room for."""
+
+
+class Traces:
+    """The last passes of one agent."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._passes: deque[Pass] = deque(maxlen=PASSES)
+        self._kept = 0
+
+    @property
+    def numbers(self) -> list[int]:
+        """Numbers of the passes that are kept, oldest first."""
+        return [each.number for each in self._passes]
+
+    @property
+    def current(self) -> Pass | None:
+        """The pass that is under way."""
+        last = self._passes[-1] if self._passes else None
+        return last if last and last.duration is None else None
+
+    def find(self, number: int | None = None) -> Pass | None:
+        """The pass of this number; without one the last that is over, or the one under way where there is no other."""
+        if number is not None:
+            return next((each for each in self._passes if each.number == number), None)
+        over = [each for each in self._passes if each.duration is not None]
+        return over[-1] if over else self.current
+
+    def lasts(self, traced: Pass) -> float:
+        """Seconds that a pass took, or has taken until now."""
+        return self._clock() - traced.began if traced.duration is None else traced.duration
+
+    def begin(self, event: PassStarted) -> None:
+        """A pass begins."""
+        self._passes.append(Pass(event.number, event.cause, time.time(), self._clock()))
+        self._kept = sum(len(each.runs) for each in self._passes)
+
+    def add(self, outcome: Outcome, begun: float, waited: float, now: float) -> None:
+        """A run is over; times are those of one clock. Older passes make room for it."""
+        current = self.current
+        if current is None:
+            return
+        while self._kept >= RUNS and len(self._passes) > 1:
+            self._kept -= len(self._passes.popleft().runs)
+        if self._kept >= RUNS:
+            current.dropped += 1
+            return
+        run = Run(outcome.identity, begun - current.began, now - begun, waited, outcome.cause, result_of(outcome))
+        current.runs.append(run)
+        self._kept += 1
+
+    def end(self, record: PassRecord) -> None:
+        """The pass is over."""
+        current = self.current
+        if current is not None:
+            current.duration, current.converged = record.duration, record.converged
+            current.said = summary(record.outcomes, record.duration)
+
+
+def chrome(traced: Pass, graph: Graph) -> dict[str, Any]:
+    """A pass as Chrome's trace format: runs in lanes, what they waited for as arrows, how long as events of their own."""
+    lanes = list(_lanes(traced.runs))
+    title = f"pass {traced.number} ({traced.cause})"
+    events = [
+        _meta("process_name", PASS_LANE, "holdfast"),
+        _meta("thread_name", PASS_LANE, title),
+        *(_meta("thread_name", lane, f"lane {lane}") for lane in sorted(set(lanes))),
+    ]
+    length = traced.duration if traced.duration is not None else max((run.begun + run.duration for run in traced.runs), default=0.0)
+    args = {"cause": traced.cause, "converged": traced.converged, "runs": len(traced.runs), "dropped": traced.dropped}
+    events.append({"ph": "X", "name": title, "cat": "pass", "pid": 1, "tid": PASS_LANE, "ts": 0.0, "dur": _us(length), "args": args})
+    for run, lane in zip(traced.runs, lanes, strict=True):
+        events.extend(_run(run, lane))
+    events.extend(_arrows(traced.runs, lanes, graph))
+    other = {"pass": traced.number, "cause": traced.cause, "started": traced.started}
+    return {"traceEvents": events, "displayTimeUnit": "ms", "otherData": other}
+
+
+def _lanes(runs: list[Run]) -> Iterator[int]:
+    """The lane of each run: the lowest that is free when it begins. There are as many as runs at once."""
+    lanes: dict[int, int] = {}
+    busy: list[tuple[float, int]] = []
+    free: list[int] = []
+    fresh = count(PASS_LANE + 1)
+    for place in sorted(range(len(runs)), key=lambda place: runs[place].begun):
+        run = runs[place]
+        while busy and busy[0][0] <= run.begun:
+            heappush(free, heappop(busy)[1])
+        lanes[place] = heappop(free) if free else next(fresh)
+        heappush(busy, (run.begun + run.duration, lanes[place]))
+    return (lanes[place] for place in range(len(runs)))
+
+
+def _run(run: Run, lane: int) -> Iterator[dict[str, Any]]:
+    common = {"pid": 1, "tid": lane, "name": run.identity}
+    args = {"cause": run.cause, "result": run.result, "waited_ms": round(run.waited * 1000, 3)}
+    event = {"ph": "X", "cat": run.result, "ts": _us(run.begun), "dur": _us(run.duration), "args": args}
+    yield {**common, **event, **({"cname": _COLOURS[run.result]} if run.result in _COLOURS else {})}
+    if run.waited >= BRIEF:
+        wait = {**common, "cat": "wait", "id": f"{run.identity} {_us(run.begun)}"}
+        yield {**wait, "ph": "b", "ts": _us(max(0.0, run.begun - run.waited)), "args": {"waited_ms": args["waited_ms"]}}
+        yield {**wait, "ph": "e", "ts": _us(run.begun)}
+
+
+def _arrows(runs: list[Run], lanes: list[int], graph: Graph) -> Iterator[dict[str, Any]]:
+    """From the end of the run that one waited for last to its own beginning."""
+    ended: dict[str, tuple[float, int]] = {}
+    number = count(1)
+    for run, lane in zip(runs, lanes, strict=True):  # in the order in which they ended
+        vertex = graph.by_identity.get(run.identity)
+        above = [ended[up.identity] for up in vertex.upstream if up.identity in ended] if vertex else []
+        before = [each for each in above if each[0] <= run.begun]
+        if before:
+            end, where = max(before)
+            arrow = {"pid": 1, "cat": "requisite", "name": "then", "id": next(number)}
+            yield {**arrow, "ph": "s", "tid": where, "ts": _us(end)}
+            yield {**arrow, "ph": "f", "bp": "e", "tid": lane, "ts": _us(run.begun)}
+        ended[run.identity] = (run.begun + run.duration, lane)
+
+
+def _meta(what: str, lane: int, name: str) -> dict[str, Any]:
+    return {"ph": "M", "name": what, "pid": 1, "tid": lane, "args": {"name": name}}
+
+
+def _us(seconds: float) -> float:
+    """Microseconds, as traces count."""
+    return round(seconds * 1e6, 1)

@@ -1,0 +1,195 @@
+"""What `status`, `why` and `watch` put on the terminal: complete in a file, cut to the line and coloured on a terminal, never obeyed by it."""
+
+import re
+import time
+
+import pytest
+
+from holdfast.agent.cli import status, watch, why
+from holdfast.agent.cli.terminal import Paper, columns, fit, pad, shorten, span
+
+SGR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def row(identity, state="ok", **values):
+    """A row of `status`."""
+    rest = {"name": identity, "sls": "web", "comment": "", "pending_refresh": False, "next": None, "last_change": None}
+    return {"identity": identity, "state": state, **rest, **values}
+
+
+LONG = "file.managed[/srv/" + "x" * 200 + "/index.html]"
+ROWS = [
+    row("pkg.installed[nginx]", "failed", comment="no\nsuch package" * 20, next=12.5),
+    row(LONG, "blocked", comment="skipped because of pkg.installed[nginx]", sls="site"),
+    row("file.managed[日本語]", last_change={"at": time.time() - 90, "cause": "drift", "comment": ""}),
+]
+FACTS = {
+    **row("service.running[x]", "waiting", running=False),
+    "file": "/etc/holdfast/states/web.sls",
+    "line": 12,
+    "position": 3,
+    "reason_for_place": "order 10003",
+    "running_for": None,
+    "last": {
+        "at": time.time() - 5,
+        "cause": "refresh",
+        "by": ["file.managed[conf]"],
+        "result": True,
+        "ran": True,
+        "reason": "",
+        "comment": "restarted x",
+        "because": [],
+        "duration": 0.25,
+        "attempts": 2,
+    },
+    "waits": [{"code": "requisites", "text": "not settled", "who": [{"identity": "pkg.installed[y]", "state": "running"}], "more": 4}],
+    "blocked_by": [{"identity": "pkg.installed[z]", "state": "failed", "comment": "no such package"}],
+    "next": [
+        {"what": "run", "in": None, "cause": "drift"},
+        {"what": "retry", "in": 61.0},
+        {"what": "poll", "in": None, "every": 5.0},
+        {"what": "recheck", "in": 600.0},
+    ],
+    "history": [
+        {"at": time.time(), "what": "failed", "cause": "retry", "comment": "no", "duration": 0.5, "times": 7, "first": time.time() - 60},
+        {"at": time.time() - 1e6, "what": "repaired", "cause": "drift", "comment": "", "duration": 0.003, "times": 1, "first": 0.0},
+    ],
+    "needs": [{"requisite": "watch", "identity": "file.managed[conf]", "state": "ok", "pending": 2}],
+    "needed_by": [{"requisite": "require", "identity": f"test.nop[{number}]", "state": "ok"} for number in range(30)],
+}
+FRAME = {
+    "id": "host",
+    "status": "at work: 300 resources",
+    "converged": False,
+    "noop": False,
+    "health": [{"severity": "error", "text": "the configuration cannot be used" * 9, "code": "states-broken"}],
+    "counts": {"resources": 300, "running": 1, "waiting": 2, "failed": 1, "blocked": 1},
+    "pass": {"number": 7, "cause": "drift", "at": 0, "running": True, "for": 1.5, "done": 4},
+    "rows": [
+        *({"identity": f"file.managed[/srv/{number}/" + "y" * number + "]", "state": "ok"} for number in range(150)),
+        {"identity": "cmd.run[build]", "state": "running", "for": 3.25},
+        {"identity": "cmd.run[bad]", "state": "failed", "comment": "exit 3"},
+    ],
+    "recent": [{"identity": LONG, "at": 0.0, "what": "repaired", "cause": "drift", "duration": 0.003}] * 20,
+}
+
+
+def plain(lines):
+    """Lines without colours."""
+    return [SGR.sub("", line) for line in lines]
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+@pytest.mark.parametrize("show", [status.table, status.tree], ids=["table", "tree"])
+def test_status_fits_the_terminal(show, width):
+    """No line is wider, wide letters counted; each resource is one line, its name's end kept."""
+    lines = plain(show(ROWS, Paper(width, colour=True), everything=True))
+
+    assert all(columns(line) <= width for line in lines)
+    assert sum("index.html]" in line for line in lines) == 1
+    assert all("\n" not in line for line in lines)
+
+
+@pytest.mark.parametrize("show", [status.table, status.tree], ids=["table", "tree"])
+def test_status_is_complete_and_without_colour_in_a_file(show):
+    """What programs read is not cut."""
+    text = "\n".join(show(ROWS, Paper(), everything=True))
+
+    assert "\x1b" not in text
+    assert LONG in text
+    assert "no such package" * 20 in text
+    assert "next look in 12 s" in text
+    assert "changed 1 min ago (drift)" in text
+
+
+def test_a_long_list_leaves_out_what_is_right():
+    """And says so; a tree still has a branch with its counts for each SLS."""
+    rows = [row(f"test.nop[{number}]", sls="many") for number in range(100)] + [row("cmd.run[x]", "failed")]
+
+    assert list(status.table(rows, Paper(), everything=False)) == ["failed    cmd.run[x]", "and 100 more that are right (--all lists them)"]
+    assert list(status.tree(rows, Paper(), everything=False)) == ["many  100 ok", "web  1 failed", "└─ failed    cmd.run[x]"]
+    assert len(list(status.table(rows, Paper(), everything=True))) == 101
+
+
+def test_names_cannot_play_with_the_terminal():
+    """Escape sequences in names and comments are written out."""
+    evil = row("test.nop[\x1b[2J]", "failed", comment="\x1b]0;title\x07", sls="\x1b[31m")
+    facts = {**FACTS, "identity": evil["identity"], "blocked_by": [{**evil, "comment": "\x9b31m"}]}
+    frame = {**FRAME, "rows": [evil], "status": "\x1b[2J"}
+    shown = [
+        *status.table([evil], Paper(80), everything=True),
+        *status.tree([evil], Paper(), everything=True),
+        *why.tell(facts, Paper(80)),
+        *watch.picture(frame, Paper(80), 24, 0),
+    ]
+
+    assert not any(set(line) & {"\x1b", "\x07", "\x9b"} for line in shown)
+    assert any("\\x1b" in line for line in shown)
+
+
+def test_why_tells_everything():
+    """In words: why, what it waits for, who is in the way, what comes next, what was, who depends on it."""
+    text = "\n".join(why.tell(FACTS, Paper()))
+
+    for words in (
+        "declared     /etc/holdfast/states/web.sls:12 (sls web)",
+        "5 s ago, took 250 ms, 2 attempts",
+        "because what it watches or listens to had changed: file.managed[conf]",
+        "waits        not settled:\n               pkg.installed[y] (running)\n               and 4 more",
+        "blocked by   pkg.installed[z] (failed): no such package",
+        "it runs as soon as nothing keeps it from that (drift)",
+        "tried again in 1 min",
+        "looked at every 5 s",
+        "looked at with everything else in 10 min",
+        "retry, 7 times since ",
+        "watch          file.managed[conf]  ok  2 pending",
+        "and 10 more",
+    ):
+        assert words in text
+
+
+@pytest.mark.parametrize("width", [50, 80, 132])
+def test_why_fits_the_terminal(width):
+    """Whatever it has to say."""
+    facts = {**FACTS, "identity": LONG, "needs": [{**FACTS["needs"][0], "identity": LONG}], "file": "/x" * 200}
+
+    assert all(columns(line) <= width for line in plain(why.tell(facts, Paper(width, colour=True))))
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (40, 10), (200, 60), (40, 5)])
+def test_a_picture_fits_the_terminal(width, height):
+    """Never wider, never higher, whatever the terminal's size."""
+    lines = plain(watch.picture(FRAME, Paper(width, colour=True), height, 3))
+
+    assert len(lines) <= height
+    assert all(columns(line) <= width for line in lines), [line for line in lines if columns(line) > width]
+
+
+def test_a_picture_shows_first_where_something_happens():
+    """Of more resources than there is room for: what runs and what failed; the spinner turns; the rest is counted."""
+    first, second = (plain(watch.picture(FRAME, Paper(80), 24, tick)) for tick in (0, 1))
+    text = "\n".join(first)
+
+    assert "running  cmd.run[build]" in text
+    assert "failed   cmd.run[bad]" in text
+    assert "pass 7, drift: 4 done in 1.5 s" in text
+    assert "295 right, 1 running, 2 waiting, 1 failed, 1 blocked" in text
+    assert re.search(r"and \d+ more", text)
+    assert "repaired" in text
+    assert first != second
+    assert [line[1:] for line in first] == [line[1:] for line in second]
+
+
+def test_an_empty_graph_has_a_picture():
+    """Before the first pass, and when nothing applies."""
+    frame = {**FRAME, "rows": [], "recent": [], "health": [], "pass": None, "counts": dict.fromkeys(FRAME["counts"], 0)}
+
+    assert "no pass yet" in list(watch.picture(frame, Paper(80), 24, 0))[1]
+
+
+def test_texts_are_measured_in_columns():
+    """Wide letters take two, combining ones none."""
+    assert (columns("日本"), columns("e\u0301"), pad("日", 4)) == (4, 1, "日  ")
+    assert [fit("日本語", width) for width in (6, 5, 4, 1)] == ["日本語", "日本…", "日…", "…"]
+    assert shorten("abcdefghij", 5) == "a…hij"
+    assert [span(seconds) for seconds in (-1, 59.9, 60, 7200, 200_000)] == ["0 s", "59 s", "1 min", "2 h", "2 d"]

@@ -1,0 +1,142 @@
+"""The metrics over HTTP and as a file: what is answered, what is refused, what a client cannot do."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import stat
+from pathlib import Path
+
+import pytest
+
+from holdfast.agent.health import Health
+from holdfast.agent.insight import exporter as module
+from holdfast.agent.insight.exporter import UNAVAILABLE, UNWRITTEN, Exporter
+from holdfast.agent.settings import MetricsSettings
+
+
+def free_port() -> int:
+    """A port that nobody listens at."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+async def asked(port: int, data: bytes) -> bytes:
+    """Send bytes and return all that comes back."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(data)
+    answer = await reader.read()
+    writer.close()
+    return answer
+
+
+@pytest.fixture
+def health() -> Health:
+    """Without conditions."""
+    return Health()
+
+
+@pytest.fixture
+async def server(health):
+    """A port that serves one metric."""
+    port = free_port()
+    exporter = Exporter(lambda: "up 1\n", health)
+    await exporter.use(MetricsSettings(listen=f"127.0.0.1:{port}"))
+    yield port
+    await exporter.stop()
+
+
+async def test_get_and_head(server):
+    """The page, and its head alone."""
+    head, _, body = (await asked(server, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")).partition(b"\r\n\r\n")
+
+    assert head.startswith(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4")
+    assert body == b"up 1\n"
+    assert await asked(server, b"HEAD /metrics?x=1 HTTP/1.0\r\n\r\n") == head + b"\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (b"GET / HTTP/1.1\r\n\r\n", b"404"),
+        (b"GET /metricsx HTTP/1.1\r\n\r\n", b"404"),
+        (b"POST /metrics HTTP/1.1\r\n\r\n", b"405"),
+        (b"\x00\xff\r\n\r\n", b"405"),
+        (b"GET " + b"x" * 20_000, b"400"),
+    ],
+    ids=["root", "other page", "method", "nonsense", "long"],
+)
+async def test_nothing_else_is_answered(server, data, status):
+    """One page, one way to ask for it."""
+    assert (await asked(server, data)).split()[1] == status
+
+
+async def test_a_client_that_says_nothing_is_let_go(server, monkeypatch):
+    """It holds a connection for a few seconds, no more."""
+    monkeypatch.setattr(module, "PATIENCE", 0.01)
+    assert await asked(server, b"") == b""
+
+
+async def test_more_than_so_many_at_once_are_turned_away(server, monkeypatch):
+    """What waits does not add up."""
+    monkeypatch.setattr(module, "CLIENTS", 1)
+    waiting, first = await asyncio.open_connection("127.0.0.1", server)
+    answer = await asked(server, b"GET /metrics HTTP/1.1\r\n\r\n")
+    first.write(b"GET /metrics HTTP/1.1\r\n\r\n")
+    served = await waiting.read()
+    first.close()
+
+    assert answer.startswith(b"HTTP/1.1 503 ")
+    assert served.startswith(b"HTTP/1.1 200 ")
+
+
+async def test_a_port_that_is_taken_is_a_condition_of_health(server, health):
+    """The agent goes on; with settings that can be used the condition ends."""
+    second = Exporter(str, health)
+    await second.use(MetricsSettings(listen=f"127.0.0.1:{server}"))
+    assert [each.code for each in health.conditions] == [UNAVAILABLE]
+    await second.use(MetricsSettings())
+    assert not health.conditions
+
+
+async def test_a_file_for_the_collector(tmp_path, health):
+    """Written whole, readable for everybody, again and again; none of ours is left beside it."""
+    path, told = tmp_path / "x.prom", iter(range(1000))
+    exporter = Exporter(lambda: f"up {next(told)}\n", health)
+    await exporter.use(MetricsSettings(textfile=path, period=1))
+    async with asyncio.timeout(10):
+        while not path.exists() or path.read_text() == "up 0\n":
+            await asyncio.sleep(0.01)
+    await exporter.stop()
+
+    assert path.read_text() == "up 1\n"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+    assert list(tmp_path.iterdir()) == [path]
+
+
+async def test_a_file_that_cannot_be_written_is_a_condition_of_health(tmp_path, health):
+    """The agent goes on."""
+    exporter = Exporter(str, health)
+    await exporter.use(MetricsSettings(textfile=tmp_path / "none" / "x.prom"))
+    async with asyncio.timeout(10):
+        while not health.conditions:
+            await asyncio.sleep(0)
+
+    assert health.conditions[0].code == UNWRITTEN
+    await exporter.stop()
+    assert not health.conditions
+
+
+@pytest.mark.parametrize("listen", ["9464", ":9464", "localhost", "localhost:x", "localhost:0", "localhost:70000", "[::1]", "a:\u0661"])
+def test_an_address_is_checked_when_it_is_read(listen):
+    """Not when somebody listens there."""
+    with pytest.raises(ValueError, match=r"127\.0\.0\.1:9464"):
+        MetricsSettings(listen=listen)
+
+
+def test_what_the_collector_would_not_read_is_refused():
+    """It reads *.prom alone."""
+    with pytest.raises(ValueError, match=r"end in \.prom"):
+        MetricsSettings(textfile=Path("/x/metrics"))
+    assert MetricsSettings(listen="[::1]:9464", textfile=Path("/x/y.prom")).listen

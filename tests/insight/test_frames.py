@@ -1,0 +1,55 @@
+"""What the live view gets: bounded however large the graph is, and made of what happens."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+from engine_bench import in_virtual_time, state
+from holdfast import Permanent
+from holdfast.agent.insight.frames import REPAIRS, ROWS
+from watched_bench import Watched
+
+
+@in_virtual_time
+async def test_counts_pass_and_repairs(bench: Watched) -> None:
+    """While something runs, and after."""
+    bench.machine.broken["bad"] = Permanent("no")
+    engine = await bench.converged(state("a"), state("b", require=["a"]), state("bad"), state("c", require=["bad"]))
+    bench.machine.hold("a")
+    for name in "ab":
+        bench.machine.drift(name)
+    await asyncio.sleep(3)
+    busy = bench.insight.frame(engine.view)
+    bench.machine.free()
+    await engine.settle()
+    after = bench.insight.frame(engine.view)
+
+    assert busy["counts"] == {"resources": 4, "running": 1, "waiting": 1, "failed": 1, "blocked": 1}
+    assert busy["pass"] | {"at": 0} == {"number": 2, "cause": "drift", "at": 0, "running": True, "for": 3.0, "done": 0}
+    assert busy["rows"][0] == {"identity": "zsetting.present[a]", "state": "running", "for": 3.0}
+    assert "2 changed" in after["pass"]["text"]
+    assert [(entry["identity"][17:-1], entry["what"]) for entry in after["recent"][-2:]] == [("a", "repaired"), ("b", "repaired")]
+    assert json.loads(json.dumps(after)) == after
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_of_a_large_graph_only_a_part_is_sent(bench: Watched) -> None:
+    """What runs and what failed is in it, in order of execution."""
+    names = [f"s{number}" for number in range(ROWS * 3)]
+    bench.machine.broken[names[-1]] = Permanent("no")
+    engine = await bench.converged(*(state(name) for name in names))
+    bench.machine.hold(names[-2])
+    bench.machine.drift(names[-2])
+    await asyncio.sleep(1)
+    frame = bench.insight.frame(engine.view)
+
+    assert frame["counts"]["resources"] == len(names)
+    assert len(frame["rows"]) == ROWS
+    assert [row["state"] for row in frame["rows"][-2:]] == ["running", "failed"]
+    assert len(frame["recent"]) == REPAIRS
+    assert len(json.dumps(frame)) < 50_000
+    bench.machine.free()
+    await engine.settle()
+    await engine.stop()

@@ -1,0 +1,83 @@
+"""The last outcomes of a resource: which are kept, and what that costs."""
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import Any
+
+from holdfast.agent.engine.report import Outcome
+from holdfast.agent.insight.history import COMMENT, KEPT, RESOURCES, History
+
+
+def outcome(identity: str = "file.managed[x]", **values: Any) -> Outcome:
+    """One that repaired something, unless the values say otherwise."""
+    return Outcome(identity, 0, **{"result": True, "changes": {"a": 1}, "cause": "drift", **values})
+
+
+def told(*outcomes: Outcome) -> list[tuple[str, int]]:
+    """What is kept of these, newest first: what happened, and how often."""
+    history = History()
+    for number, each in enumerate(outcomes):
+        history.tell(each, float(number))
+    return [(entry["what"], entry["times"]) for entry in history.of("file.managed[x]")]
+
+
+def test_a_look_that_found_all_right_is_not_kept() -> None:
+    """Nor one that had no reason to run: a quiet graph costs nothing."""
+    history = History()
+    history.tell(outcome(changes={}), 1.0)
+    history.tell(outcome(changes={}, ran=False, reason="onlyif"), 2.0)
+
+    assert len(history) == 0
+    assert not history.recent
+
+
+def test_what_was_done_is_kept_in_words() -> None:
+    """Changed, failed, kept from running, would be changed; and that it was right again after a failure."""
+    kept = told(
+        outcome(cause="start", comment="created x"),
+        outcome(),
+        outcome(result=None),
+        outcome(result=False, changes={}, ran=False, reason="requisite_failed"),
+        outcome(result=False, changes={}, comment="no"),
+        outcome(changes={}),
+        outcome(changes={}),
+    )
+
+    assert [what for what, _ in kept] == ["recovered", "failed", "blocked", "would repair", "repaired", "created"]
+
+
+def test_a_failure_that_is_retried_all_night_is_one_entry() -> None:
+    """It says how often, and pushes nothing else out."""
+    failed = outcome(result=False, changes={}, comment="no", cause="retry")
+
+    assert told(outcome(), *[failed] * 1000) == [("failed", 1000), ("repaired", 1)]
+
+
+def test_only_the_last_are_kept() -> None:
+    """Ten of one resource, of so many resources, so many characters."""
+    history = History(resources=3)
+    for number in range(15):
+        history.tell(outcome(comment=f"{number} " + "x" * 1000), 0.0)
+    entries = history.of("file.managed[x]")
+
+    assert [entry["comment"].split()[0] for entry in entries] == [str(number) for number in range(14, 14 - KEPT, -1)]
+    assert all(len(entry["comment"]) == COMMENT for entry in entries)
+    for name in "abc":
+        history.tell(outcome(name), 0.0)
+    assert len(history) == 3
+    assert history.of("file.managed[x]") == []
+
+
+def test_memory_is_bounded_and_small() -> None:
+    """Below 5 KB for a resource that has all its entries, with comments that are long and all different."""
+    history, names = History(), [f"file.managed[/srv/{number}]" for number in range(500)]
+    tracemalloc.start()
+    for name in names:
+        for number in range(KEPT * 2):
+            history.tell(outcome(name, comment=f"{name} {number} " + "x" * 100, duration=number + 0.5), number + 0.5)
+    used = tracemalloc.get_traced_memory()[0] / len(names)
+    tracemalloc.stop()
+
+    assert used < 5000
+    assert used * RESOURCES < 10_000_000

@@ -1,0 +1,128 @@
+"""Metrics: what Prometheus' own parser makes of them, and what the figures say."""
+
+from __future__ import annotations
+
+import asyncio
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from engine_bench import in_virtual_time, state
+from holdfast import Permanent
+from holdfast.agent.engine.engine import Engine
+from holdfast.agent.insight.metrics import BUCKETS, Histogram, _family
+from watched_bench import AGENT, Watched
+
+Figures = dict[tuple[str, ...], float]
+
+
+def read(text: str) -> Figures:
+    """(name, values of labels) -> figure, as a scraper reads it; nothing stands there twice."""
+    figures: Figures = {}
+    for family in text_string_to_metric_families(text):
+        assert family.documentation
+        assert family.type in ("counter", "gauge", "histogram")
+        for sample in family.samples:
+            key = (sample.name, *sample.labels.values())
+            assert key not in figures
+            figures[key] = sample.value
+    return figures
+
+
+def figures(bench: Watched, engine: Engine) -> Figures:
+    """Of a running engine."""
+    return read(bench.insight.text(engine.view))
+
+
+@in_virtual_time
+async def test_runs_changes_and_failures_are_counted_by_kind(bench: Watched) -> None:
+    """A failure is no change, a look is a run."""
+    bench.machine.broken["b"] = Permanent("no")
+    engine = await bench.converged(state("a"), state("b"), state("c", require=["b"]), state("d", kind="zaction.run"))
+    bench.machine.touch("a")
+    await asyncio.sleep(1)
+    found = figures(bench, engine)
+
+    assert found["holdfast_runs_total", "zsetting.present"] == 3
+    assert found["holdfast_changes_total", "zsetting.present"] == 1
+    assert found["holdfast_failures_total", "zsetting.present"] == 1
+    assert found["holdfast_failures_total", "zaction.run"] == 0
+    assert found["holdfast_resources", "zsetting.present", "blocked"] == 1
+    assert found["holdfast_watches", "zsetting.present"] == 3
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_repair_latency_counts_from_the_event(bench: Watched) -> None:
+    """With the time that the run waited for another; a change that no drift called for is no repair."""
+    engine = await bench.converged(state("a"), state("b", require=["a"]))
+    assert ("holdfast_drift_repair_seconds_count", "zsetting.present") not in figures(bench, engine)
+    bench.machine.hold("a")
+    for name in "ab":
+        bench.machine.drift(name)
+    await asyncio.sleep(2)
+    bench.machine.free()
+    await engine.settle()
+    found = figures(bench, engine)
+
+    assert found["holdfast_drift_repair_seconds_count", "zsetting.present"] == 2
+    assert found["holdfast_drift_repair_seconds_sum", "zsetting.present"] == 4
+    assert found["holdfast_drift_repair_seconds_bucket", "zsetting.present", "1"] == 0
+    assert found["holdfast_drift_repair_seconds_bucket", "zsetting.present", "2.5"] == 2
+    assert found["holdfast_pass_duration_seconds_count", "drift"] == 1
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_what_is_now_is_a_gauge(bench: Watched) -> None:
+    """Dirty, pending refreshes, flapping; all go back to zero."""
+    engine = await bench.converged(state("conf"), state("svc", watch=["conf"]), flap_limit=1)
+    bench.machine.broken["refresh svc"] = Permanent("no")
+    for _ in range(2):
+        bench.machine.drift("conf")
+        await asyncio.sleep(0.1)
+    engine.pause()
+    bench.machine.touch("svc")
+    await asyncio.sleep(0)
+    found = figures(bench, engine)
+
+    assert found["holdfast_pending_refreshes", "zsetting.present"] == 1
+    assert found["holdfast_flapping", "zsetting.present"] == 1
+    assert found["holdfast_flaps_total", "zsetting.present"] == 1
+    del bench.machine.broken["refresh svc"]
+    engine.resume()
+    await asyncio.sleep(1000)
+    after = figures(bench, engine)
+    assert [after[f"holdfast_{name}", "zsetting.present"] for name in ("pending_refreshes", "flapping", "dirty")] == [0, 0, 0]
+    await engine.stop()
+
+
+def test_the_agent_itself(bench: Watched) -> None:
+    """Up, its build, when it was started, its health."""
+
+    async def text() -> str:
+        return bench.insight.text(bench.engine().view)
+
+    found = read(asyncio.run(text()))
+    assert found["holdfast_up",] == 1
+    assert found["holdfast_start_time_seconds",] == AGENT["started"]
+    assert found["holdfast_converged",] == 1
+    assert found["holdfast_health_conditions", "error"] == 0
+    assert any(key[0] == "holdfast_build_info" for key in found)
+
+
+def test_histograms_are_cumulative_and_bounds_belong_to_their_bucket() -> None:
+    """A value on a bound counts below it; what is beyond all is in +Inf alone."""
+    histogram = Histogram("kind")
+    for seconds in (0.001, 0.0011, 1e6):
+        histogram.observe("x", seconds)
+    counts = [value for suffix, _, value in histogram.samples() if suffix == "_bucket"]
+
+    assert counts == [1, *[2] * (len(BUCKETS) - 1), 3]
+
+
+def test_labels_are_escaped() -> None:
+    """Kinds of one's own have sober names; whatever comes, a scraper can read it."""
+    odd = 'a"b\\c\nd'
+    text = "\n".join(_family("x", "gauge", "t", [("", (("kind", odd),), 1)])) + "\n"
+
+    assert read(text) == {("x", odd): 1.0}

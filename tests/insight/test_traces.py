@@ -1,0 +1,122 @@
+"""A pass as a trace: lanes, waits and arrows that a viewer can draw, and how many passes are kept."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import defaultdict
+from typing import Any
+
+import pytest
+
+from engine_bench import in_virtual_time, state
+from holdfast import Permanent
+from holdfast.agent.control.schema import ControlError, Request
+from holdfast.agent.engine.engine import Engine
+from holdfast.agent.engine.graph import Graph
+from holdfast.agent.engine.report import Outcome, PassRecord, PassStarted
+from holdfast.agent.insight import traces
+from holdfast.agent.insight.traces import Traces, chrome
+from watched_bench import Watched
+
+
+def trace(bench: Watched, engine: Engine, number: int | None = None) -> dict[str, Any]:
+    """What `holdfast trace` gives."""
+    return json.loads(json.dumps(bench.insight.answer(Request("trace", number=number), engine.view)))
+
+
+def runs(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """Its runs, in the order in which they ended."""
+    return [event for event in found["traceEvents"] if event["ph"] == "X" and event["cat"] != "pass"]
+
+
+@in_virtual_time
+async def test_runs_that_overlap_have_lanes_of_their_own(bench: Watched) -> None:
+    """And no two in one lane do; a lane that is free again is used again."""
+    engine = await bench.converged(*(state(name) for name in "abcd"), workers=3)
+    for name in "abcd":
+        bench.machine.hold(name)
+        bench.machine.drift(name)
+    for name in "abcd":
+        await asyncio.sleep(1)
+        bench.machine.free(name)
+    await engine.settle()
+    found = runs(trace(bench, engine))
+    lanes = defaultdict(list)
+    for event in found:
+        lanes[event["tid"]].append((event["ts"], event["ts"] + event["dur"]))
+
+    assert len(found) == 4
+    assert sorted(lanes) == [1, 2, 3]
+    for spans in lanes.values():
+        assert all(end <= begin for (_, end), (begin, _) in zip(sorted(spans), sorted(spans)[1:], strict=False))
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_a_run_says_why_and_what_came_of_it_and_how_long_it_waited(bench: Watched) -> None:
+    """The wait is an event of its own, and an arrow leads to what it waited for."""
+    engine = await bench.converged(state("a"), state("b", require=["a"]))
+    bench.machine.broken["b"] = Permanent("no")
+    bench.machine.hold("a")
+    for name in "ab":
+        bench.machine.drift(name)
+    await asyncio.sleep(2)
+    bench.machine.free()
+    await engine.settle()
+    found = trace(bench, engine)
+    first, second = runs(found)
+    phases = {event["ph"]: event for event in found["traceEvents"] if event["name"] == second["name"] or event.get("cat") == "requisite"}
+
+    assert first["args"] == {"cause": "drift", "result": "changed", "waited_ms": 0.0}
+    assert (second["name"], second["args"]["result"]) == ("zsetting.present[b]", "failed")
+    assert second["args"]["waited_ms"] == pytest.approx(2000)
+    assert phases["b"]["ts"] == pytest.approx(0)
+    assert phases["e"]["ts"] == second["ts"]
+    assert phases["s"]["ts"] == pytest.approx(first["ts"] + first["dur"])
+    assert (phases["f"]["tid"], phases["f"]["ts"]) == (second["tid"], second["ts"])
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_passes_are_found_by_number(bench: Watched) -> None:
+    """The last one without; one that is not kept is refused with those that are."""
+    engine = await bench.converged(state("a"))
+    bench.machine.drift("a")
+    await asyncio.sleep(1)
+
+    assert trace(bench, engine)["otherData"]["cause"] == "drift"
+    assert trace(bench, engine, 1)["otherData"]["cause"] == "start"
+    with pytest.raises(ControlError, match=r"pass 9 is not kept; there are 1, 2"):
+        trace(bench, engine, 9)
+    await engine.stop()
+
+
+def ran(kept: Traces, number: int, count: int) -> None:
+    """A whole pass of so many runs."""
+    kept.begin(PassStarted(number, "drift"))
+    for place in range(count):
+        kept.add(Outcome(f"a.b[{place}]", place, result=True), 0.0, 0.0, 0.0)
+    kept.end(PassRecord(number, "drift", 0.0))
+
+
+def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Old passes make room; one that is too long loses its end, and says so."""
+    monkeypatch.setattr(traces, "RUNS", 10)
+    kept = Traces(lambda: 0.0)
+    for number in range(100):
+        ran(kept, number, 1)
+    assert kept.numbers == list(range(90, 100))
+    ran(kept, 100, 25)
+
+    assert kept.numbers == [100]
+    found = kept.find()
+    assert found is not None
+    assert (len(found.runs), found.dropped) == (10, 15)
+    assert chrome(found, Graph())["traceEvents"]
+
+
+def test_without_a_pass_there_is_no_trace(bench: Watched) -> None:
+    """Said in words."""
+    with pytest.raises(ControlError, match="there was no pass yet"):
+        bench.insight._trace(None, bench.engine().view)
