@@ -31,7 +31,7 @@ FACTS = {
     "reason_for_place": "order 10003",
     "running_for": None,
     "last": {
-        "at": time.time() - 5,
+        "at": time.time() - 216_000,
         "cause": "refresh",
         "by": ["file.managed[conf]"],
         "result": True,
