@@ -31,7 +31,7 @@ VERBS = {
     "apply": Verb("oneshot", "Apply states once and exit."),
     "plan": Verb("oneshot", "Show what apply would change, with diffs; change nothing."),
     "check": Verb("check", "Find what is wrong with states, or only strange, without touching the machine."),
-    "show": Verb("show", "Show what states compile to: low, high, graph, order, top, pillar, grains."),
+    "show": Verb("show", "Show what states compile to: low, high, graph (also as a picture), order, top, pillar, grains."),
     "fmt": Verb("fmt", "Bring state files into their canonical form; --check, --diff."),
     "status": Verb("status", "Show resources and health of the running agent; --tree."),
     "why": Verb("why", "Show why a resource ran, what it waits for, and what happens to it next."),

@@ -10,18 +10,20 @@ import click
 
 from holdfast.agent import facts
 from holdfast.agent.cli.options import NOT_COMPILED, Function, Source, complain, on_states, output, print_json, reports_problems, source
+from holdfast.agent.control.client import ask
+from holdfast.agent.control.schema import Request
+from holdfast.agent.pictures.drawing import AUTOMATIC, Drawing, Edge, Node
+from holdfast.agent.pictures.svg import svg
+from holdfast.agent.pictures.texts import dot, mermaid
 from holdfast.agent.tree import Compiled, Trees
+from holdfast.agent.words import number_of
 from holdfast.states.automatic import automatic
 from holdfast.states.data import Call, Low
 from holdfast.states.errors import Refused
 from holdfast.states.order import rank
 
-AUTOMATIC = "auto"
-"""The kind of an edge that nobody wrote."""
 BACKWARD = frozenset({"prereq"})
 """Requisites whose target runs after the state that names it."""
-STYLES = {"watch": "bold", "onchanges": "dashed", "onfail": "dotted", "listen": "dotted", "prereq": "dashed", AUTOMATIC: "dotted"}
-"""Requisite -> how its edge is drawn; others are plain lines."""
 
 _source = source("config", "states", "pillar", "state_dir", "grains", "id", "environment")
 
@@ -87,19 +89,46 @@ def order(sls: tuple[str, ...], source: Source, form: str, verbose: bool) -> Non
             click.echo(f"{'':5}    after {calls[position].identity} (automatic)")
 
 
-@view("dot", "mermaid", "json")
-def graph(sls: tuple[str, ...], source: Source, form: str) -> None:
+@view("dot", "mermaid", "svg", "json")
+@click.option("--live", is_flag=True, help="The graph that the running agent keeps, coloured by state.")
+def graph(sls: tuple[str, ...], source: Source, form: str, live: bool) -> None:
     """Show the graph: resources, and who waits for whom because of what.
 
-    Edges of the kind `auto` nobody has written: a file waits for its directory, a service for its package.
+    Edges of the kind `auto` nobody has written: a file waits for its directory, a service for its package. `--format svg` is a picture
+    for a browser.
     """
+    if live and sls:
+        raise click.UsageError("--live shows all that the agent keeps: leave the names of SLS out")
+    drawing = _live(source) if live else _drawing(sls, source)
+    match form:
+        case "json":
+            print_json(_plain_graph(drawing))
+        case "svg":
+            host = "the running agent" if live else "the states"
+            click.echo("\n".join(svg(drawing, f"{number_of(len(drawing.nodes), 'resource')} of {host}")))
+        case _:
+            click.echo("\n".join((dot if form == "dot" else mermaid)(drawing)))
+
+
+def _drawing(sls: tuple[str, ...], source: Source) -> Drawing:
+    """As the states compile."""
     calls = _compile(sls, source).compilation.calls
-    found = [*edges(calls), *_unwritten(calls, source)]
-    if form == "json":
-        nodes = [{"identity": call.identity, "kind": call.kind, "sls": call.low["__sls__"]} for call in calls]
-        print_json({"nodes": nodes, "edges": [{"from": before, "to": after, "kind": kind} for before, after, kind in found]})
-    else:
-        click.echo("\n".join((dot if form == "dot" else mermaid)(calls, found)))
+    nodes = [Node(call.identity, call.kind, call.low["__sls__"]) for call in calls]
+    return Drawing(nodes, [Edge(*edge) for edge in (*edges(calls), *_unwritten(calls, source))])
+
+
+def _live(source: Source) -> Drawing:
+    """As the agent keeps it."""
+    found = ask(source.socket(), Request("graph"))
+    return Drawing([Node(**node) for node in found["nodes"]], [Edge(edge["from"], edge["to"], edge["kind"]) for edge in found["edges"]])
+
+
+def _plain_graph(drawing: Drawing) -> dict[str, Any]:
+    nodes = [
+        {"identity": node.identity, "kind": node.kind, "sls": node.sls} | ({"state": node.state} if node.state else {})
+        for node in drawing.nodes
+    ]
+    return {"nodes": nodes, "edges": [{"from": edge.before, "to": edge.after, "kind": edge.kind} for edge in drawing.edges]}
 
 
 @show.command()
@@ -143,29 +172,6 @@ def _unwritten(calls: tuple[Call, ...], source: Source) -> Iterator[tuple[str, s
     return ((calls[before].identity, calls[after].identity, AUTOMATIC) for after, all_before in found.items() for before in all_before)
 
 
-def dot(calls: tuple[Call, ...], found: list[tuple[str, str, str]]) -> Iterator[str]:
-    """The graph for Graphviz."""
-    yield "digraph holdfast {"
-    yield "  node [shape=box];"
-    for call in calls:
-        yield f"  {_quoted(call.identity)};"
-    for before, after, kind in found:
-        style = next((style for word, style in STYLES.items() if kind.startswith(word)), "solid")
-        yield f"  {_quoted(before)} -> {_quoted(after)} [label={_quoted(kind)}, style={style}];"
-    yield "}"
-
-
-def mermaid(calls: tuple[Call, ...], found: list[tuple[str, str, str]]) -> Iterator[str]:
-    """The graph for Mermaid, as Markdown viewers draw it."""
-    names = {call.identity: f"r{call.position}" for call in calls}
-    yield "graph TD"
-    for identity, name in names.items():
-        text = identity.replace('"', "#quot;")
-        yield f'  {name}["{text}"]'
-    for before, after, kind in found:
-        yield f"  {names[before]} {'-.->' if kind == AUTOMATIC else '-->'}|{kind}| {names[after]}"
-
-
 def _compile(sls: tuple[str, ...], source: Source) -> Compiled:
     settings = source.settings()
     return Trees().compile(settings, sls=sls, grains=source.facts(settings))
@@ -181,11 +187,6 @@ def _place(call: Call) -> dict[str, Any]:
         "line": call.place.line,
         "reason": call.reason,
     }
-
-
-def _quoted(text: str) -> str:
-    """Text as Graphviz quotes it."""
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _print(value: Any, form: str) -> None:

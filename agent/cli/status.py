@@ -10,9 +10,10 @@ from typing import Any
 import click
 
 from holdfast.agent.cli.options import Source, output, print_json, source
-from holdfast.agent.cli.terminal import Paper, ago, columns, one_line, span
+from holdfast.agent.cli.terminal import Paper, ago, one_line, span
 from holdfast.agent.control.client import ask
 from holdfast.agent.control.schema import Request
+from holdfast.agent.widths import columns
 from holdfast.agent.words import as_declared
 
 SHORT = 50

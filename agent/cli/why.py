@@ -9,10 +9,11 @@ from typing import Any
 import click
 
 from holdfast.agent.cli.options import Source, output, print_json, source
-from holdfast.agent.cli.terminal import Paper, ago, columns, span
+from holdfast.agent.cli.terminal import Paper, ago, span
 from holdfast.agent.control.client import ask
 from holdfast.agent.control.schema import Request
 from holdfast.agent.narrate import duration
+from holdfast.agent.widths import columns
 
 CAUSES = {
     "start": "the agent was started",

@@ -6,7 +6,8 @@ import time
 import pytest
 
 from holdfast.agent.cli import status, watch, why
-from holdfast.agent.cli.terminal import Paper, columns, fit, pad, shorten, span
+from holdfast.agent.cli.terminal import Paper, span
+from holdfast.agent.widths import columns, fit, pad, shorten
 
 SGR = re.compile(r"\x1b\[[0-9;]*m")
 

@@ -1,0 +1,148 @@
+"""The graph as an SVG that stands alone: boxes in layers, curved edges, a legend of what is in it, the whole of each name as a tooltip."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from xml.sax.saxutils import escape
+
+from holdfast.agent.pictures.drawing import AUTOMATIC, FILLS, PLAIN, Drawing, Node, stroke
+from holdfast.agent.pictures.layout import Box, layout
+from holdfast.agent.widths import columns, shorten
+
+LETTER, SMALL = 7.3, 5.6
+"""Points that a letter takes, in the name of a resource and below it."""
+NAME = 40
+"""Letters of a name that are drawn; its middle is left out where it is longer."""
+PAD, HEIGHT = 10.0, 38.0
+MARGIN = 24.0
+LEGEND = 26.0
+"""Height of a row of the legend."""
+INK, FAINT = "#0f172a", "#475569"
+FONT = "ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace"
+
+_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What XML cannot hold, however it is written."""
+
+
+def svg(drawing: Drawing, title: str = "") -> Iterator[str]:
+    """Lines of the picture."""
+    found = layout({node.identity: _size(node) for node in drawing.nodes}, ((edge.before, edge.after) for edge in drawing.edges))
+    legend = list(_legend(drawing))
+    wide = max(found.width, *(width for width, _ in legend), columns(title) * 8.5, 200.0) + 2 * MARGIN
+    top = MARGIN + 24.0 + len(legend) * LEGEND
+    high = top + found.height + MARGIN
+    yield f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide:.0f}" height="{high:.0f}" viewBox="0 0 {wide:.0f} {high:.0f}" font-family="{FONT}">'
+    yield f"<title>{_text(title)}</title>"
+    yield '<rect width="100%" height="100%" fill="#ffffff"/>'
+    yield from _markers(drawing)
+    yield f'<text x="{MARGIN}" y="{MARGIN + 6}" font-size="14" font-weight="bold" fill="{INK}">{_text(title)}</text>'
+    for number, (_, row) in enumerate(legend):
+        yield f'<g transform="translate({MARGIN} {MARGIN + 24 + number * LEGEND})">{row}</g>'
+    yield f'<g transform="translate({MARGIN} {top})">'
+    kinds: dict[tuple[str, str], list[str]] = {}
+    for edge in drawing.edges:
+        kinds.setdefault((edge.before, edge.after), []).append(edge.kind)
+    for pair, points in found.paths.items():
+        yield from _edge(pair[0], pair[1], kinds[str(pair[0]), str(pair[1])], points)
+    for node in drawing.nodes:
+        yield _node(node, found.boxes[node.identity])
+    yield "</g></svg>"
+
+
+def _name(node: Node) -> str:
+    return shorten(_one_line(node.identity.partition("[")[2].removesuffix("]") or node.identity), NAME)
+
+
+def _below(node: Node) -> str:
+    return shorten(_one_line(f"{node.kind} · {node.sls}"), NAME + 8)
+
+
+def _size(node: Node) -> tuple[float, float]:
+    return max(columns(_name(node)) * LETTER, columns(_below(node)) * SMALL) + 2 * PAD, HEIGHT
+
+
+def _node(node: Node, box: Box) -> str:
+    left, top = box.x, box.y - box.height / 2
+    state = f" · {node.state}" if node.state else ""
+    border = "#ef4444" if node.state == "failed" else "#94a3b8"
+    return (
+        f"<g><title>{_text(node.identity)} · {_text(node.sls)}{_text(state)}</title>"
+        f'<rect x="{left:.1f}" y="{top:.1f}" width="{box.width:.1f}" height="{box.height:.1f}" rx="6"'
+        f' fill="{FILLS.get(node.state, PLAIN)}" stroke="{border}"/>'
+        f'<text x="{left + PAD:.1f}" y="{top + 16:.1f}" font-size="12" fill="{INK}">{_text(_name(node))}</text>'
+        f'<text x="{left + PAD:.1f}" y="{top + 30:.1f}" font-size="9.2" fill="{FAINT}">{_text(_below(node))}</text></g>'
+    )
+
+
+def _edge(before: object, after: object, kinds: Sequence[str], points: Sequence[tuple[float, float]]) -> Iterator[str]:
+    """One line for each pair, in the style of the requisite that says most; the tooltip names all."""
+    kind = min(dict.fromkeys(kinds), key=lambda kind: (kind == AUTOMATIC, kind == "require"))
+    look = stroke(kind)
+    dash = f' stroke-dasharray="{look.dash}"' if look.dash else ""
+    told = _text(f"{after}: {', '.join(kinds)} {before}")
+    yield (
+        f'<path d="{_curve(points)}" fill="none" stroke="{look.colour}" stroke-width="{look.width}"{dash}'
+        f' marker-end="url(#{_marker(look.colour)})"><title>{told}</title></path>'
+    )
+
+
+def _curve(points: Sequence[tuple[float, float]]) -> str:
+    """Through all points, level at each; it ends a little before the last, where the arrow has its point."""
+    (x, y), (end, _) = points[0], points[-1]
+    parts = [f"M{x:.1f} {y:.1f}"]
+    for (x, y), (to_x, to_y) in pairwise([*points[:-1], (end - 5.0, points[-1][1])]):
+        middle = (x + to_x) / 2
+        parts.append(f"H{to_x:.1f}" if y == to_y else f"C{middle:.1f} {y:.1f} {middle:.1f} {to_y:.1f} {to_x:.1f} {to_y:.1f}")
+    return "".join(parts)
+
+
+def _markers(drawing: Drawing) -> Iterator[str]:
+    yield "<defs>"
+    for colour in dict.fromkeys(stroke(edge.kind).colour for edge in drawing.edges):
+        yield (
+            f'<marker id="{_marker(colour)}" viewBox="0 0 8 8" refX="3" refY="4" markerWidth="8" markerHeight="8"'
+            f' markerUnits="userSpaceOnUse" orient="auto"><path d="M0 0L8 4L0 8Z" fill="{colour}"/></marker>'
+        )
+    yield "</defs>"
+
+
+def _legend(drawing: Drawing) -> Iterator[tuple[float, str]]:
+    """(width, row): the requisites that are drawn, then the states, with how many there are of each."""
+    kinds = dict.fromkeys(edge.kind for edge in drawing.edges)
+    if kinds:
+        yield _row([(f"{kind} (nobody wrote it)" if kind == AUTOMATIC else kind, _sample(kind)) for kind in kinds])
+    states = Counter(node.state for node in drawing.nodes if node.state)
+    if states:
+        swatch = '<rect x="0" y="-9" width="26" height="12" rx="3" stroke="#94a3b8" fill="{}"/>'
+        yield _row([(f"{states[state]} {state}", swatch.format(fill)) for state, fill in FILLS.items() if states[state]])
+
+
+def _row(items: Sequence[tuple[str, str]]) -> tuple[float, str]:
+    parts, x = [], 0.0
+    for label, sample in items:
+        text = f'<text x="34" y="1" font-size="11" fill="{FAINT}">{_text(label)}</text>'
+        parts.append(f'<g transform="translate({x:.0f} 12)">{sample}{text}</g>')
+        x += 34 + columns(label) * 6.8 + 22
+    return x, "".join(parts)
+
+
+def _sample(kind: str) -> str:
+    look = stroke(kind)
+    dash = f' stroke-dasharray="{look.dash}"' if look.dash else ""
+    return f'<path d="M0 -3H22" stroke="{look.colour}" stroke-width="{look.width}"{dash} marker-end="url(#{_marker(look.colour)})"/>'
+
+
+def _marker(colour: str) -> str:
+    return f"arrow-{colour.removeprefix('#')}"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split("\n"))
+
+
+def _text(text: str) -> str:
+    """Any text as content of an element."""
+    return escape(_FORBIDDEN.sub("\ufffd", text))

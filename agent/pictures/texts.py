@@ -1,0 +1,39 @@
+"""The graph as text for Graphviz and for Mermaid; whatever a name holds, it stays a name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.agent.pictures.drawing import AUTOMATIC, FILLS, Drawing, stroke
+
+_MERMAID = str.maketrans({**{letter: f"#{ord(letter)};" for letter in '"#<>&`\\'}, "\n": " ", "\r": " "})
+
+
+def dot(drawing: Drawing) -> Iterator[str]:
+    """Lines for Graphviz."""
+    yield "digraph holdfast {"
+    yield "  node [shape=box];"
+    for node in drawing.nodes:
+        fill = f' [style=filled, fillcolor="{FILLS[node.state]}"]' if node.state in FILLS else ""
+        yield f"  {quoted(node.identity)}{fill};"
+    for edge in drawing.edges:
+        yield f"  {quoted(edge.before)} -> {quoted(edge.after)} [label={quoted(edge.kind)}, style={stroke(edge.kind).dot}];"
+    yield "}"
+
+
+def mermaid(drawing: Drawing) -> Iterator[str]:
+    """Lines for Mermaid, as Markdown viewers draw it."""
+    names = {node.identity: f"r{place}" for place, node in enumerate(drawing.nodes)}
+    yield "graph TD"
+    for node in drawing.nodes:
+        state = f":::{node.state}" if node.state in FILLS else ""
+        yield f'  {names[node.identity]}["{node.identity.translate(_MERMAID)}"]{state}'
+    for edge in drawing.edges:
+        yield f"  {names[edge.before]} {'-.->' if edge.kind == AUTOMATIC else '-->'}|{edge.kind}| {names[edge.after]}"
+    for state in sorted({node.state for node in drawing.nodes} & FILLS.keys()):
+        yield f"  classDef {state} fill:{FILLS[state]}"
+
+
+def quoted(text: str) -> str:
+    """Text as Graphviz quotes it."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "") + '"'

@@ -1,0 +1,45 @@
+"""How many columns a text takes, and texts made to fit into so many."""
+
+from __future__ import annotations
+
+from unicodedata import combining, east_asian_width
+
+
+def columns(text: str) -> int:
+    """Columns that a text takes on a terminal."""
+    return len(text) if text.isascii() else sum(_columns(letter) for letter in text)
+
+
+def _columns(letter: str) -> int:
+    return 0 if combining(letter) else 2 if east_asian_width(letter) in "WF" else 1
+
+
+def pad(text: str, width: int) -> str:
+    """Text with blanks behind it, so that it takes so many columns."""
+    return text + " " * (width - columns(text))
+
+
+def fit(text: str, width: int) -> str:
+    """The beginning of a text, as much as so many columns hold; `…` stands for the rest."""
+    if columns(text) <= width:
+        return text
+    kept, taken = "", 0
+    for letter in text:
+        taken += _columns(letter)
+        if taken > width - 1:
+            break
+        kept += letter
+    return kept + "…" if width > 0 else ""
+
+
+def shorten(text: str, width: int) -> str:
+    """Both ends of a text, `…` between them: what names of files differ in stands at the end."""
+    if columns(text) <= width:
+        return text
+    head = fit(text, max(1, width * 2 // 5))
+    tail, room = "", width - columns(head)
+    for letter in reversed(text):
+        if columns(tail) + _columns(letter) > room:
+            break
+        tail = letter + tail
+    return head + tail
