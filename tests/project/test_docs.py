@@ -12,6 +12,7 @@ import pytest
 from holdfast.states.compile import Compiler
 from holdfast.states.data import Request
 from holdfast.states.pillar import compile_pillar
+from holdfast_process import holdfast
 
 DOCS = Path(__file__).parents[2] / "docs"
 BLOCK = re.compile(r"^```yaml\n# (?P<path>\S+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -55,3 +56,15 @@ def test_examples_compile(section: str, files: dict[str, str], tmp_path: Path) -
 
 def _placed(files: dict[str, str]) -> dict[str, str]:
     return {path if path.startswith("pillar/") else f"states/{path}": text for path, text in files.items()}
+
+
+def test_pictures_are_of_the_examples(tmp_path: Path) -> None:
+    """Drawn anew they are the same: `holdfast show graph --format svg` of each example that has a picture."""
+    (tmp_path / "grains.yaml").write_text("os_family: Debian\nid: web\n")
+    for picture in sorted((DOCS / "pictures").glob("*.svg")):
+        states = DOCS.parent / "config/examples" / picture.stem / "states"
+        drawn = holdfast(
+            "show", "graph", "--states", states, "--grains", tmp_path / "grains.yaml", "--id", "web", "--format", "svg", check=0
+        )
+
+        assert drawn.stdout == picture.read_text(), f"draw {picture.name} anew"
