@@ -43,15 +43,18 @@ class Layout:
 
     boxes: dict[Key, Box] = field(default_factory=dict)
     paths: dict[tuple[Key, Key], list[tuple[float, float]]] = field(default_factory=dict)
-    """Edge -> the points it passes, from the right edge of the one to the left edge of the other."""
+    """Edge -> the points it passes, from the right edge of the one to the left edge of the other, or the reverse for one that points back."""
     width: float = 0.0
     height: float = 0.0
 
 
 def layout(sizes: Mapping[Key, tuple[float, float]], edges: Iterable[tuple[Key, Key]]) -> Layout:
-    """Lay out nodes of these (width, height), in the order in which they are to be read; every edge points forward in it."""
+    """Lay out nodes of these (width, height), in the order in which they are to be read; edges that point back lead from right to left."""
     place = {key: number for number, key in enumerate(sizes)}
-    pairs = sorted({pair for pair in edges if place[pair[0]] < place[pair[1]]}, key=lambda pair: (place[pair[0]], place[pair[1]]))
+    given = set(edges)
+    backward = {pair for pair in given if place[pair[0]] > place[pair[1]]}
+    forward = {pair for pair in given if place[pair[0]] < place[pair[1]]} | {(after, before) for before, after in backward}
+    pairs = sorted(forward, key=lambda pair: (place[pair[0]], place[pair[1]]))
     found, alone = Layout(), []
     for group in _groups(sizes, pairs):
         if len(group) == 1:
@@ -60,6 +63,8 @@ def layout(sizes: Mapping[Key, tuple[float, float]], edges: Iterable[tuple[Key, 
         inside = set(group)
         _put(found, _Group(sizes, group, [pair for pair in pairs if pair[0] in inside]).laid_out())
     _put(found, _block(sizes, alone, found.width))
+    found.paths.update({(before, after): found.paths[after, before][::-1] for before, after in backward})
+    found.paths = {pair: points for pair, points in found.paths.items() if pair in given}
     return found
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from xml.sax.saxutils import escape
 
-from holdfast.agent.pictures.drawing import AUTOMATIC, FILLS, PLAIN, Drawing, Node, stroke
+from holdfast.agent.pictures.drawing import AUTOMATIC, FILLS, PLAIN, STROKES, Drawing, Node, stroke
 from holdfast.agent.pictures.layout import Box, layout
 from holdfast.agent.widths import columns, shorten
 
@@ -32,7 +32,7 @@ def svg(drawing: Drawing, title: str = "") -> Iterator[str]:
     found = layout({node.identity: _size(node) for node in drawing.nodes}, ((edge.before, edge.after) for edge in drawing.edges))
     legend = list(_legend(drawing))
     wide = max(found.width, *(width for width, _ in legend), columns(title) * 8.5, 200.0) + 2 * MARGIN
-    top = MARGIN + 24.0 + len(legend) * LEGEND
+    top = MARGIN + 34.0 + len(legend) * LEGEND
     high = top + found.height + MARGIN
     yield f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide:.0f}" height="{high:.0f}" viewBox="0 0 {wide:.0f} {high:.0f}" font-family="{FONT}">'
     yield f"<title>{_text(title)}</title>"
@@ -91,9 +91,10 @@ def _edge(before: object, after: object, kinds: Sequence[str], points: Sequence[
 
 def _curve(points: Sequence[tuple[float, float]]) -> str:
     """Through all points, level at each; it ends a little before the last, where the arrow has its point."""
-    (x, y), (end, _) = points[0], points[-1]
+    (x, y), (end, last) = points[0], points[-1]
+    tip = end - 5.0 if end > points[-2][0] else end + 5.0
     parts = [f"M{x:.1f} {y:.1f}"]
-    for (x, y), (to_x, to_y) in pairwise([*points[:-1], (end - 5.0, points[-1][1])]):
+    for (x, y), (to_x, to_y) in pairwise([*points[:-1], (tip, last)]):
         middle = (x + to_x) / 2
         parts.append(f"H{to_x:.1f}" if y == to_y else f"C{middle:.1f} {y:.1f} {middle:.1f} {to_y:.1f} {to_x:.1f} {to_y:.1f}")
     return "".join(parts)
@@ -111,7 +112,7 @@ def _markers(drawing: Drawing) -> Iterator[str]:
 
 def _legend(drawing: Drawing) -> Iterator[tuple[float, str]]:
     """(width, row): the requisites that are drawn, then the states, with how many there are of each."""
-    kinds = dict.fromkeys(edge.kind for edge in drawing.edges)
+    kinds = sorted({edge.kind for edge in drawing.edges}, key=lambda kind: ([*STROKES.values()].index(stroke(kind)), kind))
     if kinds:
         yield _row([(f"{kind} (nobody wrote it)" if kind == AUTOMATIC else kind, _sample(kind)) for kind in kinds])
     states = Counter(node.state for node in drawing.nodes if node.state)

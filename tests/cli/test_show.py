@@ -74,7 +74,7 @@ def test_high_and_top(tree):
     assert tree.json("show", "top", check=0) == {"base": ["web"]}
 
 
-def test_graph_in_three_forms(tree):
+def test_graph_in_four_forms(tree):
     """Edges point from what runs first to what runs after it."""
     graph = tree.json("show", "graph", check=0)
     conf = f"file.managed[{tree.host}/conf]"
@@ -85,6 +85,7 @@ def test_graph_in_three_forms(tree):
     assert f'"{conf}" -> "cmd.run[restart]" [label="watch", style=bold];' in dot
     assert dot.startswith("digraph")
     assert "-->|watch|" in tree("show", "graph", "--format", "mermaid", check=0).stdout
+    assert tree("show", "graph", "--format", "svg", check=0).stdout.startswith("<svg ")
 
 
 def test_graph_has_edges_that_nobody_wrote(tree):

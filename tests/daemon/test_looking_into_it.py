@@ -76,6 +76,22 @@ def test_secrets_stay_masked_everywhere(tree):
     assert not any("sesame" in text for text in shown)
 
 
+def test_the_live_graph_has_states(tree):
+    """In every form; names of SLS make no sense with it."""
+    with Agent(tree):
+        found = tree.json("show", "graph", "--live", check=0)
+        shown = {form: tree("show", "graph", "--live", "--format", form, check=0).stdout for form in ("svg", "dot", "mermaid")}
+        assert tree("show", "graph", "web", "--live", check=64).stderr
+
+    states = {node["identity"]: node["state"] for node in found["nodes"]}
+    assert (states["cmd.run[fail]"], states["test.nop[below]"]) == ("failed", "blocked")
+    assert {"from": "cmd.run[fail]", "to": "test.nop[below]", "kind": "require"} in found["edges"]
+    assert shown["svg"].startswith("<svg ")
+    assert "1 blocked" in shown["svg"]
+    assert "fillcolor" in shown["dot"]
+    assert ":::failed" in shown["mermaid"]
+
+
 def test_trace_goes_to_a_file(tree):
     """One that a viewer can read; passes that are not kept are refused."""
     path = tree.root / "trace.json"

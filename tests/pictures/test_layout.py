@@ -1,0 +1,133 @@
+"""The layout: nothing overlaps, edges lead where they should, order and time are what they can be."""
+
+from __future__ import annotations
+
+import random
+import time
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.agent.pictures.layout import Layout, _rising, layout
+
+SIZE = (100.0, 30.0)
+
+
+def drawn(count: int, edges: list[tuple[int, int]]) -> Layout:
+    """A layout of so many nodes of one size."""
+    return layout(dict.fromkeys(range(count), SIZE), edges)
+
+
+def overlapping(found: Layout) -> list[tuple[object, object]]:
+    """Boxes that lie upon each other."""
+    boxes = sorted(found.boxes.items(), key=lambda item: item[1].x)
+    pairs = []
+    for place, (key, box) in enumerate(boxes):
+        for other, beside in boxes[place + 1 :]:
+            if beside.x >= box.x + box.width:
+                break
+            if abs(beside.y - box.y) < (beside.height + box.height) / 2 - 0.01:
+                pairs.append((key, other))
+    return pairs
+
+
+EDGES = st.integers(1, 25).flatmap(
+    lambda count: st.tuples(st.just(count), st.lists(st.tuples(st.integers(0, count - 1), st.integers(0, count - 1)), max_size=60))
+)
+
+
+@given(EDGES)
+def test_any_graph_is_drawn_whole(given_graph: tuple[int, list[tuple[int, int]]]) -> None:
+    """Each node once, within the picture, upon no other; each edge from its one end to its other."""
+    count, edges = given_graph
+    found = drawn(count, edges)
+
+    assert sorted(found.boxes) == list(range(count))
+    assert overlapping(found) == []
+    assert all(box.x >= 0 and box.x + box.width <= found.width + 0.01 for box in found.boxes.values())
+    assert all(box.y - box.height / 2 + 0.01 >= 0 and box.y + box.height / 2 <= found.height + 0.01 for box in found.boxes.values())
+    assert set(found.paths) == {(before, after) for before, after in edges if before != after}
+    for (before, after), points in found.paths.items():
+        ends = {(found.boxes[key].x, found.boxes[key].y) for key in (before, after)}
+        starts = {(box.x + box.width, box.y) for box in (found.boxes[before], found.boxes[after])}
+        assert {points[0], points[-1]} <= ends | starts
+
+
+def test_layers_follow_the_longest_path() -> None:
+    """What waits stands to the right of all that it waits for."""
+    found = drawn(4, [(0, 1), (1, 2), (0, 2), (2, 3)])
+
+    assert [found.boxes[key].x for key in range(4)] == [0.0, 170.0, 340.0, 510.0]
+
+
+def test_one_that_only_one_waits_for_stands_beside_it() -> None:
+    """Not at the far left, with an edge through the whole picture."""
+    found = drawn(5, [(0, 1), (1, 2), (3, 4), (2, 4)])
+
+    assert found.boxes[3].x == found.boxes[2].x
+
+
+def test_a_long_edge_goes_around_what_is_between() -> None:
+    """Through no box."""
+    found = drawn(3, [(0, 1), (1, 2), (0, 2)])
+    middle, points = found.boxes[1], found.paths[0, 2]
+
+    inside = [y for x, y in points if middle.x <= x <= middle.x + middle.width]
+    assert inside
+    assert all(abs(y - middle.y) > middle.height / 2 for y in inside)
+
+
+def test_crossings_that_need_not_be_are_gone() -> None:
+    """The order of the one layer follows that of the other."""
+    found = drawn(8, [(0, 7), (1, 6), (2, 5), (3, 4), (0, 6), (1, 5), (2, 4)])
+    left = sorted(range(4), key=lambda key: found.boxes[key].y)
+    right = sorted(range(4, 8), key=lambda key: found.boxes[key].y)
+
+    assert right in ([7 - key for key in left], [7 - key for key in left])
+
+
+def test_an_edge_that_points_back_is_drawn_from_right_to_left() -> None:
+    """A listener that stands before what it listens to."""
+    found = drawn(2, [(1, 0)])
+
+    assert found.boxes[0].x < found.boxes[1].x
+    assert found.paths[1, 0][0][0] > found.paths[1, 0][-1][0]
+
+
+def test_what_nothing_connects_fills_a_block() -> None:
+    """Not one line as long as the list."""
+    found = drawn(100, [])
+
+    assert overlapping(found) == []
+    assert found.width < 1500
+    assert found.height < 1500
+
+
+@given(st.lists(st.floats(-100, 100)))
+def test_the_nearest_values_that_never_fall(values: list[float]) -> None:
+    """They keep the mean; what rises already stays."""
+    risen = _rising(values)
+
+    assert all(before <= after + 1e-9 for before, after in pairwise(risen))
+    assert sum(risen) == pytest.approx(sum(values), abs=1e-6)
+    assert _rising(sorted(values)) == pytest.approx(sorted(values))
+
+
+@pytest.mark.parametrize("shape", ["tree", "wide", "chain", "fan", "full"])
+def test_a_thousand_nodes_take_seconds_at_most(shape: str) -> None:
+    """Whatever their shape; a full graph of three hundred nodes, too, whose edges would bend a million times."""
+    draw = random.Random(1)
+    edges = {
+        "tree": [(draw.randrange(max(0, key - 10), key), key) for key in range(1, 1000)],
+        "wide": [(draw.randrange(key), key) for key in range(1, 1000) for _ in range(3)],
+        "chain": [(key - 1, key) for key in range(1, 1000)],
+        "fan": [(0, key) for key in range(1, 1000)],
+        "full": [(before, after) for after in range(300) for before in range(after)],
+    }[shape]
+    began = time.process_time()
+    found = drawn(1000, edges)
+
+    assert time.process_time() - began < 6
+    assert overlapping(found) == []
