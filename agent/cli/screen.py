@@ -55,12 +55,17 @@ class Screen:
             self._shown = text
 
     def key(self, timeout: float) -> str:
-        """A key that was pressed within so many seconds; empty when none was."""
+        """A key that was pressed within so many seconds; empty when none was. A terminal that is gone says `q`."""
         if not self._keys:
             select.select([], [], [], timeout)
             return ""
         ready, _, _ = select.select([self._input], [], [], timeout)
-        return os.read(self._input, 64).decode("utf-8", "replace") if ready else ""
+        if not ready:
+            return ""
+        try:
+            return os.read(self._input, 64).decode("utf-8", "replace") or "q"
+        except OSError:
+            return "q"
 
     def _enter(self) -> None:
         if self._keys:

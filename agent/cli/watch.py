@@ -161,7 +161,8 @@ def _recent(frame: Frame, paper: Paper) -> Iterator[str]:
     """What was changed, or failed, newest first."""
     for entry in reversed(frame["recent"][-RECENT:]):
         at = time.strftime("%H:%M:%S", time.localtime(entry["at"]))
-        took, width = f"{duration(entry['duration'])} ({entry['cause']})", paper.width or 80
+        times = f", {entry['times']} times" if entry["times"] > 1 else ""
+        took, width = f"{duration(entry['duration'])} ({entry['cause']}{times})", paper.width or 80
         took = took if width >= 60 else ""
         width -= 21 + columns(took)
         yield f"{paper.dim(at)} {paper.state(entry['what'], entry['what'].ljust(10))} {paper.name(entry['identity'], width).rstrip()} {paper.dim(took)}"

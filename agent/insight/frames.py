@@ -35,8 +35,8 @@ def frame(view: View, history: History, traces: Traces, running_for: Callable[[s
         "pass": _pass(traces),
         "rows": [_row(vertex, view, now, running_for) for vertex in _chosen(view, history)],
         "recent": [
-            {"identity": identity, "at": entry.at, "what": entry.what, "cause": entry.cause, "duration": entry.duration}
-            for identity, entry in list(history.recent)[-REPAIRS:]
+            {"identity": identity, "at": each.at, "what": what, "cause": each.cause, "duration": each.duration, "times": each.times}
+            for (identity, what), each in list(history.recent.items())[-REPAIRS:]
         ],
     }
 

@@ -6,7 +6,6 @@ one entry with a count: a failure that is retried all night does not push out wh
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Any, NamedTuple
 
 from holdfast.agent.engine.report import Outcome
@@ -45,8 +44,8 @@ class History:
         self._limit = resources
         self._entries: dict[str, tuple[Entry, ...]] = {}
         """Those that something happened to last stand last."""
-        self.recent: deque[tuple[str, Entry]] = deque(maxlen=RECENT)
-        """(identity, entry) of whatever was changed or failed, newest last."""
+        self.recent: dict[tuple[str, str], Entry] = {}
+        """(identity, what happened) -> its last entry, for all resources; newest last."""
 
     def tell(self, outcome: Outcome, at: float) -> None:
         """Something came of a resource, at this Unix time."""
@@ -64,7 +63,10 @@ class History:
         if len(self._entries) > self._limit:
             del self._entries[next(iter(self._entries))]
         if what != "blocked":
-            self.recent.append((outcome.identity, entry))
+            self.recent.pop((outcome.identity, what), None)
+            self.recent[outcome.identity, what] = entry
+            if len(self.recent) > RECENT:
+                del self.recent[next(iter(self.recent))]
 
     def of(self, identity: str) -> list[dict[str, Any]]:
         """The entries of one resource, newest first, ready for JSON."""

@@ -71,7 +71,7 @@ FRAME = {
         {"identity": "cmd.run[build]", "state": "running", "for": 3.25},
         {"identity": "cmd.run[bad]", "state": "failed", "comment": "exit 3"},
     ],
-    "recent": [{"identity": LONG, "at": 0.0, "what": "repaired", "cause": "drift", "duration": 0.003}] * 20,
+    "recent": [{"identity": LONG, "at": 0.0, "what": "repaired", "cause": "drift", "duration": 0.003, "times": 3}] * 20,
 }
 
 

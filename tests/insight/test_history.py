@@ -6,7 +6,7 @@ import tracemalloc
 from typing import Any
 
 from holdfast.agent.engine.report import Outcome
-from holdfast.agent.insight.history import COMMENT, KEPT, RESOURCES, History
+from holdfast.agent.insight.history import COMMENT, KEPT, RECENT, RESOURCES, History
 
 
 def outcome(identity: str = "file.managed[x]", **values: Any) -> Outcome:
@@ -52,6 +52,22 @@ def test_a_failure_that_is_retried_all_night_is_one_entry() -> None:
     failed = outcome(result=False, changes={}, comment="no", cause="retry")
 
     assert told(outcome(), *[failed] * 1000) == [("failed", 1000), ("repaired", 1)]
+
+
+def test_the_latest_of_all_resources_are_told_once_each() -> None:
+    """What fails again and again does not push out the repairs of others; there are so many at most."""
+    history = History()
+    history.tell(outcome("file.managed[y]"), 1.0)
+    for number in range(100):
+        history.tell(outcome(result=False, changes={}, comment="no", cause="retry"), float(number))
+
+    assert [(identity, what, entry.times) for (identity, what), entry in history.recent.items()] == [
+        ("file.managed[y]", "repaired", 1),
+        ("file.managed[x]", "failed", 100),
+    ]
+    for number in range(RECENT):
+        history.tell(outcome(f"file.managed[{number}]"), 200.0)
+    assert len(history.recent) == RECENT
 
 
 def test_only_the_last_are_kept() -> None:
