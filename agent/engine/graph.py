@@ -61,6 +61,8 @@ class Vertex:
     """(who, counted name) of every edge that carries its changes or failures."""
     prerequired: tuple[Vertex, ...] = ()
     """Those that have this as their prereq: they run before it, and only if it would change."""
+    prepared: frozenset[tuple[Vertex, int]] = frozenset()
+    """Targets of its prereqs for which it has run, each with its marks at that time."""
     foremost: int = 0
     """Position of the first that looks at it, through prereqs near or far; its own where none does."""
 

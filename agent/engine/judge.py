@@ -134,7 +134,9 @@ class Judge:
 
     def done(self, vertex: Vertex, decision: Decision) -> Outcome | None:
         """The outcome of an action that has run already and has no reason to run again; None: run."""
-        if not self._daemon or not self.is_action(vertex) or vertex.due or vertex.forced or decision.delivered:
+        if not self._daemon or not self.is_action(vertex) or vertex.due or vertex.forced:
+            return None
+        if decision.delivered and not (vertex.prepared and vertex.prepared == wanted(vertex)):
             return None
         if any(self._journal.pending(edge) for edge, _ in incoming(vertex) if edge[2] != "listen") or self._transfers.changed(vertex):
             return None
@@ -158,6 +160,12 @@ class Judge:
         """It cannot tell whether it is needed: no guard, and its kind says so."""
         meta = vertex.call.meta
         return vertex.resource.action() and meta.onlyif is None and meta.unless is None and not meta.creates
+
+
+def wanted(vertex: Vertex) -> frozenset[tuple[Vertex, int]]:
+    """For whom it runs as a prereq, if it does: each with its marks, so that it does not run again for what it has run for already."""
+    targets = vertex.requisites.get("prereq", ())
+    return frozenset((target, target.marks) for target in targets) if targets else frozenset()
 
 
 def digest(vertex: Vertex) -> str:

@@ -13,7 +13,7 @@ from holdfast.agent.engine.attempt import Failure, Job
 from holdfast.agent.engine.courier import Courier, Seen
 from holdfast.agent.engine.graph import Vertex
 from holdfast.agent.engine.journal import Journal
-from holdfast.agent.engine.judge import Judge, digest
+from holdfast.agent.engine.judge import Judge, digest, wanted
 from holdfast.agent.engine.options import EngineOptions
 from holdfast.agent.engine.passes import Passes
 from holdfast.agent.engine.report import Cause, Event, Notice, Outcome, Started
@@ -82,6 +82,7 @@ class Runs:
             return
         seen = self._courier.seen(vertex)
         decision = await self._judge.decide(vertex)
+        ahead = wanted(vertex)
         done = self._judge.done(vertex, decision) if decision.run else self._judge.not_run(vertex, decision)
         if done is not None:
             self.conclude(vertex, done, seen, vertex.probe.failure if vertex.probe else None)
@@ -93,6 +94,8 @@ class Runs:
         outcome, failure = await self._attempt(vertex, self._job(vertex, prepared, refresh=decision.refresh))
         if outcome.result and vertex.real:
             self._transfers.used(vertex, prepared.values)
+        if vertex.real and outcome.result:
+            vertex.prepared = ahead
         self.conclude(vertex, outcome, seen, failure)
 
     async def _listen(self, vertex: Vertex) -> None:

@@ -41,6 +41,23 @@ KEPT = {
             (3.0, "hold", "refresh s3"),
         ),
     ),
+    "an action ran again and again as the prereq of another whose turn did not come for that very reason": Plan(
+        states=(),
+        troubles=(
+            (
+                0,
+                "swap",
+                [
+                    state("s0", value="other", prereq=["s3", "s6"]),
+                    state("s1", value="other"),
+                    state("s3", "zaction.run", prereq=["s4"]),
+                    state("s4", "zaction.run"),
+                    state("s6", "zaction.run", prereq=["s7"]),
+                    state("s7", value="other", onfail=["s1"], watch=["s3"]),
+                ],
+            ),
+        ),
+    ),
 }
 
 

@@ -258,3 +258,28 @@ async def test_a_target_that_noop_leaves_wrong_is_not_found_again_and_again(benc
     assert bench.passes()
     assert len(bench.machine.log) < 40
     await engine.stop()
+
+
+@in_virtual_time
+async def test_an_action_runs_once_as_the_prereq_of_one_whose_turn_has_not_come(bench: Bench) -> None:
+    """It is itself looked at for the sake of another, which its own change wakes: that is no reason to run again."""
+    engine = bench.engine()
+    states = (
+        state("first", prereq=["stop", "before"]),
+        state("other"),
+        state("stop", "zaction.run", prereq=["work"]),
+        state("work", "zaction.run"),
+        state("before", "zaction.run", prereq=["last"]),
+        state("last", onfail=["other"], watch=["stop"]),
+    )
+    await engine.swap(compilation(), "start")
+    await engine.swap(compilation(*states))
+    for _ in range(2000):
+        await asyncio.sleep(0)
+
+    assert bench.machine.log.count("run stop") == bench.machine.log.count("run work") == 1
+    engine.trigger("zaction.run[work]")
+    await engine.settle()
+    assert bench.machine.log.count("run work") == 2
+    assert engine.converged
+    await engine.stop()
