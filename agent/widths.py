@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from unicodedata import combining, east_asian_width
 
 
@@ -19,17 +20,21 @@ def pad(text: str, width: int) -> str:
     return text + " " * (width - columns(text))
 
 
+def beginning(text: str, width: int) -> str:
+    """As much of a text as so many columns hold."""
+    taken = 0
+    for place, letter in enumerate(text):
+        taken += _columns(letter)
+        if taken > width:
+            return text[:place]
+    return text
+
+
 def fit(text: str, width: int) -> str:
     """The beginning of a text, as much as so many columns hold; `…` stands for the rest."""
     if columns(text) <= width:
         return text
-    kept, taken = "", 0
-    for letter in text:
-        taken += _columns(letter)
-        if taken > width - 1:
-            break
-        kept += letter
-    return kept + "…" if width > 0 else ""
+    return beginning(text, width - 1) + "…" if width > 0 else ""
 
 
 def shorten(text: str, width: int) -> str:
@@ -43,3 +48,25 @@ def shorten(text: str, width: int) -> str:
             break
         tail = letter + tail
     return head + tail
+
+
+def wrap(text: str, width: int) -> list[str]:
+    """A text in lines of so many columns, broken between words where that can be."""
+    first, *rest = text.split(" ")
+    lines, line = [], first
+    for word in rest:
+        if columns(line) + 1 + columns(word) <= width:
+            line += f" {word}"
+        else:
+            *full, line = [*_pieces(line, width), *_pieces(word, width)]
+            lines += full
+    return [*lines, *_pieces(line, width)]
+
+
+def _pieces(word: str, width: int) -> Iterator[str]:
+    """A word that is longer than a line, in several."""
+    while columns(word) > width and len(word) > 1:
+        piece = beginning(word, width) or word[0]
+        yield piece
+        word = word[len(piece) :]
+    yield word

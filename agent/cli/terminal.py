@@ -7,7 +7,7 @@ import sys
 import time
 
 from holdfast.agent.logs import coloured
-from holdfast.agent.widths import fit, pad, shorten
+from holdfast.agent.widths import fit, pad, shorten, wrap
 from holdfast.resources.errors import clean
 
 COLOURS = {
@@ -58,6 +58,11 @@ class Paper:
         """Text made to end within the line, of which so many columns are used already; of one line, and without control characters."""
         text = one_line(text)
         return text if self.width is None else fit(text, self.width - used)
+
+    def lines(self, text: str, used: int = 0) -> list[str]:
+        """Text in as many lines as it needs, each of which has so many columns used already."""
+        text = one_line(text)
+        return [text] if self.width is None else wrap(text, self.width - used)
 
     def name(self, identity: str, width: int) -> str:
         """An identity in so many columns, its middle left out where it is longer."""

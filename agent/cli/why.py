@@ -83,8 +83,8 @@ def tell(facts: Facts, paper: Paper) -> Iterator[str]:
 
 
 def _field(heading: str, said: list[str], paper: Paper) -> Iterator[str]:
-    for number, line in enumerate(said):
-        yield f"{paper.dim(('' if number else heading).ljust(ASIDE))}{paper.line(line, ASIDE)}"
+    for number, line in enumerate(each for text in said for each in paper.lines(text, ASIDE)):
+        yield f"{paper.dim(('' if number else heading).ljust(ASIDE))}{line}"
 
 
 def _last(facts: Facts) -> Iterator[str]:
@@ -133,7 +133,9 @@ def _entries(facts: Facts, paper: Paper) -> Iterator[str]:
         times = f", {entry['times']} times since {time.strftime('%H:%M:%S', time.localtime(entry['first']))}" if entry["times"] > 1 else ""
         used = columns(head) + 11
         said = f"{took}{times}" + (f": {entry['comment']}" if entry["comment"] else "")
-        yield f"{paper.dim(head)}{paper.state(entry['what'], entry['what'].ljust(10))} {paper.line(said, used)}"
+        first, *rest = paper.lines(said, used)
+        yield f"{paper.dim(head)}{paper.state(entry['what'], entry['what'].ljust(10))} {first}"
+        yield from (" " * used + line for line in rest)
 
 
 def _neighbours(heading: str, rows: list[Facts], paper: Paper) -> Iterator[str]:

@@ -55,7 +55,7 @@ class History:
             return
         entry = Entry(at, what, outcome.cause, outcome.comment[:COMMENT], outcome.duration, first=at)
         last = known[-1] if known else None
-        if last and (last.what, last.comment, last.cause) == (entry.what, entry.comment, entry.cause):
+        if last and (last.what, last.comment) == (entry.what, entry.comment):  # retried, or found again by a recheck
             entry = entry._replace(times=last.times + 1, first=last.first)
             known = known[:-1]
         self._entries.pop(outcome.identity, None)

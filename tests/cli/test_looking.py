@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.agent.cli import status, watch, why
 from holdfast.agent.cli.terminal import Paper, span
-from holdfast.agent.widths import columns, fit, pad, shorten
+from holdfast.agent.widths import columns, fit, pad, shorten, wrap
 
 SGR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -151,10 +151,15 @@ def test_why_tells_everything():
 
 @pytest.mark.parametrize("width", [50, 80, 132])
 def test_why_fits_the_terminal(width):
-    """Whatever it has to say."""
-    facts = {**FACTS, "identity": LONG, "needs": [{**FACTS["needs"][0], "identity": LONG}], "file": "/x" * 200}
+    """Whatever it has to say; and it says all of it, in more lines if need be."""
+    failed = {"identity": "cmd.run[x]", "state": "failed", "comment": "because of words " * 30 + "the end"}
+    needs = [{**FACTS["needs"][0], "identity": LONG}]
+    lines = plain(
+        why.tell({**FACTS, "identity": LONG, "needs": needs, "file": "/x" * 200, "blocked_by": [failed]}, Paper(width, colour=True))
+    )
 
-    assert all(columns(line) <= width for line in plain(why.tell(facts, Paper(width, colour=True))))
+    assert all(columns(line) <= width for line in lines)
+    assert "the end" in " ".join(line.strip() for line in lines)
 
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (40, 10), (200, 60), (40, 5)])
@@ -193,4 +198,7 @@ def test_texts_are_measured_in_columns():
     assert (columns("日本"), columns("e\u0301"), pad("日", 4)) == (4, 1, "日  ")
     assert [fit("日本語", width) for width in (6, 5, 4, 1)] == ["日本語", "日本…", "日…", "…"]
     assert shorten("abcdefghij", 5) == "a…hij"
+    assert wrap("  ab cd abcdefgh 日本語 x", 5) == ["  ab", "cd", "abcde", "fgh", "日本", "語 x"]
+    assert wrap("", 5) == [""]
+    assert wrap("日本", 1) == ["日", "本"]
     assert [span(seconds) for seconds in (-1, 59.9, 60, 7200, 200_000)] == ["0 s", "59 s", "1 min", "2 h", "2 d"]
