@@ -1,7 +1,7 @@
 """The last outcomes of each resource that are worth remembering: what was changed, failed, or was kept from running.
 
-A look that finds all right is not kept, so a graph in which nothing happens costs nothing here. What happens again and again is
-one entry with a count: a failure that is retried all night does not push out what was before it.
+A look that finds all right is not kept, so a graph in which nothing happens costs nothing here. A failure that lasts is one entry
+with a count: though it is retried all night it does not push out what was before it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,12 @@ COMMENT = 200
 """Characters of a comment that are kept."""
 
 
+LASTING = ("failed", "blocked")
+"""What counts as one when it is found again, by a retry or a recheck; each repair is told by itself."""
+
+
 class Entry(NamedTuple):
-    """One outcome, or several in a row that were the same."""
+    """One outcome, or a failure that lasts."""
 
     at: float
     """Unix time at which the last one ended."""
@@ -55,7 +59,7 @@ class History:
             return
         entry = Entry(at, what, outcome.cause, outcome.comment[:COMMENT], outcome.duration, first=at)
         last = known[-1] if known else None
-        if last and (last.what, last.comment) == (entry.what, entry.comment):  # retried, or found again by a recheck
+        if last and what in LASTING and (last.what, last.comment) == (entry.what, entry.comment):
             entry = entry._replace(times=last.times + 1, first=last.first)
             known = known[:-1]
         self._entries.pop(outcome.identity, None)
