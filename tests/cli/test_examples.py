@@ -74,3 +74,32 @@ def test_webserver_compiles_for_each_family(tmp_path):
 
         assert done.index("pkg.installed[nginx]") < done.index("sites-available/default]") < done.index("service.running[nginx]")
         assert f'"name": "{package}"' in low
+
+
+@pytest.mark.parametrize("example", sorted(path.name for path in EXAMPLES.iterdir()))
+def test_nothing_is_to_be_said_against_an_example(example, tmp_path):
+    """Users copy them: they compile on a host of either family, in the form that `fmt` gives, and lint has no warning."""
+    tree = tmp_path / example
+    shutil.copytree(EXAMPLES / example, tree)
+    (tree / "pillar").mkdir(exist_ok=True)
+    holdfast("fmt", "--check", tree, check=0)
+    for family in ("Debian", "RedHat"):
+        (tmp_path / "grains").write_text(f"{{os_family: {family}, id: web, nodename: web, osfullname: {family}, num_cpus: 2}}")
+        holdfast("check", "--strict", "--states", tree / "states", "--pillar", tree / "pillar", "--grains", tmp_path / "grains", check=0)
+
+
+def test_three_tier_goes_up_from_the_data(tmp_path):
+    """Account, data, application, front; the service is restarted for its program, its settings and its unit file."""
+    (tmp_path / "grains").write_text("os_family: Debian\nid: web\n")
+    tree = EXAMPLES / "three-tier"
+    words = ("--states", tree / "states", "--pillar", tree / "pillar", "--grains", tmp_path / "grains")
+    order = holdfast("show", "order", *words, check=0).stdout
+    first = (
+        "user.present[",
+        "file.directory[/var/lib/guestbook]",
+        "file.managed[/etc/guestbook.json]",
+        "service.running[guestbook/service]",
+    )
+
+    assert [order.index(each) for each in first] == sorted(order.index(each) for each in first)
+    assert order.index("service.running[guestbook/service]") < order.index("service.running[nginx]")
