@@ -1,0 +1,192 @@
+"""A host that keeps the three-tier example and a little more, to be damaged: what is done to it, what it looks like, what it tells."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import threading
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+from damages import LARGE, SETTINGS, Damage
+from lab import Entry, Host, wait_for
+
+HERE = Path(__file__).parent
+EXAMPLE = HERE.parents[1] / "config" / "examples" / "three-tier"
+PATIENCE = 60.0
+"""Seconds within which any damage must be repaired."""
+CLOCK = """\
+import os, time
+_file, _time = os.open("/srv/clock/offset", os.O_RDONLY), time.time
+time.time = lambda: _time() + int(os.pread(_file, 20, 0) or 0)
+"""
+"""The machine's clock cannot be set in a guest, so the agent is shown another one."""
+DROP_IN = "[Service]\nRestartSec=0.1\nEnvironment=PYTHONPATH=/srv/clock\n"
+SETTINGS_OF_AGENT = "engine: {flap_limit: 1000, recheck: 0}\n"
+"""Chaos is no fight between two who know better; and no full check comes to the rescue: drift has to be noticed."""
+TOLD_FOR = (f"file.managed[{LARGE}]", f"file.managed[{SETTINGS}]")
+"""Whose changes `cmd.wait[told]` writes down."""
+
+
+class Site:
+    """The host, what it looked like when all was right, and what was found wrong."""
+
+    def __init__(self, host: Host, seed: int) -> None:
+        self.host, self.chance = host, random.Random(seed)
+        self.kills = 0
+        self._stack = ExitStack()
+        host.sh("mkdir -p /srv/small; mount -t tmpfs -o size=1m tmpfs /srv/small")
+        self.clock(0)
+        host.write("/srv/clock/sitecustomize.py", CLOCK)
+        host.write("/etc/systemd/system/holdfast.service.d/chaos.conf", DROP_IN)
+        host.write("/etc/holdfast/agent.yaml", SETTINGS_OF_AGENT)
+        for path in sorted(path for path in EXAMPLE.rglob("*") if path.is_file()):
+            host.write(f"/etc/holdfast/{path.relative_to(EXAMPLE)}", path.read_text())
+        host.write("/etc/holdfast/states/large", "".join(f"line {number}\n" for number in range(20_000)))
+        host.write("/etc/holdfast/states/extra.sls", (HERE / "chaos" / "extra.sls").read_text())
+        host.run("holdfast", "install")
+        wait_for("the agent has converged", self.converged, 60, 0.2)
+        wait_for("the service answers", lambda: "greeting" in self.looks(), 10, 0.1)
+        self.right = self.looks()
+        self._observe()
+
+    def _observe(self) -> None:
+        """Start looking for files that are half written."""
+        self.host.write("/root/observe.py", (HERE / "chaos" / "observe.py").read_text())
+        self._observer = self.host.spawn("python3", "/root/observe.py", stdout=subprocess.PIPE)
+        assert self._observer.stdout.readline() == "ready\n"
+
+    # -- damage ------------------------------------------------------------------------------------------------------
+
+    def hurt(self, script: str) -> None:
+        """Do some damage. Whoever works on the host at the same time, the agent above all, may be in the way: then once more."""
+        end = time.monotonic() + 15
+        while True:
+            done = self.host.run("bash", "-uc", f"set -e; {script}", check=False)
+            if done.returncode == 0:
+                return
+            if time.monotonic() > end:
+                raise RuntimeError(f"cannot do the damage: {script}\n{done.stdout}{done.stderr}")
+            time.sleep(0.2)  # the world may need a moment
+
+    def clock(self, offset: int) -> None:
+        """Set the agent's clock, by seconds, in place: it is read from an open file."""
+        self.host.sh(f"mkdir -p /srv/clock; printf %-19s {offset} >/srv/clock/offset")
+
+    def failing(self, identity: str) -> None:
+        """Wait until the agent says that it cannot repair this."""
+        since = time.time() - 2
+        self.host.wait_journal(
+            lambda entry: entry.get("RESOURCE") == identity and entry.get("RESULT") == "failed", unit="holdfast", since=since, timeout=30
+        )
+
+    def kill(self) -> None:
+        """Kill -9 the agent; systemd starts it again."""
+        self.kills += 1
+        self.host.run("systemctl", "kill", "-s", "KILL", "holdfast", check=False)
+
+    # -- looks -------------------------------------------------------------------------------------------------------
+
+    def looks(self) -> str:
+        """What the host looks like, whatever the agent says."""
+        return self.host.run("bash", "-s", stdin=(HERE / "chaos" / "look.sh").read_text()).stdout
+
+    def converged(self) -> bool:
+        """The agent says that all is right."""
+        return self.host.run("holdfast", "status", check=False).returncode == 0
+
+    def recover(self, what: str) -> None:
+        """Wait until all is as it was, and the agent says so, too. Raises `AssertionError` with what differs."""
+        end = time.monotonic() + PATIENCE
+        while True:
+            looks = self.looks()
+            if looks == self.right and self.converged() and self.looks() == self.right:
+                return
+            if time.monotonic() > end:
+                break
+            time.sleep(0.05)  # between two looks
+        wrong = sorted(set(looks.splitlines()) ^ set(self.right.splitlines()))
+        status = self.host.run("holdfast", "status", check=False).stdout
+        said = "\n".join(str(entry.get("MESSAGE")) for entry in self.entries(time.time() - PATIENCE - 20)[-60:])
+        raise AssertionError(f"{what} was not repaired within {PATIENCE} s:\n" + "\n".join(wrong) + f"\n{status}\n{said}")
+
+    def entries(self, since: float) -> list[Entry]:
+        """What the agent has told since then."""
+        return self.host.journal("holdfast", since=since)
+
+    # -- one round ---------------------------------------------------------------------------------------------------
+
+    def suffer(self, *damages: Damage, kill: float | None = None) -> None:
+        """Take this damage, all at the same time, be repaired, and tell of it; the agent is killed so many seconds after the beginning."""
+        what = " and ".join(damage.name for damage in damages) + (f", killed after {kill:.2f} s" if kill is not None else "")
+        mark, told, errors = time.time(), self.told(), []
+
+        def run(do: object, *arguments: object) -> None:
+            try:
+                do(*arguments)
+            except Exception as error:  # noqa: BLE001 - raised below, by the one who waits
+                errors.append(error)
+
+        threads = [threading.Thread(target=run, args=(damage.do, self)) for damage in damages]
+        if kill is not None:
+            threads.append(threading.Thread(target=run, args=(self._kill_after, kill)))
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if errors:
+            raise errors[0]
+        self.recover(what)
+        quiet = kill is None and not any(damage.restarts for damage in damages)
+        entries = self.entries(mark - 0.001)
+        self.check_record(what, damages if len(damages) == 1 and quiet else (), entries)
+        self.check_told(what, told, entries, exactly=quiet)
+
+    def _kill_after(self, seconds: float) -> None:
+        time.sleep(seconds)  # the moment is the test's input, not a wait for something
+        self.kill()
+
+    def check_record(self, what: str, damages: tuple[Damage, ...], entries: list[Entry]) -> None:
+        """Each repair is in the journal with its fields; nothing there is a traceback."""
+        changed = [entry for entry in entries if entry.get("RESULT") == "changed"]
+        assert all({"RESOURCE", "CAUSE", "PASS", "DURATION_MS"} <= entry.keys() for entry in changed), f"{what}: fields are missing"
+        repaired = {entry["RESOURCE"] for entry in changed if entry.get("CHANGES")}
+        for damage in damages:
+            assert {*damage.repairs} <= repaired, f"{what}: not in the journal: {sorted({*damage.repairs} - repaired)}"
+        text = "\n".join(str(entry.get("MESSAGE")) for entry in entries)
+        assert "Traceback" not in text, f"{what}:\n{text}"
+
+    def told(self) -> list[float]:
+        """When `cmd.wait[told]` has run."""
+        return [float(line) for line in self.host.run("cat", "/srv/told", check=False).stdout.split()]
+
+    def check_told(self, what: str, before: list[float], entries: list[Entry], *, exactly: bool) -> None:
+        """Whoever watches was told after the last change; without a crash not more often than there were changes."""
+        changes = [
+            entry for entry in entries if entry.get("RESOURCE") in TOLD_FOR and entry.get("CHANGES") and entry.get("RESULT") == "changed"
+        ]
+        told = self.told()
+        if changes:
+            last = int(changes[-1]["__REALTIME_TIMESTAMP"]) / 1e6
+            assert told[-1:] > [last - 0.1], f"{what}: nobody was told of the change at {last}: {told[-3:]}"
+        if exactly:
+            assert len(told) - len(before) <= len(changes), f"{what}: told {len(told) - len(before)} times of {len(changes)} changes"
+
+    # -- the agent ---------------------------------------------------------------------------------------------------
+
+    def footprint(self) -> dict[str, int]:
+        """Memory in KB, descriptors and threads of the agent at rest."""
+        script = "pid=$(systemctl show -P MainPID holdfast); grep -E '^(VmRSS|Threads)' /proc/$pid/status | tr -d kB; echo fds: $(ls /proc/$pid/fd | wc -l)"
+        return {word.rstrip(":"): int(number) for word, number in (line.split() for line in self.host.sh(script).splitlines())}
+
+    def half_written(self) -> str:
+        """What was seen of files that were not whole; ends the watch for that."""
+        self._observer.kill()
+        return self._observer.communicate()[0]
+
+    def leftovers(self) -> str:
+        """Temporaries that lie about."""
+        return self.host.sh(
+            "find / -xdev -name '.*.holdfast-*' -not -path '/proc/*' 2>/dev/null || true; find /srv/small -name '.*.holdfast-*'"
+        )
