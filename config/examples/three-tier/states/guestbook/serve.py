@@ -12,7 +12,7 @@ SETTINGS = json.loads(pathlib.Path(sys.argv[1]).read_text())
 BOOK = "/var/lib/guestbook/book.db"
 
 
-def lines(add=None):
+def lines(add: str = "") -> list[str]:
     """Every line of the book, after one was added."""
     with sqlite3.connect(BOOK) as book:
         book.execute("create table if not exists lines (text)")
@@ -24,15 +24,16 @@ def lines(add=None):
 class Page(http.server.BaseHTTPRequestHandler):
     """One request."""
 
-    def do_GET(self):
+    def do_GET(self) -> None:
         """The whole book."""
         if self.path == "/settings":
-            return self.answer(json.dumps(SETTINGS), "application/json")
+            self.answer(json.dumps(SETTINGS), "application/json")
+            return
         items = "".join(f"<li>{html.escape(line)}</li>" for line in lines())
         form = "<form method=post><input name=line><button>Write</button></form>"
-        return self.answer(f"<h1>{html.escape(SETTINGS['greeting'])}</h1><ul>{items}</ul>{form}", "text/html")
+        self.answer(f"<h1>{html.escape(SETTINGS['greeting'])}</h1><ul>{items}</ul>{form}", "text/html")
 
-    def do_POST(self):
+    def do_POST(self) -> None:
         """A line more."""
         body = self.rfile.read(min(int(self.headers.get("content-length", 0)), 4096)).decode(errors="replace")
         lines(urllib.parse.parse_qs(body).get("line", [""])[0])
@@ -40,7 +41,7 @@ class Page(http.server.BaseHTTPRequestHandler):
         self.send_header("location", "/")
         self.end_headers()
 
-    def answer(self, text, kind):
+    def answer(self, text: str, kind: str) -> None:
         """Send a page."""
         self.send_response(200)
         self.send_header("content-type", f"{kind}; charset=utf-8")
