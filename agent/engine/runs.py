@@ -139,6 +139,8 @@ class Runs:
     def _ended(self, vertex: Vertex, task: asyncio.Task[None]) -> None:
         """The task of a run is over, however that came: even cancelled before its first step."""
         vertex.task = None
+        if vertex.listening and task.cancelled():
+            self._courier.listened.discard(vertex)  # that was no turn
         vertex.listening = vertex.forced = False
         if vertex.batch:
             vertex.batch.leave(vertex.identity)

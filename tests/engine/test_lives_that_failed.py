@@ -58,6 +58,10 @@ KEPT = {
             ),
         ),
     ),
+    "a listener whose turn was cancelled had had it": Plan(
+        states=(state("s2", meta={"retry": 2}, listen=["s7"]), state("s7", "zborrowed.present", value="other")),
+        troubles=((0, "break_", "refresh s2", "busy"), (3.0, "drift", "s4", "drifted"), (0, "cancel", "s2")),
+    ),
 }
 
 
