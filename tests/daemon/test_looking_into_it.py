@@ -113,7 +113,7 @@ def test_metrics_are_served_as_the_settings_say_and_no_longer(tree):
         tree.settings(f"metrics: {{listen: '127.0.0.1:{free}', textfile: ../host.prom}}\n")
         agent.wait((tree.root / "host.prom").exists, "the file")
         with urllib.request.urlopen(f"http://127.0.0.1:{free}/metrics") as page:
-            assert re.search(r'^holdfast_failures_total\{kind="cmd.run"\} [12]$', page.read().decode(), re.MULTILINE)
+            assert re.search(r'^holdfast_failures_total\{kind="cmd.run"\} [1-9]$', page.read().decode(), re.MULTILINE)
         tree.settings("")
         process = psutil.Process(agent.process.pid)
         agent.wait(lambda: not process.net_connections(kind="tcp"), "the end of the server")

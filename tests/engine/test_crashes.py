@@ -21,6 +21,9 @@ from simulated.minimise import as_a_test
 LIVES = int(os.environ.get("SEEDS", "20000" if "CI" in os.environ else "1000")) // 20
 BLOCKS = 10
 
+pytestmark = pytest.mark.timeout(900)
+"""Seconds: many lives take their time on a busy machine."""
+
 
 @pytest.fixture(scope="module")
 def processes() -> Iterator[Executor]:
@@ -46,7 +49,7 @@ def test_nothing_is_lost_in_any_moment_of_a_life(seed: int) -> None:
 
 def test_nobody_is_told_twice_where_nobody_dies(processes: Executor) -> None:
     """Through drift, new states and restarts."""
-    seeds = range(LIVES * 4)
+    seeds = range(LIVES * 2)
     for seed, found in zip(seeds, processes.map(repeats, seeds, chunksize=25), strict=True):
         assert found == [], seed
 

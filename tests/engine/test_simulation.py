@@ -27,6 +27,9 @@ from simulated.plan import Plan, planned
 SEEDS = int(os.environ.get("SEEDS", "20000" if "CI" in os.environ else "1000"))
 BLOCKS = 20
 
+pytestmark = pytest.mark.timeout(900)
+"""Seconds: many lives take their time on a busy machine."""
+
 
 @pytest.fixture(scope="module")
 def processes() -> Iterator[Executor]:
