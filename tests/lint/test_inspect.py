@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(path.name for path in (ROOT / "config/examples").iterdir())
@@ -21,7 +22,11 @@ def test_examples_are_clean(name, tmp_path, look):
         if path.is_file()
     }
     grains = {"id": "web1", "os_family": "Debian", "nodename": "web1", "osfullname": "Debian", "num_cpus": 2}
-    report = look(files, pillar={"root": "/srv/x"}, grains=grains)
+    pillar = {"root": "/srv/x"}
+    for path in (ROOT / "config/examples" / name / "pillar").glob("*.sls"):
+        if path.stem != "top" and "{" not in path.read_text():
+            pillar |= yaml.safe_load(path.read_text())
+    report = look(files, pillar=pillar, grains=grains)
 
     assert (report.errors, report.warnings) == ((), ())
     assert report.states > 0
