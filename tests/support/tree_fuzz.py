@@ -23,6 +23,7 @@ import yaml
 
 from holdfast.agent.cli import findings
 from holdfast.agent.cli.show import _plain, dot, edges, mermaid
+from holdfast.agent.pictures.drawing import Drawing, Edge, Node
 from holdfast.states.codes import CODES
 from holdfast.states.compile import Compiler
 from holdfast.states.data import Call, Request
@@ -355,11 +356,11 @@ def in_order(calls: tuple[Call, ...]) -> None:
 
 def show(calls: tuple[Call, ...], high: Any) -> None:
     """All that `holdfast show` prints can be printed."""
-    found = list(edges(calls))
+    drawing = Drawing([Node(call.identity, call.kind, call.low["__sls__"]) for call in calls], [Edge(*edge) for edge in edges(calls)])
     low = [call.low for call in calls]
     for text in (
-        *dot(calls, found),
-        *mermaid(calls, found),
+        *dot(drawing),
+        *mermaid(drawing),
         json.dumps([low, high], default=str),
         yaml.safe_dump(_plain([low, high]), allow_unicode=True),
     ):
