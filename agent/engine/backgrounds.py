@@ -91,8 +91,12 @@ class Backgrounds:
     async def watch(self, vertex: Vertex, inner: Callable[[Vertex], Watch]) -> AsyncIterator[None]:
         """The watch of a resource that needs a background task: armed when both are, failed when one of them is."""
         shared = self._shared(vertex.resource)
-        vertex.ctx.background = await asyncio.shield(shared.ready)
-        lost, watch = shared.lost, inner(vertex)
+        ready, lost = shared.ready, shared.lost  # both of one attempt: it may be lost in the moment in which it is ready
+        await asyncio.wait({ready, lost}, return_when=asyncio.FIRST_COMPLETED)
+        if lost.done():
+            raise Permanent(f"its background task failed: {lost.result()}")
+        vertex.ctx.background = ready.result()
+        watch = inner(vertex)
         while True:
             step: asyncio.Future[Any] = asyncio.ensure_future(anext(watch, _END))
             either: set[asyncio.Future[Any]] = {step, lost}

@@ -24,6 +24,8 @@ class Wired(Backed, Setting, kind="zwired.present"):
             if "line" in machine.broken:
                 raise machine.broken["line"]
             yield "the line"
+            if "end" in machine.broken:
+                raise machine.broken["end"]
             machine.hold("cut")
             await machine.gate("cut")
             raise Permanent("it was cut")
@@ -120,12 +122,42 @@ async def test_one_that_does_not_come_up_holds_back_its_own_kind_only(bench: Ben
     engine = bench.engine()
     await engine.swap(compilation(wired("a"), state("b")))
     await bench.until(lambda event: isinstance(event, Ran) and event.outcome.identity == "zsetting.present[b]")
-    assert bench.outcomes("a")[0].comment.startswith("cannot watch: ")
+    assert bench.outcomes("a")[0].comment == "cannot watch: its background task failed: no carrier"
+    assert asyncio.get_running_loop().time() < 1
     machine.broken.clear()
     await asyncio.sleep(120)
 
     assert machine.settings == {"a": "right", "b": "right"}
     await engine.stop()
+
+
+@in_virtual_time
+async def test_one_that_fails_in_the_moment_in_which_it_is_ready_is_not_used(bench: Bench, machine: Machine) -> None:
+    """Nobody watches over what is gone."""
+    machine.broken["end"] = Permanent("hung up")
+    engine = bench.engine()
+    await engine.swap(compilation(wired("a")))
+    await bench.until(lambda event: isinstance(event, Ran) and event.outcome.identity == "zwired.present[a]")
+
+    assert bench.outcomes("a")[0].comment == "cannot watch: its background task failed: hung up"
+    assert "watch a over the line" not in machine.log
+    machine.broken.clear()
+    await asyncio.sleep(120)
+    assert machine.settings == {"a": "right"}
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_a_one_shot_run_says_that_it_does_not_come_up(bench: Bench, machine: Machine) -> None:
+    """And waits for it no longer than for any other watch."""
+    machine.broken["line"] = Permanent("no carrier")
+    engine = bench.engine(watch=False)
+    await engine.swap(compilation(wired("a"), state("b")))
+    await engine.settle()
+    await engine.stop()
+
+    assert bench.outcomes("a")[0].comment == "cannot watch: its background task failed: no carrier"
+    assert machine.settings == {"b": "right"}
 
 
 @in_virtual_time
