@@ -25,6 +25,8 @@ AGES = {"date": "-d", "mindays": "-m", "maxdays": "-M", "warndays": "-W", "inact
 """Fields of ageing -> switches of chage."""
 IN_USE = 8
 """Status of userdel and usermod when the user has processes."""
+UNASKED = "/."
+"""The root directory, in words that make usermod not care for processes of the user: another home is for those that log in next."""
 FAREWELL = (0.1, 0.3, 0.6)
 """Seconds between attempts to remove a user whose sessions were ended."""
 
@@ -96,7 +98,11 @@ class ShadowUsers(Provider):
             raise Permanent(f"cannot change user {name}: there is no such user")
         if not test and changed:
             switches = ["--non-unique"] if not unique and "uid" in changed else []
-            await tool(self.host, f"change user {name}", "usermod", *switches, *arguments(changed, user), name)
+            argv = (*switches, *arguments(changed, user), name)
+            done = await self.host.run("usermod", *argv, check=False)
+            if done.retcode == IN_USE and "uid" not in changed:
+                done = await self.host.run("usermod", "--prefix", UNASKED, *argv, check=False)
+            judge(done, f"change user {name}")
         return ChangeSet(changes={field: {"old": known(user, field), "new": value} for field, value in changed.items()})
 
     async def rename(self, name: str, new_name: str, *, test: bool = False, options: Options = None) -> ChangeSet:

@@ -333,6 +333,12 @@ def shell_changed(site: Site) -> None:
     site.hurt("usermod -s /bin/bash guestbook")
 
 
+@damage("user.present[guestbook-account]")
+def home_changed_of_a_user_at_work(site: Site) -> None:
+    """By an editor: tools refuse that while its processes run."""
+    site.hurt("sed -i 's#:/var/lib/guestbook:#:/tmp:#' /etc/passwd")
+
+
 @damage(ACCOUNT)
 def home_and_name_changed(site: Site) -> None:
     """Two fields at once."""

@@ -52,6 +52,7 @@ async def answer(host: Host, watches: dict[str, asyncio.Task[None]], request: di
         raise LookupError(request["kind"])
     resource = kind.declare(request["name"], **arguments)
     ctx = host.context(f"{resource.kind}[{resource.name}]")
+    ctx.report.sends = getattr(resource, "sends", {})
     if do == "watch":
         watches[request["id"]] = asyncio.create_task(watch(resource, ctx, request["id"]))
         return None

@@ -46,6 +46,25 @@ def test_present_creates_and_repairs(host: Host, driver: Driver):
         assert driver.apply("user.present", "alice", **wanted).right, drift
 
 
+def test_the_home_of_a_user_at_work_is_put_right(host: Host, driver: Driver):
+    """The tools refuse that while a process of the user runs, which does not mind; another number stays refused."""
+    driver.apply("user.present", "alice", home="/srv/alice")
+    with host.spawn("setpriv", "--reuid=alice", "--regid=alice", "--clear-groups", "sleep", "1000") as process:
+        host.sh(
+            "for n in $(seq 100); do pgrep -u alice sleep >/dev/null && break; sleep 0.02; done; sed -i s#/srv/alice:#/tmp:# /etc/passwd"
+        )
+
+        assert driver.apply("user.present", "alice", home="/srv/alice", shell="/bin/bash").changes == {
+            "home": "/srv/alice",
+            "shell": "/bin/bash",
+        }
+        assert host.sh("getent passwd alice").endswith(":/srv/alice:/bin/bash\n")
+        with pytest.raises(Failed, match="currently used by process"):
+            driver.apply("user.present", "alice", uid=4711, allow_uid_change=True)
+        host.run("pkill", "-u", "alice")
+        process.wait(10)
+
+
 def test_watch_tells_of_changes_by_hand(host: Host, driver: Driver):
     """usermod and gpasswd by hand are told of."""  # noqa: D403 - a command
     driver.apply("user.present", "alice")
