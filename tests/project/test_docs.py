@@ -62,9 +62,21 @@ def test_pictures_are_of_the_examples(tmp_path: Path) -> None:
     """Drawn anew they are the same: `holdfast show graph --format svg` of each example that has a picture."""
     (tmp_path / "grains.yaml").write_text("os_family: Debian\nid: web\n")
     for picture in sorted((DOCS / "pictures").glob("*.svg")):
-        states = DOCS.parent / "config/examples" / picture.stem / "states"
-        drawn = holdfast(
-            "show", "graph", "--states", states, "--grains", tmp_path / "grains.yaml", "--id", "web", "--format", "svg", check=0
+        example = DOCS.parent / "config/examples" / picture.stem
+        pillar = ("--pillar", example / "pillar") if (example / "pillar").exists() else ()
+        words = (
+            "show",
+            "graph",
+            "--states",
+            example / "states",
+            *pillar,
+            "--grains",
+            tmp_path / "grains.yaml",
+            "--id",
+            "web",
+            "--format",
+            "svg",
         )
+        drawn = holdfast(*words, check=0)
 
-        assert drawn.stdout == picture.read_text(), f"draw {picture.name} anew"
+        assert drawn.stdout == picture.read_text(), f"draw {picture.name} anew: holdfast {' '.join(map(str, words))}"
