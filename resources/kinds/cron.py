@@ -14,7 +14,7 @@ from holdfast.resources.delta import Delta, State
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Text, field
 from holdfast.resources.kinds._crontab import Crontab, Job, Variable, told
-from holdfast.resources.needs import Need, owned_by
+from holdfast.resources.needs import Need, owned_by, programs
 from holdfast.resources.traits import Declaration, Edgeable, Reversible
 from holdfast.resources.turns import turn
 
@@ -150,6 +150,10 @@ class Present(JobKind, kind="cron.present"):
     """A comment before the job; by default that is left as it is."""
     commented: bool = field(False)
     """Keep the job, but disabled: behind `#DISABLED#`."""
+
+    def needs(self) -> tuple[Need, ...]:
+        """What it runs, too."""
+        return (*super().needs(), *(Need("path", path, vital=False) for path in programs(self.name)))
 
     def desired(self) -> State:
         """The job as declared, and no copy of it."""

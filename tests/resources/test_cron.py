@@ -93,6 +93,13 @@ async def test_undone_the_crontab_is_as_before(ctx, before, state):
     assert ctx.tab.removeprefix(TAG) == before.removeprefix(TAG)
 
 
+def test_a_job_needs_its_user_cron_and_what_it_runs():
+    """So that it is not started before its script is there, though no state says so."""
+    needs = {(need.type, need.value) for need in Present.declare("sh /opt/x --all", user="app").needs()}
+
+    assert needs == {("user", "app"), ("pkg", "cron"), ("path", "/opt/x")}
+
+
 def test_a_crontab_that_is_not_changed_keeps_each_byte():
     """Whatever is in it: what is not understood as well."""
     text = f"#!x\n\n  5 1 * * 1-5\t/bin/a  \n{TAG}\n# a\n\nA = 'b c'\n#DISABLED#no job\n@x\n#DISABLED#@daily  y % z\n\n# end\n"
