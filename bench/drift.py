@@ -2,52 +2,74 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
-from harness import agent, declare_files, drifts, median, private_directory, process_figures
+from harness import CONTENT, agent, declare_files, drifts, median, private_directory, process_figures
 
 COUNT, ROUNDS = 200, 3
 FLAT, LARGE, SMALL = (1000, 1), (10_000, 1000), (100, 10)
+MINE, *OTHERS = sorted(os.sched_getaffinity(0))
 
 
-def latency(paths: list[Path]) -> float:
-    """Median latency, seconds; of the quietest of a few rounds, for other machines' noise is not what is measured."""
-    return min(median(drifts(paths, COUNT)) for _ in range(ROUNDS))
+def apart(process: int) -> None:
+    """Give those who are measured the CPUs that the one who measures, and spins meanwhile, leaves them.
+
+    Where the kernel happens to put them would make a difference of three times.
+    """
+    for task in os.listdir(f"/proc/{process}/task"):
+        os.sched_setaffinity(int(task), OTHERS or [MINE])
+    os.sched_setaffinity(0, [MINE])
 
 
-def bare(paths: list[Path]) -> float:
-    """Median latency of the bare loop on these files, seconds."""
-    folders = sorted({str(path.parent) for path in paths})
-    process = subprocess.Popen([sys.executable, str(Path(__file__).with_name("bare_loop.py")), *folders], stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    process.stdout.readline()
-    try:
-        return latency(paths)
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
-
-
-def managed(files: int, directories: int) -> tuple[float, float, dict[str, float]]:
-    """(median latency of the agent, of the bare loop on the same files, figures of the agent's process)."""
+@contextlib.contextmanager
+def managed(files: int, directories: int) -> Iterator[tuple[list[Path], int]]:
+    """(files that an agent keeps, its process)."""
     with private_directory() as base:
         paths = declare_files(base, files, directories)
         with agent(base) as process:
+            apart(process.pid)
             drifts(paths, 50)
-            ours = latency(paths)
-            figures = process_figures(process.pid)
-        return ours, bare(paths), figures
+            yield paths, process.pid
+
+
+@contextlib.contextmanager
+def bare(files: int) -> Iterator[list[Path]]:
+    """Files in one directory that the bare loop keeps."""
+    with private_directory() as base:
+        paths = declare_files(base, files, 1)
+        for path in paths:
+            path.write_text(CONTENT)
+        with subprocess.Popen(
+            [sys.executable, Path(__file__).with_name("bare_loop.py"), paths[0].parent], stdout=subprocess.PIPE
+        ) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            apart(process.pid)
+            try:
+                yield paths
+            finally:
+                process.kill()
+
+
+def latencies(*kept: list[Path]) -> list[float]:
+    """Median latency of each, seconds, of its quietest round: they take turns, for other machines' noise is not what is measured."""
+    rounds = [[median(drifts(paths, COUNT)) for paths in kept] for _ in range(ROUNDS)]
+    return [min(times) for times in zip(*rounds, strict=True)]
 
 
 def main() -> None:
     """Measure and print."""
-    flat, floor, _ = managed(*FLAT)
-    small, _, _ = managed(*SMALL)
-    large, _, figures = managed(*LARGE)
+    with managed(*FLAT) as (ours, _), bare(FLAT[0]) as theirs:
+        flat, floor = latencies(ours, theirs)
+    with managed(*SMALL) as (few, _), managed(*LARGE) as (many, process):
+        small, large = latencies(few, many)
+        figures = process_figures(process)
     print(
         json.dumps(
             {
