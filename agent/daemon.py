@@ -24,7 +24,7 @@ from holdfast.agent.config_watch import ConfigWatch, Watched
 from holdfast.agent.control.schema import ControlError, Request
 from holdfast.agent.control.server import ControlServer
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.report import Cause, Event, Outcome, PassEnded, Ran
+from holdfast.agent.engine.report import Cause, Event, Notice, Outcome, PassEnded, Ran
 from holdfast.agent.health import Condition, Health
 from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.host.host import Host
@@ -279,6 +279,10 @@ class Daemon:
             for waiting in self._triggered.pop(event.outcome.identity, ()):
                 if not waiting.done():
                     waiting.set_result(event.outcome)
+        elif isinstance(event, Notice) and event.code == "left":
+            for waiting in self._triggered.pop(event.identity, ()):
+                if not waiting.done():
+                    waiting.set_exception(ControlError(f"cannot trigger {event.identity}: it is declared no more"))
         elif isinstance(event, PassEnded):
             self._say()
 

@@ -6,13 +6,14 @@ import re
 import shutil
 import signal
 import socket
+import subprocess
 import time
 from pathlib import Path
 
 import psutil
 import pytest
 
-from holdfast_process import Agent, Tree, holdfast
+from holdfast_process import COMMAND, Agent, Tree, environment, holdfast
 
 SLEEP = "HOST/pid:\n  cmd.run:\n    - name: echo $$ > HOST/pid; exec sleep 1000\n"
 
@@ -282,6 +283,24 @@ def test_trigger_says_why_nothing_ran(tree):
         assert "skipped cmd.run[act]" in tree("trigger", "cmd.run[act]", check=0).stdout
         assert "ok test.nop[a]" in tree("trigger", "test.nop[a]", check=0).stdout
         assert not (tree.host / "acts").exists()
+
+
+def test_trigger_of_what_leaves_before_its_turn_ends(tree):
+    """It would wait for ever for what never comes."""
+    tree.sls("slow", "slow:\n  cmd.run:\n    - name: '[ ! -e HOST/again ] || { touch HOST/runs; exec sleep 1000; }'\n")
+    tree.sls("then", "then:\n  cmd.run:\n    - name: 'true'\n    - require: [{cmd: slow}]\n")
+    with Agent(tree) as agent:
+        (tree.host / "again").touch()
+        trigger = [*COMMAND, "trigger", "--config", str(tree.config)]
+        with subprocess.Popen([*trigger, "cmd.run[slow]"], stdout=subprocess.DEVNULL, env=environment()):
+            agent.wait((tree.host / "runs").exists, "the first to run")
+            with subprocess.Popen([*trigger, "cmd.run[then]"], stderr=subprocess.PIPE, text=True, env=environment()) as then:
+                agent.wait(lambda: row(tree, "cmd.run[then]")["dirty"], "the wish to arrive")
+                (tree.etc / "states" / "then.sls").unlink()
+
+                assert "cannot trigger cmd.run[then]: it is declared no more" in then.communicate(timeout=20)[1]
+                assert then.returncode == 1
+            tree.sls("slow", "other:\n  test.nop\n")
 
 
 def test_reload_answers_with_what_is_wrong(tree):
