@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 
 from holdfast.agent.engine.graph import CARRIES, Vertex
@@ -16,10 +16,15 @@ Seen = list[tuple[Edge, int]]
 
 
 class Courier:
-    """The journal as the graph uses it. `daemon`: what may have changed in a run that failed is counted as changed."""
+    """The journal as the graph uses it.
 
-    def __init__(self, journal: Journal, *, daemon: bool) -> None:
+    `applies` says whether a vertex may change the machine: what noop would have changed is told to those alone that only look, too.
+    `daemon`: what may have changed in a run that failed is counted as changed.
+    """
+
+    def __init__(self, journal: Journal, applies: Callable[[Vertex], bool], *, daemon: bool) -> None:
         self._journal = journal
+        self._applies = applies
         self._daemon = daemon
         self._listeners: set[Vertex] = set()
         """Those that may have heard something."""
@@ -64,7 +69,8 @@ class Courier:
     def _turn(self, vertex: Vertex) -> int | None:
         """When it is its turn: at its own place, or where only `listen_in` says that it listens, at that of the first that it hears."""
         edges = ((edge, target) for edge, target in incoming(vertex) if edge[2] == "listen")
-        heard = [target.position for edge, target in edges if self._journal.pending(edge) or target.would_change]
+        looks = not self._applies(vertex)
+        heard = [target.position for edge, target in edges if self._journal.pending(edge) or (looks and target.would_change)]
         return vertex.position if heard and "listen" in vertex.call.low else min(heard, default=None)
 
     async def announce(self, vertex: Vertex) -> None:
@@ -100,7 +106,7 @@ class Courier:
 
     def _told(self, vertex: Vertex, outcome: Outcome) -> Iterator[Vertex]:
         for who, kind in vertex.notify:
-            pending = self._journal.pending((vertex.identity, who.identity, kind)) or vertex.would_change
+            pending = self._journal.pending((vertex.identity, who.identity, kind)) or (vertex.would_change and not self._applies(who))
             if pending and (outcome.result is False if kind == "onfail" else outcome.result is not False and kind != "listen"):
                 yield who
 

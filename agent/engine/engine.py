@@ -53,11 +53,11 @@ class Engine:
         self._daemon = watch
         """Watches and timers keep the graph right after the first pass; without them: one-shot."""
         self._graph = Graph()
-        self._courier = Courier(journal, daemon=watch)
+        self._courier = Courier(journal, self._applies, daemon=watch)
         self._passes = Passes(emit)
         self._reversals = Reversals(journal, emit)
         self._autoedges = AutoEdges(host.context, emit)
-        links = Links(emit, self._wait_resumed, self._mark, self._wake, self._finished, self._give_up)
+        links = Links(emit, self._wait_resumed, self._mark, self._wake, self._finished, self._give_up, self._applies)
         self._runs = Runs(options, journal, self._courier, self._passes, links, reversals=self._reversals, daemon=watch)
         self._scheduler = Scheduler(options.workers, self._runs.start, self._quiet, self._mark)
         self._backgrounds = Backgrounds(host.context, emit)
@@ -203,6 +203,10 @@ class Engine:
         await self._resumed.wait()
         if self._stopped or vertex.removed:
             raise asyncio.CancelledError
+
+    def _applies(self, vertex: Vertex) -> bool:
+        noop = vertex.call.meta.noop
+        return not (self.options.noop if noop is None else noop)
 
     def _take_over(self, options: EngineOptions) -> bool:
         """Use these settings; whether everything has to be looked at again."""

@@ -23,6 +23,7 @@ class Judge:
     """Decides for one engine. `daemon` remembers actions that are done; one-shot runs repeat them, as in Salt.
 
     `found` is told of the target of a prereq that turned out to be wrong though nobody had marked it, and whose prereq that is.
+    `applies` says whether a vertex may change the machine. One that may is not moved by what noop keeps another from changing.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class Judge:
         resumed: Callable[[Vertex], Awaitable[None]],
         found: Callable[[Vertex, Vertex], None],
         *,
+        applies: Callable[[Vertex], bool],
         daemon: bool,
     ) -> None:
         self._journal = journal
@@ -40,6 +42,7 @@ class Judge:
         self._emit = emit
         self._resumed = resumed
         self._looks = Looks(self._probe, found)
+        self._applies = applies
         self._daemon = daemon
 
     async def decide(self, vertex: Vertex) -> Decision:
@@ -54,6 +57,7 @@ class Judge:
     def _table(self, vertex: Vertex, probes: Probes, *, probing: bool = False) -> Decision:
         """Probing, upstreams that can only run later count as good: what came of them before may be for want of this very run."""
         upstreams: dict[str, list[Upstream]] = {}
+        real = self._applies(vertex) if probing else vertex.real
         for kind, targets in vertex.requisites.items():
             if kind != "listen":
                 words = kind if vertex.refreshable else kind.replace("watch", "require")  # nothing to refresh: it means require
@@ -61,17 +65,21 @@ class Judge:
                     later = probing and (target.position > vertex.foremost or not target.settled)
                     outcome = None if later else target.outcome
                     if kind == "prereq":  # one that a swap has just added is looked at later, when this is done again
-                        outcome = probes[target].outcome if target in probes else None
-                    upstreams.setdefault(words, []).append(self._upstream(vertex, kind, target, outcome))
+                        outcome = self._promised(probes[target].outcome, target, real=real) if target in probes else None
+                    upstreams.setdefault(words, []).append(self._upstream(vertex, kind, target, outcome, real=real))
         return decide(upstreams)
 
-    def _upstream(self, vertex: Vertex, kind: str, target: Vertex, outcome: Outcome | None) -> Upstream:
+    def _promised(self, outcome: Outcome, target: Vertex, *, real: bool) -> Outcome:
+        """What comes of the target of a prereq: a change that noop keeps from being made does not come."""
+        return replace(outcome, result=True) if real and outcome.result is None and not self._applies(target) else outcome
+
+    def _upstream(self, vertex: Vertex, kind: str, target: Vertex, outcome: Outcome | None, *, real: bool) -> Upstream:
         counted = CARRIES.get(kind)
         edge = (target.identity, vertex.identity, counted or "")
         pending = counted is not None and self._journal.pending(edge)
-        unsure = outcome is not None and outcome.result is None
+        unsure = outcome is not None and outcome.result is None and not real
         failed = unsure or (pending and target.failed)
-        return Upstream(target.identity, outcome, changed=pending or target.would_change, failed=failed)
+        return Upstream(target.identity, outcome, changed=pending or (target.would_change and not real), failed=failed)
 
     async def _probe(self, target: Vertex, probes: Probes) -> tuple[Outcome, Failure | None]:
         """What the target of a prereq would do if it ran now."""

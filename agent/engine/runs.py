@@ -36,6 +36,8 @@ class Links:
     """The task of its run has ended."""
     give_up: Callable[[], None]
     """Failhard: start nothing any more."""
+    applies: Callable[[Vertex], bool]
+    """Whether it may change the machine now: noop, of the state or else of the agent."""
 
 
 class Runs:
@@ -60,10 +62,10 @@ class Runs:
         self._passes = passes
         self._reversals = reversals
         self._emit, self._resumed, self._mark, self._wake = links.emit, links.resumed, links.mark, links.wake
-        self._finished, self._give_up = links.finished, links.give_up
+        self._finished, self._give_up, self._applies = links.finished, links.give_up, links.applies
         self._daemon = daemon
         self._transfers = Transfers(journal)
-        self._judge = Judge(journal, self._transfers, links.emit, links.resumed, self._found, daemon=daemon)
+        self._judge = Judge(journal, self._transfers, links.emit, links.resumed, self._found, applies=links.applies, daemon=daemon)
 
     def start(self, vertex: Vertex) -> None:
         """Run it, in a task of its own."""
@@ -178,10 +180,6 @@ class Runs:
         outcome = Outcome(vertex.identity, vertex.position, result=False, comment=f"cannot keep account of it: {error}", cause=vertex.cause)
         self._record(vertex, outcome)
         self._later(vertex, outcome, Failure(temporary=True, delay=None))
-
-    def _applies(self, vertex: Vertex) -> bool:
-        noop = vertex.call.meta.noop
-        return not (self.options.noop if noop is None else noop)
 
     # -- outcomes ----------------------------------------------------------------------------------------------
 

@@ -76,3 +76,45 @@ async def test_for_real_a_failure_is_one(bench: Bench, machine: Machine) -> None
 
     assert bench.outcomes("b")[0].result is False
     await engine.stop()
+
+
+NEIGHBOURS = {
+    "watch": state("b", watch=["a"]),
+    "listen": state("b", listen=["a"]),
+    "onchanges": state("b", "zaction.run", onchanges=["a"]),
+    "onfail": state("b", "zaction.run", onfail=["a"]),
+}
+
+
+@pytest.mark.parametrize("neighbour", NEIGHBOURS.values(), ids=NEIGHBOURS)
+@in_virtual_time
+async def test_what_one_state_would_change_moves_no_other_that_really_acts(bench: Bench, machine: Machine, neighbour: tuple) -> None:
+    """Or a service whose file is in noop would be restarted at each look at all."""
+    machine.settings["b"] = "right"
+    engine = bench.engine()
+    await engine.swap(compilation(state("a", meta={"noop": True}), neighbour))
+    await engine.settle()
+    engine.recheck()
+    await engine.settle()
+
+    assert bench.outcomes("a")[-1].result is None
+    assert not [entry for entry in machine.log if entry.startswith(("refresh", "run", "apply"))]
+    await engine.stop()
+
+
+@pytest.mark.parametrize("own", [None, True])
+@in_virtual_time
+async def test_a_prereq_acts_only_for_what_is_really_changed(bench: Bench, machine: Machine, own: bool | None) -> None:
+    """One that only looks itself says what it would do; through any number of prereqs."""
+    engine = bench.engine()
+    states = (
+        state("a", "zaction.run", prereq=["b"], meta={"noop": own}),
+        state("b", "zaction.run", prereq=["c"], meta={"noop": own}),
+        state("c", meta={"noop": True}),
+    )
+    await engine.swap(compilation(*states))
+    await engine.settle()
+
+    assert machine.log.count("run a") == machine.log.count("run b") == 0
+    assert [bench.outcomes(name)[-1].result for name in "abc"] == ([True, True, None] if own is None else [None, None, None])
+    await engine.stop()

@@ -17,7 +17,6 @@ import pytest
 from engine_bench import state
 from holdfast.agent.engine import limits
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.runs import Runs
 from holdfast.agent.engine.scheduler import Scheduler
 from holdfast.agent.engine.semaphores import Semaphores
 from simulated.life import Life, faults, faults_of
@@ -68,7 +67,7 @@ SABOTAGE = {
     "jumps the queue": (Scheduler, "_at_barrier", never(True)),
     "without a watch": (Scheduler, "_ready", never(True)),
     "are in the semaphore": (Semaphores, "full", never(None)),
-    "noop, and yet": (Runs, "_applies", never(True)),
+    "noop, and yet": (Engine, "_applies", never(True)),
     "started": (limits, "take", never(0.0)),
     "again and again": (limits, "repaired", never(False)),
     "is not settled": (Engine, "_watch_failed", Engine._wait_resumed),
