@@ -34,7 +34,8 @@ from holdfast.agent.insight.insight import Insight, unknown
 from holdfast.agent.logs import Logs
 from holdfast.agent.narrate import Narrator, duration
 from holdfast.agent.notify import Notifier
-from holdfast.agent.settings import CONFIG, Settings, load
+from holdfast.agent.places import CONFIG
+from holdfast.agent.settings import Settings, load
 from holdfast.agent.statedir import Lock, open_journal, private_directory
 from holdfast.agent.tasks import Tasks
 from holdfast.agent.tree import Compiled, Trees

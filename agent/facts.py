@@ -15,7 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from holdfast.agent.settings import Settings, read_mapping
+from holdfast.agent.places import read_mapping
+from holdfast.agent.settings import Settings
 from holdfast.states.marks import plain
 from holdfast.states.source import exists
 

@@ -16,7 +16,8 @@ from holdfast.agent.engine.journal import Journal
 from holdfast.agent.engine.report import Event, PassRecord
 from holdfast.agent.health import Health
 from holdfast.agent.host.host import Host
-from holdfast.agent.settings import STATE_DIR, Settings
+from holdfast.agent.places import STATE_DIR
+from holdfast.agent.settings import Settings
 from holdfast.agent.statedir import Lock, LockedError, open_journal, private_directory
 from holdfast.agent.tree import Compiled
 

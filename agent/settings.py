@@ -6,7 +6,6 @@ all at once, each with file, line and the nearest right name.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -15,18 +14,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from pydantic_core import ErrorDetails
 
 from holdfast.agent.engine.options import EngineOptions
+from holdfast.agent.places import CONFIG, STATE_DIR, anchored, default_socket, read_settings
 from holdfast.resources.registry import nearest
 from holdfast.states.codes import demand_warning
 from holdfast.states.errors import CompileError, Problem
 from holdfast.states.marks import Document, Map, descend, plain
-from holdfast.states.parse import parse_yaml
-from holdfast.states.source import Tree, exists, refuse
-
-CONFIG = Path("/etc/holdfast/agent.yaml")
-"""Where the settings are unless the operator says otherwise."""
-STATE_DIR = Path("/var/lib/holdfast")
-"""Where an installed agent remembers; its control socket is then below /run."""
-RUN_DIR = Path("/run/holdfast")
 
 
 class SettingsError(CompileError):
@@ -163,14 +155,7 @@ class Settings(_Strict):
     @property
     def socket(self) -> Path:
         """Where the control socket is."""
-        if self.control is not None:
-            return self.control
-        return (RUN_DIR if self.state_dir == STATE_DIR else self.state_dir) / "control.sock"
-
-
-def trusted_uids() -> frozenset[int]:
-    """Whose files the agent believes: root's and its own user's."""
-    return frozenset({0, os.geteuid()})
+        return self.control if self.control is not None else default_socket(self.state_dir)
 
 
 def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -> Settings:
@@ -182,34 +167,15 @@ def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -
     file = (path or CONFIG).absolute()
     if path is None and not file.exists():
         return _in_environment(_anchored(Settings(**given), file.parent), Document(str(file), ""), given)
-    document, values = _read(file)
+    try:
+        document, values = read_settings(file)
+    except CompileError as error:
+        raise SettingsError(error.problems) from error
     try:
         settings = Settings.model_validate({**plain(values), **given})
     except ValidationError as error:
         raise SettingsError(_problem(document, values, detail) for detail in error.errors()) from error
     return _in_environment(_anchored(settings, file.parent), document, given)
-
-
-def socket_of(path: Path | None, overrides: Mapping[str, Any]) -> Path:
-    """Where the agent with these settings listens, even when they are broken now: a running agent keeps those of before.
-
-    Raises `SettingsError`.
-    """
-    try:
-        return load(path, overrides).socket
-    except SettingsError as error:
-        if path is not None and not path.exists() and not overrides.get("state_dir"):
-            raise  # a name mistyped: nothing says where the agent is
-        try:
-            _, values = _read((path or CONFIG).absolute())
-        except SettingsError:
-            values = Map()
-        known = {name: values[name] for name in ("state_dir", "control") if isinstance(values.get(name), str)}
-        try:
-            settings = Settings.model_validate({**known, **{name: value for name, value in overrides.items() if value is not None}})
-        except ValidationError:
-            raise error from None
-        return _anchored(settings, (path or CONFIG).absolute().parent).socket
 
 
 def split_address(text: str) -> tuple[str, int]:
@@ -221,36 +187,13 @@ def split_address(text: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def read_mapping(path: Path) -> tuple[Document, Map]:
-    """A YAML file that holds one mapping, and nobody else may write. Raises `CompileError`."""
-    tree = Tree(path.parent, trusted_uids())
-    document = Document(str(path), tree.read(path).text)
-    values = parse_yaml(document, document.text)
-    if values is None:
-        values = Map()
-    if not isinstance(values, Map):
-        raise CompileError(
-            [document.problem(None, "settings-shape", "this file must hold a mapping: names, each with a value", "write 'name: value'")]
-        )
-    return document, values
-
-
-def _read(path: Path) -> tuple[Document, Map]:
-    try:
-        if not exists(path):
-            raise refuse(path, "source-missing", "it does not exist", "leave --config out to run with the defaults")
-        return read_mapping(path)
-    except CompileError as error:
-        raise SettingsError(error.problems) from error
-
-
 def _anchored(settings: Settings, base: Path) -> Settings:
     """The same settings with every path absolute, those that were relative below `base`."""
     paths = {name: value for name, value in settings if isinstance(value, Path)}
-    anchored: dict[str, Any] = {name: Path(os.path.normpath(base / value)) for name, value in paths.items()}
+    update: dict[str, Any] = {name: anchored(value, base) for name, value in paths.items()}
     if textfile := settings.metrics.textfile:
-        anchored["metrics"] = settings.metrics.model_copy(update={"textfile": Path(os.path.normpath(base / textfile))})
-    return settings.model_copy(update=anchored)
+        update["metrics"] = settings.metrics.model_copy(update={"textfile": anchored(textfile, base)})
+    return settings.model_copy(update=update)
 
 
 def _in_environment(settings: Settings, document: Document, given: Mapping[str, Any]) -> Settings:
@@ -267,7 +210,7 @@ def _in_environment(settings: Settings, document: Document, given: Mapping[str, 
         raise SettingsError([document.problem(None, "wrong-setting", f"there is no environment {settings.environment!r}", hint)])
     base = Path(document.file).parent
     found = {"states": directories.states, "pillar": directories.pillar}
-    update = {name: Path(os.path.normpath(base / path)) for name, path in found.items() if path is not None and name not in given}
+    update = {name: anchored(path, base) for name, path in found.items() if path is not None and name not in given}
     return settings.model_copy(update=update)
 
 

@@ -13,7 +13,7 @@ from typing import Self
 from holdfast.agent.engine.journal import Journal
 from holdfast.agent.health import Health
 from holdfast.agent.host.blocking import Blocking
-from holdfast.agent.settings import trusted_uids
+from holdfast.agent.places import trusted_uids
 from holdfast.resources.errors import HoldfastError
 
 PRIMARY = 0xFF

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.agent import facts
-from holdfast.agent.settings import Settings, trusted_uids
+from holdfast.agent.places import trusted_uids
+from holdfast.agent.settings import Settings
 from holdfast.resources import registry
 from holdfast.states.compile import Compiler
 from holdfast.states.data import Call, Compilation, Request

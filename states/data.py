@@ -10,6 +10,7 @@ from typing import Any
 from holdfast.resources.contract import Resource
 from holdfast.resources.meta import Meta
 from holdfast.states.errors import Place, Problem
+from holdfast.states.source import Source
 
 Low = dict[str, Any]
 """One low-data chunk, with Salt's keys: state, fun, name, __id__, __sls__, __env__, order, arguments, requisites."""
@@ -60,15 +61,6 @@ class Call:
     def kind(self) -> str:
         """`family.function`."""
         return f"{self.low['state']}.{self.low['fun']}"
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """One file that a compilation read: enough to tell whether it is still the same."""
-
-    path: Path
-    digest: str
-    """SHA-256 of its content, hex."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ that a template keeps as a value (macros, `set` blocks, ...) is not marked: its 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Iterator
+from typing import Any
 
 from jinja2 import nodes
 from jinja2.ext import Extension
@@ -19,10 +19,6 @@ from jinja2.parser import Parser
 BEGIN, END = "\ufdd0", "\ufdd1"
 """Characters that Unicode reserves for use inside of programs; they never stand in text."""
 _MARK = re.compile(f"{BEGIN}([^{BEGIN}{END}]*){BEGIN}([0-9]{{1,9}}){END}")
-_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
-"""What ends a line for YAML."""
-_ODD_BREAK = re.compile("\r(?!\n)|[\x85\u2028\u2029]")
-"""What ends a line for YAML, but not for an editor."""
 _VALUE_BLOCKS = frozenset({"macro", "call", "filter", "load_yaml", "load_json", "load_text"})
 _VALUE_ENDS = frozenset({"endmacro", "endcall", "endfilter", "endset", "endload"})
 
@@ -49,25 +45,6 @@ def split_marks(text: str, name: str) -> tuple[str, list[tuple[str, int]]]:
         lines.append(line)
         origins.append(origin)
     return "\n".join(lines), origins
-
-
-Origin = TypeVar("Origin")
-
-
-def yaml_lines(text: str) -> list[str]:
-    """The lines of a text as YAML counts them: they end at more characters than those of an editor."""
-    return _BREAK.split(text)
-
-
-def has_odd_breaks(text: str) -> bool:
-    """Whether YAML counts more lines in a text than an editor does."""
-    return _ODD_BREAK.search(text) is not None
-
-
-def by_yaml_lines(text: str, origins: Iterable[Origin]) -> list[Origin]:
-    """For each line of a text as YAML counts them the entry, in `origins`, of the line that it is in."""
-    lines = (line.removesuffix("\r") for line in text.split("\n"))
-    return [origin for line, origin in zip(lines, origins, strict=False) for _ in yaml_lines(line)]
 
 
 class LineMarks(Extension):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from holdfast.states.data import Request, Source
+from holdfast.states.data import Request
 from holdfast.states.errors import CompileError, Problem
 from holdfast.states.high import Reference
 from holdfast.states.include import Names, everything
@@ -19,7 +19,7 @@ from holdfast.states.marks import Document, Map, Seq, plain
 from holdfast.states.match import Host
 from holdfast.states.normalise import normalise
 from holdfast.states.render import Renderer
-from holdfast.states.source import TOP, Tree, exists
+from holdfast.states.source import TOP, Source, Tree, exists
 from holdfast.states.top import chosen
 from holdfast.states.world import World, merge
 

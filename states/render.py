@@ -17,8 +17,9 @@ from typing import Any
 
 import jinja2
 
+from holdfast.states.breaks import by_yaml_lines, has_odd_breaks
 from holdfast.states.errors import CompileError, Place, Problem
-from holdfast.states.lines import by_yaml_lines, has_odd_breaks, split_marks
+from holdfast.states.lines import split_marks
 from holdfast.states.marks import Document
 from holdfast.states.parse import parse_json, parse_yaml
 from holdfast.states.source import Text, Tree

@@ -17,7 +17,6 @@ from collections.abc import Container
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from holdfast.states.data import Source
 from holdfast.states.errors import CompileError, Place, Problem
 
 LIMIT = 8 << 20
@@ -26,6 +25,15 @@ TOP = "top"
 """Name of the file that says what applies to whom."""
 STEADY = 2_000_000_000
 """Nanoseconds since its last change after which a file that looks the same is the same: no file system's clock is coarser."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One file that a compilation read: enough to tell whether it is still the same."""
+
+    path: Path
+    digest: str
+    """SHA-256 of its content, hex."""
 
 
 @dataclass(frozen=True, slots=True)

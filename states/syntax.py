@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import yaml
 
+from holdfast.states.breaks import yaml_lines
 from holdfast.states.errors import Problem
-from holdfast.states.lines import yaml_lines
 from holdfast.states.marks import At, Document, Mark
 
 HINTS = {

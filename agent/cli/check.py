@@ -11,7 +11,7 @@ import click
 
 from holdfast.agent.cli import findings
 from holdfast.agent.cli.options import NOT_COMPILED, Source, on_states, print_json
-from holdfast.agent.logs import coloured
+from holdfast.agent.console import coloured
 from holdfast.agent.settings import LintSettings
 from holdfast.agent.tree import Trees
 from holdfast.states.codes import demand_warning

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from holdfast.agent.cli.options import COUNT, Function, Source, output, print_json, source
+from holdfast.agent.console import Console, coloured, to_json
 from holdfast.agent.control.client import ask, follow
 from holdfast.agent.control.schema import Request, Verb
 from holdfast.agent.words import number_of
@@ -36,8 +37,6 @@ def log(source: Source, form: str, following: bool, lines: int) -> None:
 
 def show_log(source: Source, form: str, *, following: bool, lines: int) -> None:
     """Print the log as it comes."""
-    from holdfast.agent.logs import Console, coloured, to_json
-
     render = to_json if form == "json" else Console(coloured(1)).render
     for entry in follow(source.socket(), Request("log", lines=lines, follow=following)):
         sys.stdout.buffer.write(render(entry))

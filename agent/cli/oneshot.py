@@ -11,8 +11,9 @@ import click
 
 from holdfast.agent import once
 from holdfast.agent.cli.options import SECONDS, Function, Source, on_states, print_json
+from holdfast.agent.console import Console, coloured
 from holdfast.agent.engine.report import Event, Notice, Outcome, Ran
-from holdfast.agent.logs import Console, Logs, coloured
+from holdfast.agent.logs import Logs
 from holdfast.agent.narrate import Narrator, summary
 from holdfast.agent.settings import Settings
 from holdfast.agent.tree import Compiled, Trees

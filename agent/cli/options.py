@@ -8,14 +8,15 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.agent.settings import Settings, load, socket_of
 from holdfast.agent.words import number_of
-from holdfast.states.errors import CompileError
-from holdfast.states.source import refuse
+
+if TYPE_CHECKING:
+    from holdfast.agent.settings import Settings
+    from holdfast.states.errors import CompileError
 
 NOT_COMPILED = 3
 """Exit code when the states, or the settings, cannot be used."""
@@ -79,12 +80,17 @@ class Source:
 
     def settings(self) -> Settings:
         """The settings, with the command line on top. Raises `CompileError`, also for a --pillar that is not there."""
+        from holdfast.agent.settings import load
+        from holdfast.states.source import refuse
+
         if self.pillar is not None and not self.pillar.is_dir():
             raise refuse(self.pillar, "source-unreadable", "it is no directory", "make it, or name another with --pillar")
         return load(self.config, self.overrides)
 
     def socket(self) -> Path:
         """Where the running agent listens. Raises `CompileError`."""
+        from holdfast.agent.places import socket_of
+
         return socket_of(self.config, self.overrides)
 
     def facts(self, settings: Settings) -> Mapping[str, Any] | None:
@@ -129,6 +135,8 @@ def reports_problems(function: Function) -> Function:
 
     @functools.wraps(function)
     def wrapper(**values: Any) -> Any:
+        from holdfast.states.errors import CompileError
+
         try:
             return function(**values)
         except CompileError as error:

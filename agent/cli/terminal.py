@@ -6,7 +6,7 @@ import shutil
 import sys
 import time
 
-from holdfast.agent.logs import coloured
+from holdfast.agent.console import coloured
 from holdfast.agent.widths import fit, pad, shorten, wrap
 from holdfast.resources.errors import clean
 

@@ -13,9 +13,9 @@ import click
 
 from holdfast.agent.cli.options import Source, source
 from holdfast.agent.cli.terminal import Paper, ago
+from holdfast.agent.console import coloured
 from holdfast.agent.control.client import follow
 from holdfast.agent.control.schema import ControlError, Request
-from holdfast.agent.logs import coloured
 from holdfast.agent.narrate import duration
 from holdfast.agent.widths import columns
 

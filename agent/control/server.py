@@ -13,9 +13,10 @@ import struct
 from pathlib import Path
 from typing import Any, Protocol
 
+from holdfast.agent.console import Entry
 from holdfast.agent.control.schema import LIMIT, ControlError, Request, Response, address, decode_request, encode, unix_socket
-from holdfast.agent.logs import Entry, Logs
-from holdfast.agent.settings import trusted_uids
+from holdfast.agent.logs import Logs
+from holdfast.agent.places import trusted_uids
 
 QUEUE = 1000
 """Entries of the log that wait for one follower."""

@@ -15,7 +15,7 @@ import structlog
 from holdfast.agent.host.files import Replacement, replace
 from holdfast.agent.host.run import Command, run
 from holdfast.agent.host.sources import LARGE, read_file
-from holdfast.agent.settings import trusted_uids
+from holdfast.agent.places import trusted_uids
 from holdfast.resources.context import Completed, Logger, Report, World
 from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.interfaces.base import Bus

@@ -13,7 +13,7 @@ from stat import S_ISREG
 from typing import Any
 from urllib.parse import urlsplit
 
-from holdfast.agent.settings import trusted_uids
+from holdfast.agent.places import trusted_uids
 from holdfast.resources.errors import Permanent, Temporary
 from holdfast.states.errors import CompileError
 from holdfast.states.source import demand_trust

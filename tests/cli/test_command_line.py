@@ -42,6 +42,26 @@ def test_one_shot_runs_do_not_import_what_they_do_not_use(tmp_path):
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+@pytest.mark.parametrize("verb", ["status", "why", "watch", "log", "pause", "trigger", "trace", "metrics", "version"])
+def test_asking_a_running_agent_imports_next_to_nothing(verb, tmp_path):
+    """An operator who types `holdfast status` waits for Python and click, not for what the agent itself is made of."""
+    tree = Tree(tmp_path)
+    code = (
+        "import sys, atexit;"
+        "atexit.register(lambda: print([m for m in ('pydantic', 'jinja2', 'asyncio', 'structlog', 'rich') if m in sys.modules]));"
+        "from holdfast.agent.cli.main import main; main(sys.argv[1:])"
+    )
+    words = [
+        verb,
+        *{"why": ["a.b[c]"], "trigger": ["a.b[c]"]}.get(verb, []),
+        *([] if verb == "version" else ["--config", str(tree.config)]),
+    ]
+    done = subprocess.run([COMMAND[0], "-c", code, *words], capture_output=True, text=True, env=environment(), timeout=60, check=False)
+
+    assert done.stdout.splitlines()[-1] == "[]"
+    assert verb == "version" or "none listens" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

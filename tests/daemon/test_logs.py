@@ -13,8 +13,9 @@ import pytest
 import structlog
 
 from holdfast.agent import logs, outlet
+from holdfast.agent.console import Console, to_json
 from holdfast.agent.engine.report import Outcome, Ran
-from holdfast.agent.logs import Console, Logs, choose, to_journal, to_json
+from holdfast.agent.logs import Logs, choose, to_journal
 from holdfast.agent.outlet import JournalOutlet, StreamOutlet, encode_journal
 from holdfast.agent.settings import LogSettings
 

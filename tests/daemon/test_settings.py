@@ -11,7 +11,8 @@ import yaml
 
 from holdfast.agent import settings
 from holdfast.agent.engine import options
-from holdfast.agent.settings import Settings, SettingsError, load, socket_of
+from holdfast.agent.places import socket_of
+from holdfast.agent.settings import Settings, SettingsError, load
 from holdfast.agent.tree import Trees
 from holdfast.states.errors import CompileError
 from tree_fuzz import mutate
@@ -162,6 +163,34 @@ def test_a_file_of_another_user_is_refused(config):
 
     with pytest.raises(SettingsError, match="uid 12345"):
         load(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "overrides"),
+    [
+        ("", {}),
+        ("state_dir: here\n", {}),
+        ("state_dir: ../there\ncontrol: ../run/c.sock\n", {}),
+        ("control: /run/other.sock\n", {"state_dir": Path("/elsewhere")}),
+        ("", {"state_dir": Path("/elsewhere")}),
+        ("control: null\n", {}),
+    ],
+)
+def test_clients_and_the_agent_mean_the_same_socket(config, text, overrides):
+    """Clients look only at two settings, and must come to what the agent comes to with all of them."""
+    path = config(text)
+
+    assert socket_of(path, overrides) == load(path, overrides).socket
+
+
+def test_a_client_finds_the_agent_whatever_is_wrong_with_its_settings(config):
+    """What can be read is used; a file that anyone could have written is not."""
+    path = config("state_dir: here\nnoop: perhaps\nstates: [\n")
+    assert socket_of(path, {}) == Path("/run/holdfast/control.sock")
+    path.write_text("state_dir: here\nnoop: perhaps\ncontrol: 5\n")
+    assert socket_of(path, {}) == path.parent / "here/control.sock"
+    path.chmod(0o666)
+    assert socket_of(path, {}) == Path("/run/holdfast/control.sock")
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -1,0 +1,99 @@
+"""Lines of the log for people, and as JSON; whoever only reads the log needs no more than this."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import MutableMapping
+from typing import Any
+
+from holdfast.resources.errors import clean
+
+Entry = MutableMapping[str, Any]
+"""One line with its fields: time, level, event (the sentence), logger, and those of `narrate.Line`."""
+
+_KNOWN = frozenset(
+    {
+        *("time", "level", "event", "logger", "resource", "pass", "result", "cause", "duration"),
+        *("changes", "diff", "details", "because", "code", "converged", "exception"),
+    }
+)
+"""Fields that the sentence already says, or that are shown in a form of their own."""
+_COLOURS = {
+    "ok": "32",
+    "converged": "1;32",
+    "recovered": "32",
+    "skipped": "2",
+    "failed": "1;31",
+    "still": "31",
+    "not": "1;31",
+    "repaired": "1;33",
+    "created": "33",
+    "changed": "33",
+    "removed": "33",
+    "installed": "33",
+    "started": "33",
+    "stopped": "33",
+    "enabled": "33",
+    "ran": "33",
+    "refreshed": "36",
+    "noop": "35",
+    "would": "35",
+}
+"""First word of a sentence -> its colour (SGR)."""
+_LEVEL_COLOURS = {"debug": "2", "warning": "33", "error": "31", "critical": "31"}
+_DIFF_COLOURS = {"+": "32", "-": "31", "@": "36"}
+
+
+def coloured(descriptor: int) -> bool:
+    """Whether a person looks at a terminal that can do colours, and wants them."""
+    return os.isatty(descriptor) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+class Console:
+    """Lines for people: time, sentence, and the details indented below it."""
+
+    def __init__(self, colour: bool) -> None:
+        self._colour = colour
+
+    def render(self, entry: Entry) -> bytes:
+        """One entry as the lines of a terminal, with its time."""
+        stamp = time.strftime("%H:%M:%S", time.localtime(entry.get("time")))
+        return f"{self._paint('2', stamp)} {self.text(entry, indent=9)}\n".encode("utf-8", "backslashreplace")
+
+    def text(self, entry: Entry, indent: int = 4) -> str:
+        """The sentence, and below it, `indent` columns to the right, the details. Control characters are shown, never obeyed."""
+        more = " ".join(f"{name}={clean(str(value))}" for name, value in entry.items() if name not in _KNOWN)
+        first, *rest = clean(str(entry.get("event", ""))).split("\n")
+        lines = [self._sentence(first, entry) + (f"  {more}" if more else ""), *rest]
+        for name in ("details", "exception"):
+            if entry.get(name):
+                lines += [self._detail(line) for line in clean(str(entry[name])).split("\n")]
+        return ("\n" + " " * indent).join(lines)
+
+    def _sentence(self, text: str, entry: Entry) -> str:
+        resource = entry.get("resource")
+        if resource and resource not in text:
+            text = f"{resource}: {text}"
+        word, space, rest = text.partition(" ")
+        if word in _COLOURS:
+            return self._paint(_COLOURS[word], word) + space + rest
+        level = str(entry.get("level"))
+        return self._paint(_LEVEL_COLOURS[level], text) if level in _LEVEL_COLOURS else text
+
+    def _detail(self, line: str) -> str:
+        return self._paint(_DIFF_COLOURS[line[0]], line) if line[:1] in _DIFF_COLOURS else line
+
+    def _paint(self, colour: str, text: str) -> str:
+        return f"\x1b[{colour}m{text}\x1b[0m" if self._colour else text
+
+
+def to_json(entry: Entry) -> bytes:
+    """One entry as a JSON object in one line; `message` is the sentence, `time` is UTC."""
+    entry = dict(entry)
+    seconds = entry.pop("time", 0.0)
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{int(seconds % 1 * 1e6):06d}Z"
+    entry.pop("details", None)
+    line = {"time": stamp, "level": entry.pop("level", "info"), "message": entry.pop("event", ""), **entry}
+    return json.dumps(line, default=str, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"

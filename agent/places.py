@@ -1,0 +1,71 @@
+"""Where an agent's files are. Light to import: who asks a running agent something waits for this first, and needs no settings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from holdfast.states.errors import CompileError
+from holdfast.states.marks import Document, Map
+from holdfast.states.parse import parse_yaml
+from holdfast.states.source import Tree, exists, refuse
+
+CONFIG = Path("/etc/holdfast/agent.yaml")
+"""Where the settings are unless the operator says otherwise."""
+STATE_DIR = Path("/var/lib/holdfast")
+"""Where an installed agent remembers; its control socket is then below /run."""
+RUN_DIR = Path("/run/holdfast")
+
+
+def trusted_uids() -> frozenset[int]:
+    """Whose files the agent believes: root's and its own user's."""
+    return frozenset({0, os.geteuid()})
+
+
+def default_socket(state_dir: Path) -> Path:
+    """Where an agent listens whose settings do not say."""
+    return (RUN_DIR if state_dir == STATE_DIR else state_dir) / "control.sock"
+
+
+def socket_of(path: Path | None, overrides: Mapping[str, Any]) -> Path:
+    """Where the agent with these settings listens, even when they are broken now: a running agent keeps those of before.
+
+    `overrides` (from the command line) win over the file. Raises `CompileError` when nothing says where.
+    """
+    file, values = (path or CONFIG).absolute(), Map()
+    try:
+        _, values = read_settings(file)
+    except CompileError:
+        if path is not None and not path.exists() and not overrides.get("state_dir"):
+            raise  # a name mistyped
+    found = {name: values[name] for name in ("state_dir", "control") if isinstance(values.get(name), str)}
+    state_dir = anchored(overrides.get("state_dir") or found.get("state_dir", STATE_DIR), file.parent)
+    return anchored(found["control"], file.parent) if "control" in found else default_socket(state_dir)
+
+
+def anchored(path: Path | str, base: Path) -> Path:
+    """A path made absolute, if it is relative below `base`."""
+    return Path(os.path.normpath(base / path))
+
+
+def read_settings(path: Path) -> tuple[Document, Map]:
+    """What agent.yaml says, unjudged. Raises `CompileError`."""
+    if not exists(path):
+        raise refuse(path, "source-missing", "it does not exist", "leave --config out to run with the defaults")
+    return read_mapping(path)
+
+
+def read_mapping(path: Path) -> tuple[Document, Map]:
+    """A YAML file that holds one mapping, and nobody else may write. Raises `CompileError`."""
+    tree = Tree(path.parent, trusted_uids())
+    document = Document(str(path), tree.read(path).text)
+    values = parse_yaml(document, document.text)
+    if values is None:
+        values = Map()
+    if not isinstance(values, Map):
+        raise CompileError(
+            [document.problem(None, "settings-shape", "this file must hold a mapping: names, each with a value", "write 'name: value'")]
+        )
+    return document, values
