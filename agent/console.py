@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from typing import Any
 
+from holdfast.agent.widths import flow
 from holdfast.resources.errors import clean
 
 Entry = MutableMapping[str, Any]
@@ -51,11 +52,24 @@ def coloured(descriptor: int) -> bool:
     return os.isatty(descriptor) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-class Console:
-    """Lines for people: time, sentence, and the details indented below it."""
+def width_of(descriptor: int) -> int | None:
+    """Columns of the terminal at a descriptor; None where there is none, or none that knows."""
+    try:
+        return os.get_terminal_size(descriptor).columns or None
+    except OSError:
+        return None
 
-    def __init__(self, colour: bool) -> None:
-        self._colour = colour
+
+class Console:
+    """Lines for people: time, sentence, and the details indented below it. `width` tells how many columns there are now."""
+
+    def __init__(self, colour: bool, width: Callable[[], int | None] = lambda: None) -> None:
+        self._colour, self._width = colour, width
+
+    @classmethod
+    def at(cls, descriptor: int) -> Console:
+        """For what is at a descriptor: a terminal, perhaps."""
+        return cls(coloured(descriptor), lambda: width_of(descriptor))
 
     def render(self, entry: Entry) -> bytes:
         """One entry as the lines of a terminal, with its time."""
@@ -63,24 +77,30 @@ class Console:
         return f"{self._paint('2', stamp)} {self.text(entry, indent=9)}\n".encode("utf-8", "backslashreplace")
 
     def text(self, entry: Entry, indent: int = 4) -> str:
-        """The sentence, and below it, `indent` columns to the right, the details. Control characters are shown, never obeyed."""
+        """The sentence, and below it, `indent` columns to the right, the details. Control characters are shown, never obeyed.
+
+        Sentences are broken between words to fit the terminal. Details are not: what is copied from a diff had better be what stood there.
+        """
+        columns = self._width()
+        room = None if columns is None else max(20, columns - indent)
         more = " ".join(f"{name}={clean(str(value))}" for name, value in entry.items() if name not in _KNOWN)
-        first, *rest = clean(str(entry.get("event", ""))).split("\n")
-        lines = [self._sentence(first, entry) + (f"  {more}" if more else ""), *rest]
+        first, newline, rest = clean(str(entry.get("event", ""))).partition("\n")
+        lines = self._sentence(first + (f"  {more}" if more else ""), entry, room)
+        lines += flow(rest, room) if newline else []
         for name in ("details", "exception"):
             if entry.get(name):
                 lines += [self._detail(line) for line in clean(str(entry[name])).split("\n")]
         return ("\n" + " " * indent).join(lines)
 
-    def _sentence(self, text: str, entry: Entry) -> str:
+    def _sentence(self, text: str, entry: Entry, room: int | None) -> list[str]:
         resource = entry.get("resource")
         if resource and resource not in text:
             text = f"{resource}: {text}"
-        word, space, rest = text.partition(" ")
+        word, lines = text.partition(" ")[0], flow(text, room)
         if word in _COLOURS:
-            return self._paint(_COLOURS[word], word) + space + rest
+            return [self._paint(_COLOURS[word], word) + lines[0].removeprefix(word), *lines[1:]]
         level = str(entry.get("level"))
-        return self._paint(_LEVEL_COLOURS[level], text) if level in _LEVEL_COLOURS else text
+        return [self._paint(_LEVEL_COLOURS[level], line) for line in lines] if level in _LEVEL_COLOURS else lines
 
     def _detail(self, line: str) -> str:
         return self._paint(_DIFF_COLOURS[line[0]], line) if line[:1] in _DIFF_COLOURS else line

@@ -17,7 +17,7 @@ from typing import Any
 
 import structlog
 
-from holdfast.agent.console import Console, Entry, coloured, to_json
+from holdfast.agent.console import Console, Entry, to_json
 from holdfast.agent.engine.report import Event
 from holdfast.agent.narrate import Narrator
 from holdfast.agent.outlet import JournalOutlet, Outlet, StreamOutlet, encode_journal
@@ -50,7 +50,7 @@ class Logs:
         self._level = LEVELS[settings.level]
         self.recent = deque(self.recent, maxlen=settings.recent)
         outlet = self._outlet = JournalOutlet() if form == "journal" else StreamOutlet(self._descriptor)
-        render: Callable[[Entry], bytes] = {"journal": to_journal, "json": to_json}.get(form) or Console(coloured(self._descriptor)).render
+        render: Callable[[Entry], bytes] = {"journal": to_journal, "json": to_json}.get(form) or Console.at(self._descriptor).render
         structlog.configure(
             processors=[_complete, structlog.processors.format_exc_info, self._keep, lambda _, __, entry: render(entry)],
             wrapper_class=structlog.make_filtering_bound_logger(self._level),

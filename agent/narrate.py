@@ -16,6 +16,7 @@ from holdfast.agent.words import as_declared
 Level = Literal["debug", "info", "warning", "error"]
 Result = Literal["ok", "changed", "would-change", "unknown", "failed", "skipped"]
 
+NOTHING: tuple[Any, ...] = ("", None, (), [])
 DETAIL_LINES = 400
 """Lines of details (diff, output of a command) that one line of the log carries at most."""
 _SEEN = ("start", "states changed")
@@ -173,15 +174,13 @@ def _is_said(name: str, change: Any, outcome: Outcome) -> bool:
     match name:
         case "diff":
             return bool(outcome.diff)
-        case "new" | "newfile":
+        case "new" | "newfile" | "cmd":
             return str(change) in outcome.comment
         case "pid":
             return True
         case "retcode":
             return bool(change == 0)
-        case _ if change == {"directory": "new"}:
-            return name in outcome.comment
-    return False
+    return (change is True or change == {"directory": "new"}) and (name == _id(outcome) or name in outcome.comment)
 
 
 def _change(name: str, change: Any) -> Iterator[str]:
@@ -192,13 +191,15 @@ def _change(name: str, change: Any) -> Iterator[str]:
     elif isinstance(change, str) and "\n" in change.rstrip("\n"):
         yield f"{name}:"
         yield from (f"  {line}" for line in change.rstrip("\n").split("\n"))
-    elif change not in ("", None):
+    elif change not in NOTHING:
         yield f"{name}: {_value(change)}"
 
 
 def _value(value: Any) -> str:
-    if value in ("", None):
+    if value in NOTHING:
         return "none"
+    if isinstance(value, (list, tuple)):
+        value = ", ".join(map(str, value))
     text = str(value).rstrip("\n")
     return text if len(text) <= 200 else f"{text[:200]}..."
 
@@ -245,7 +246,9 @@ def _notice(notice: Notice) -> Line:
 
 
 def duration(seconds: float) -> str:
-    """A span of time as a person says it: `0.4 ms`, `35 ms`, `1.2 s`, `3 min 5 s`."""
+    """A span of time as a person says it: `<0.1 ms`, `0.4 ms`, `35 ms`, `1.2 s`, `3 min 5 s`."""
+    if seconds < 0.00005:
+        return "<0.1 ms"
     if seconds < 0.001:
         return f"{seconds * 1000:.1f} ms"
     if seconds < 1:

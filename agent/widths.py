@@ -63,6 +63,18 @@ def wrap(text: str, width: int) -> list[str]:
     return [*lines, *_pieces(line, width)]
 
 
+def flow(text: str, width: int | None) -> list[str]:
+    """Each line of a text in lines of so many columns, where it goes on indented as where it begins; None: as it is."""
+    if width is None:
+        return text.split("\n")
+    found = []
+    for line in text.split("\n"):
+        said = line.lstrip(" ")
+        indent = " " * min(len(line) - len(said), width // 2)
+        found += [indent + part for part in wrap(said, width - len(indent))]
+    return found
+
+
 def _pieces(word: str, width: int) -> Iterator[str]:
     """A word that is longer than a line, in several."""
     while columns(word) > width and len(word) > 1:

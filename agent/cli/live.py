@@ -8,11 +8,11 @@ from typing import Any
 import click
 
 from holdfast.agent.cli.options import COUNT, Function, Source, output, print_json, source
-from holdfast.agent.console import Console, coloured, to_json
+from holdfast.agent.cli.terminal import say
+from holdfast.agent.console import Console, to_json
 from holdfast.agent.control.client import ask, follow
 from holdfast.agent.control.schema import Request, Verb
 from holdfast.agent.words import number_of
-from holdfast.resources.errors import clean
 
 RELOAD_TIMEOUT = 300.0
 """Seconds to wait for a reload: large trees take long."""
@@ -37,7 +37,7 @@ def log(source: Source, form: str, following: bool, lines: int) -> None:
 
 def show_log(source: Source, form: str, *, following: bool, lines: int) -> None:
     """Print the log as it comes."""
-    render = to_json if form == "json" else Console(coloured(1)).render
+    render = to_json if form == "json" else Console.at(1).render
     for entry in follow(source.socket(), Request("log", lines=lines, follow=following)):
         sys.stdout.buffer.write(render(entry))
         sys.stdout.flush()
@@ -97,11 +97,6 @@ def trigger(identity: str, source: Source) -> None:
     say(answer["text"])
     if answer["result"] is False:
         raise click.exceptions.Exit(1)
-
-
-def say(text: str, *, err: bool = False) -> None:
-    """Print a line; names and comments may hold what a terminal would obey."""
-    click.echo(clean(text), err=err)
 
 
 def _do(source: Source, name: Verb, said: str) -> None:

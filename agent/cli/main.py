@@ -132,7 +132,8 @@ def _reader_gone() -> int:
 
 def _explain(error: Exception, *, debug: bool) -> int:
     """One line for what is wrong; returns the exit code."""
-    from holdfast.resources.errors import HoldfastError, clean
+    from holdfast.agent.cli.terminal import say
+    from holdfast.resources.errors import HoldfastError
 
     if debug:
         import traceback
@@ -140,13 +141,13 @@ def _explain(error: Exception, *, debug: bool) -> int:
         traceback.print_exception(error)
     code: Any = getattr(error, "exit_code", FAILED)
     if isinstance(error, HoldfastError):
-        click.echo(clean(f"holdfast: {error}"), err=True)
+        say(f"holdfast: {error}", err=True)
     elif isinstance(error, OSError):
         name = f" {error.filename}" if error.filename else ""
-        click.echo(f"holdfast: cannot use{name}: {error.strerror or error}", err=True)
+        say(f"holdfast: cannot use{name}: {error.strerror or error}", err=True)
     else:
-        click.echo(f"holdfast: internal error: {type(error).__name__}: {error}", err=True)
-        click.echo("This is a bug in Holdfast, or in a kind of yours; `holdfast --debug ...` shows where.", err=True)
+        say(f"holdfast: internal error: {type(error).__name__}: {error}", err=True)
+        say("This is a bug in Holdfast, or in a kind of yours; `holdfast --debug ...` shows where.", err=True)
     return code if isinstance(code, int) else FAILED
 
 

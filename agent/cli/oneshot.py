@@ -11,7 +11,8 @@ import click
 
 from holdfast.agent import once
 from holdfast.agent.cli.options import SECONDS, Function, Source, on_states, print_json
-from holdfast.agent.console import Console, coloured
+from holdfast.agent.cli.terminal import say
+from holdfast.agent.console import Console
 from holdfast.agent.engine.report import Event, Notice, Outcome, Ran
 from holdfast.agent.logs import Logs
 from holdfast.agent.narrate import Narrator, summary
@@ -58,7 +59,7 @@ class Printer:
         self.outcomes: list[Outcome] = []
         self._show, self._verbose = show, verbose
         self._logs = Logs(settings.log.model_copy(update={"format": "console"}))
-        self._narrator, self._console = Narrator(unsaid="start"), Console(coloured(1))
+        self._narrator, self._console = Narrator(unsaid="start"), Console.at(1)
 
     def emit(self, event: Event) -> None:
         """Take what the engine tells."""
@@ -151,10 +152,8 @@ def results(compiled: Compiled, outcomes: Sequence[Outcome]) -> Iterator[dict[st
 def _summarise(compiled: Compiled, outcomes: Sequence[Outcome], seconds: float, timeout: float | None) -> None:
     """The last line for a person."""
     if not compiled.compilation.calls:
-        click.echo(f"there is nothing to do: no state applies to {compiled.grains['id']}")
+        say(f"there is nothing to do: no state applies to {compiled.grains['id']}")
     elif timeout is not None:
-        click.echo(
-            f"out of time: not converged after {timeout:g} s; {len(outcomes)} of {len(compiled.compilation.calls)} states were looked at"
-        )
+        say(f"out of time: not converged after {timeout:g} s; {len(outcomes)} of {len(compiled.compilation.calls)} states were looked at")
     else:
-        click.echo(summary(outcomes, seconds))
+        say(summary(outcomes, seconds))

@@ -151,9 +151,11 @@ def reports_problems(function: Function) -> Function:
 
 def complain(error: CompileError) -> None:
     """Tell a person what is wrong, on stderr."""
+    from holdfast.agent.cli.terminal import say
+
     for problem in error.problems:
-        click.echo(str(problem), err=True)
-    click.echo(f"{number_of(len(error.problems), 'problem')}; nothing was done", err=True)
+        say(str(problem), err=True)
+    say(f"{number_of(len(error.problems), 'problem')}; nothing was done", err=True)
 
 
 def on_states(*forms: str) -> Callable[[Function], Function]:

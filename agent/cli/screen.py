@@ -43,9 +43,9 @@ class Screen:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Columns and lines that there are now."""
+        """Columns and lines to draw on. Not the last column: to erase behind a letter that stands there would erase the letter."""
         size = os.get_terminal_size(self._output)
-        return max(40, size.columns), max(5, size.lines)
+        return max(40, size.columns) - 1, max(5, size.lines)
 
     def draw(self, lines: Sequence[str]) -> None:
         """Show these lines, unless they are shown already."""

@@ -20,6 +20,10 @@ SHORT = 50
 """Resources up to which all of them are listed."""
 QUIET = ("ok", "skipped")
 """States that a long list leaves out."""
+STATE = 10
+"""Columns of the state."""
+MOST = 8
+"""Lines that tell what is wrong with one; `why` tells all."""
 
 Row = dict[str, Any]
 
@@ -50,18 +54,24 @@ def heading(answer: dict[str, Any], paper: Paper) -> Iterator[str]:
     conditions = answer["health"]
     state = "not all is right" if answer["status"] in [each["text"] for each in conditions] else answer["status"]
     colour = "1;32" if answer["converged"] else "1;33"
+    name, state = f"{one_line(answer['id'])}: ", one_line(state)
     about = f" (pid {answer['pid']}, up {span(time.time() - answer['started'])})"
-    yield f"{one_line(answer['id'])}: {paper.paint(colour, one_line(state))}{paper.dim(about)}"
+    first, *rest = paper.lines(name + state)
+    yield f"{name}{paper.paint(colour, first.removeprefix(name))}{paper.dim(about) if paper.holds(name + state + about) else ''}"
+    yield from (paper.paint(colour, line) for line in rest)
     for each in conditions:
-        colour = "1;31" if each["severity"] == "error" else "33"
-        yield f"  {paper.paint(colour, each['severity'])}: {one_line(each['text'])} [{each['code']}]"
+        severity, colour = each["severity"], "1;31" if each["severity"] == "error" else "33"
+        first, *rest = paper.lines(f"{severity}: {each['text']} [{each['code']}]", 2)
+        yield f"  {paper.paint(colour, severity)}{first.removeprefix(severity)}"
+        yield from (f"  {line}" for line in rest)
 
 
 def table(rows: list[Row], paper: Paper, *, everything: bool) -> Iterator[str]:
     """One line for each resource, in order of execution."""
     shown = rows if everything or len(rows) <= SHORT else [row for row in rows if row["state"] not in QUIET]
     width = _width(shown, paper)
-    yield from (_line(row, paper, width) for row in shown)
+    for row in shown:
+        yield from _lines(row, paper, width)
     if len(shown) < len(rows):
         yield paper.dim(f"and {len(rows) - len(shown)} more that are right (--all lists them)")
 
@@ -77,8 +87,8 @@ def tree(rows: list[Row], paper: Paper, *, everything: bool) -> Iterator[str]:
     for sls, branch in branches.items():
         yield f"{paper.bold(paper.line(sls))}  {paper.dim(_counts(branch))}"
         for row in shown[sls]:
-            mark = "└─ " if row is shown[sls][-1] else "├─ "
-            yield paper.dim(mark) + _line(row, paper, width, indent=3)
+            marks = ("└─ ", "   ") if row is shown[sls][-1] else ("├─ ", "│  ")
+            yield from _lines(row, paper, width, marks)
 
 
 def _counts(branch: list[Row]) -> str:
@@ -87,24 +97,40 @@ def _counts(branch: list[Row]) -> str:
 
 
 def _width(rows: list[Row], paper: Paper, indent: int = 0) -> int:
-    """Columns for identities: as many as the longest takes, but on a terminal at most half of the line."""
+    """Columns for identities: as many as the longest takes, but on a terminal at most a good half of the line, or all of a short one."""
     longest = max((columns(row["identity"]) for row in rows), default=0)
-    return longest if paper.width is None else min(longest, max(20, (paper.width - 10 - indent) * 6 // 10))
+    if paper.width is None:
+        return longest
+    room = paper.width - STATE - indent
+    return min(longest, max(20, room if paper.narrow else room * 6 // 10))
 
 
-def _line(row: Row, paper: Paper, width: int, indent: int = 0) -> str:
-    said = paper.line("; ".join(_said(row)), indent + 10 + width + 2)
-    return f"{paper.state(row['state'], row['state'].ljust(9))} {paper.name(row['identity'], width)}  {paper.dim(said)}".rstrip()
+def _lines(row: Row, paper: Paper, width: int, marks: tuple[str, str] = ("", "")) -> Iterator[str]:
+    """A resource: one line. What is wrong is told whole, below it if need be; what is right may be cut. `marks` begin the first line and the others."""
+    mark, below = marks
+    quiet, said = row["state"] in QUIET, "; ".join(_said(row))
+    head = f"{paper.dim(mark)}{paper.state(row['state'], row['state'].ljust(STATE - 1))} {paper.name(row['identity'], width)}"
+    used = columns(mark) + STATE + width + 2
+    if quiet:
+        yield f"{head}  {paper.dim('' if paper.narrow else paper.line(said, used))}".rstrip()
+    elif paper.holds(said, used):
+        yield f"{head}  {one_line(said)}".rstrip()
+    else:
+        yield head.rstrip()
+        lines = paper.lines(said, columns(mark) + STATE)
+        lines[MOST - 1 :] = [paper.line(" ".join(lines[MOST - 1 :]), columns(mark) + STATE)] if lines[MOST - 1 :] else []
+        yield from (f"{paper.dim(below)}{' ' * STATE}{line}" for line in lines)
 
 
 def _said(row: Row) -> Iterator[str]:
-    """What else there is to say of it; that it is as declared, its word says."""
-    if row["comment"] not in ("", as_declared(row["name"])):
-        yield row["comment"]
+    """What else there is to say of it: first what is wrong, or of what is right when it was changed; that it is as declared, its word says."""
+    comment = [] if row["comment"] in ("", as_declared(row["name"])) else [row["comment"]]
+    quiet, change = row["state"] in QUIET, row["last_change"]
+    yield from () if quiet else comment
     if row["pending_refresh"]:
         yield "refresh pending"
     if row["next"] is not None:
         yield f"next look in {span(row['next'])}"
-    change = row["last_change"]
     if change:
         yield f"changed {ago(change['at'])} ({change['cause']})"
+    yield from comment if quiet else ()

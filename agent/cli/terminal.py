@@ -6,8 +6,10 @@ import shutil
 import sys
 import time
 
-from holdfast.agent.console import coloured
-from holdfast.agent.widths import fit, pad, shorten, wrap
+import click
+
+from holdfast.agent.console import coloured, width_of
+from holdfast.agent.widths import columns, fit, flow, pad, shorten, wrap
 from holdfast.resources.errors import clean
 
 COLOURS = {
@@ -21,6 +23,8 @@ COLOURS = {
     "ok": "32",
 }
 """State of a resource -> its colour (SGR)."""
+NARROW = 60
+"""Columns below which a terminal is narrow."""
 _WORDS = {"repaired": "1;33", "refreshed": "36", "recovered": "32"}
 
 
@@ -54,6 +58,15 @@ class Paper:
         """Text of more weight."""
         return self.paint("1", text)
 
+    @property
+    def narrow(self) -> bool:
+        """Whether a line has no room for two columns of text."""
+        return self.width is not None and self.width < NARROW
+
+    def holds(self, text: str, used: int = 0) -> bool:
+        """Whether a text fits into a line of which so many columns are used already."""
+        return self.width is None or columns(one_line(text)) <= self.width - used
+
     def line(self, text: str, used: int = 0) -> str:
         """Text made to end within the line, of which so many columns are used already; of one line, and without control characters."""
         text = one_line(text)
@@ -67,6 +80,11 @@ class Paper:
     def name(self, identity: str, width: int) -> str:
         """An identity in so many columns, its middle left out where it is longer."""
         return pad(one_line(identity) if self.width is None else shorten(one_line(identity), width), width)
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Print a message, broken between words on a terminal; names and comments may hold what that would obey."""
+    click.echo("\n".join(flow(clean(text), width_of(2 if err else 1))), err=err)
 
 
 def one_line(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -34,8 +35,8 @@ Frame = dict[str, Any]
 @click.command()
 @source("config", "state_dir")
 def watch(source: Source) -> None:
-    """Show the running agent's graph converging, live; `q` or Ctrl-C ends it. Where stdout is no terminal: `log --follow`."""
-    if not sys.stdout.isatty():
+    """Show the running agent's graph converging, live; `q` or Ctrl-C ends it. Where stdout is no terminal, or a dumb one: `log --follow`."""
+    if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
         from holdfast.agent.cli.live import show_log
 
         show_log(source, "text", following=True, lines=50)

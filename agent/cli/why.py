@@ -131,11 +131,14 @@ def _entries(facts: Facts, paper: Paper) -> Iterator[str]:
         head = f"  {day}{time.strftime('%H:%M:%S', time.localtime(entry['at']))} "
         took = f"{duration(entry['duration']):>7}  {entry['cause']}"
         times = f", {entry['times']} times since {time.strftime('%H:%M:%S', time.localtime(entry['first']))}" if entry["times"] > 1 else ""
-        used = columns(head) + 11
-        said = f"{took}{times}" + (f": {entry['comment']}" if entry["comment"] else "")
+        used, said = columns(head) + 11, f"{took}{times}"
+        if entry["comment"] and not paper.narrow:
+            said += f": {entry['comment']}"
         first, *rest = paper.lines(said, used)
         yield f"{paper.dim(head)}{paper.state(entry['what'], entry['what'].ljust(10))} {first}"
         yield from (" " * used + line for line in rest)
+        if entry["comment"] and paper.narrow:
+            yield from (f"    {line}" for line in paper.lines(entry["comment"], 4))
 
 
 def _neighbours(heading: str, rows: list[Facts], paper: Paper) -> Iterator[str]:
@@ -144,7 +147,8 @@ def _neighbours(heading: str, rows: list[Facts], paper: Paper) -> Iterator[str]:
     yield paper.dim(heading)
     width = max(columns(row["identity"]) for row in rows[:MOST])
     if paper.width is not None:
-        width = min(width, max(10, paper.width - 40))
+        behind = 38 if any(row.get("pending") for row in rows[:MOST]) else 27
+        width = min(width, max(10, paper.width - behind))
     for row in rows[:MOST]:
         pending = f"  {row['pending']} pending" if row.get("pending") else ""
         yield f"  {row['requisite']:14} {paper.name(row['identity'], width)}  {paper.state(row['state'])}{paper.paint('33', pending)}"

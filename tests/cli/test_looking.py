@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.agent.cli import status, watch, why
 from holdfast.agent.cli.terminal import Paper, span
-from holdfast.agent.widths import columns, fit, pad, shorten, wrap
+from holdfast.agent.widths import columns, fit, flow, pad, shorten, wrap
 
 SGR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -83,12 +83,49 @@ def plain(lines):
 @pytest.mark.parametrize("width", [40, 80, 200])
 @pytest.mark.parametrize("show", [status.table, status.tree], ids=["table", "tree"])
 def test_status_fits_the_terminal(show, width):
-    """No line is wider, wide letters counted; each resource is one line, its name's end kept."""
+    """No line is wider, wide letters counted; each resource is named once, its name's end kept."""
     lines = plain(show(ROWS, Paper(width, colour=True), everything=True))
 
     assert all(columns(line) <= width for line in lines)
     assert sum("index.html]" in line for line in lines) == 1
     assert all("\n" not in line for line in lines)
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_what_is_wrong_is_told_whole_below_its_line(width):
+    """An operator must not have to make the terminal wider to read why something failed; what goes on for ever is cut."""
+    why_not = "cannot start x: " + "for this reason and that " * 5 + "it says"
+    rows = [row("service.running[x]", "failed", comment=why_not), row("file.managed[y]", comment="its owner is root " * 20)]
+    lines = plain(status.tree(rows, Paper(width, colour=True), everything=True))
+    endless = plain(status.table([row("cmd.run[z]", "failed", comment="word " * 2000)], Paper(width), everything=True))
+
+    assert why_not in " ".join(line.removeprefix("│").strip() for line in lines)
+    assert len([line for line in lines if "file.managed[y]" in line]) == 1
+    assert len(endless) == 1 + status.MOST
+    assert endless[-1].endswith("…")
+
+
+def test_of_what_is_right_the_last_change_comes_first():
+    """What stands last is cut first."""
+    (line,) = status.table(
+        [row("pkg.installed[x]", comment="x 1.2 is installed", last_change={"at": time.time(), "cause": "drift"})], Paper(), everything=True
+    )
+
+    assert line.endswith("changed 0 s ago (drift); x 1.2 is installed")
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_the_heading_fits_the_terminal(width):
+    """Whatever is wrong with the agent is told whole."""
+    text = "the configuration cannot be used: " + "because of this and that " * 9 + "in the end"
+    answer = {
+        "id": "web1", "converged": False, "status": "the configuration cannot be used", "pid": 1, "started": 0.0,
+        "health": [{"severity": "error", "text": text, "code": "states-broken"}],
+    }  # fmt: skip
+    lines = plain(status.heading(answer, Paper(width, colour=True)))
+
+    assert all(columns(line) <= width for line in lines)
+    assert f"error: {text} [states-broken]" in " ".join(line.strip() for line in lines)
 
 
 @pytest.mark.parametrize("show", [status.table, status.tree], ids=["table", "tree"])
@@ -200,5 +237,7 @@ def test_texts_are_measured_in_columns():
     assert shorten("abcdefghij", 5) == "a…hij"
     assert wrap("  ab cd abcdefgh 日本語 x", 5) == ["  ab", "cd", "abcde", "fgh", "日本", "語 x"]
     assert wrap("", 5) == [""]
+    assert flow("ab cd\n  ef gh", 5) == ["ab cd", "  ef", "  gh"]
+    assert flow("ab cd\n  ef gh", None) == ["ab cd", "  ef gh"]
     assert wrap("日本", 1) == ["日", "本"]
     assert [span(seconds) for seconds in (-1, 59.9, 60, 7200, 200_000)] == ["0 s", "59 s", "1 min", "2 h", "2 d"]

@@ -94,6 +94,31 @@ def test_terminal_has_colours(monkeypatch):
     assert "\x1b" not in plain
 
 
+def test_sentences_fit_the_terminal_and_details_stay_as_they_are():
+    """Broken between words, below themselves; a diff is not, for somebody may copy it. A terminal may have a new size with each line."""
+    entry = {"event": "failed cmd.run[x]: " + "many words " * 9, "level": "error", "details": "-" + "a b" * 30}
+    widths = [60, 30, None]
+    console = Console(colour=False, width=lambda: widths.pop(0))
+
+    first, second, third = ([line.rstrip() for line in console.render(entry).decode().splitlines()] for _ in range(3))
+
+    assert all(len(line) <= 60 and line.startswith(" " * 9) for line in first[1:-1])
+    assert all(len(line) <= 30 for line in second[:-1])
+    assert len(third) == 2
+    assert {lines[-1] for lines in (first, second, third)} == {" " * 9 + "-" + "a b" * 30}
+    assert {" ".join(" ".join(lines[:-1]).split()[1:]) for lines in (first, second, third)} == {entry["event"].rstrip()}
+
+
+def test_colours_stay_when_a_sentence_is_broken():
+    """The verb's, or that of every line of a warning."""
+    console = Console(colour=True, width=lambda: 30)
+
+    assert console.text({"event": "repaired " + "word " * 9}).startswith("\x1b[1;33mrepaired\x1b[0m word")
+    warned = console.text({"event": "watch " + "broke " * 9, "level": "warning"}).split("\n    ")
+    assert len(warned) > 1
+    assert all(line.startswith("\x1b[33m") and line.endswith("\x1b[0m") for line in warned)
+
+
 def test_control_characters_are_shown_not_obeyed():
     """Output of commands cannot play with the operator's terminal."""
     shown = Console(colour=False).render({"event": "said \x1b[2J\x07", "details": "a\tb\x9b"}).decode()

@@ -36,6 +36,9 @@ secret:
 """
 
 
+CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
 @pytest.fixture
 def tree(tmp_path):
     """A configuration in which one state fails, and one is nobody's business."""
@@ -128,7 +131,7 @@ def _own_terminal():
 class Terminal:
     """A verb in a terminal of its own, of 80 columns and 24 lines."""
 
-    def __init__(self, tree, *words):
+    def __init__(self, tree, *words, term="xterm"):
         self.master, slave = pty.openpty()
         self.resize(80, 24)
         self.before = termios.tcgetattr(slave)
@@ -139,7 +142,7 @@ class Terminal:
             stdin=slave,
             stdout=slave,
             stderr=slave,
-            env={**environment(), "TERM": "xterm"},
+            env={**environment(), "TERM": term},
             preexec_fn=_own_terminal,  # noqa: PLW1509 - there are no threads here
         )
         self.seen = ""
@@ -191,6 +194,10 @@ def test_watch_follows_what_happens(tree, terminal):
     lines = terminal.read("q ends").rpartition("\x1b[H")[2].split("\r\n")
     while len(lines) != 10:
         lines = terminal.read("q ends").rpartition("\x1b[H")[2].split("\r\n")
+    terminal.resize(40, 10)
+    while max(widths := [len(CONTROL.sub("", line).strip("\r")) for line in lines]) >= 60:
+        lines = terminal.read("q ends").rpartition("\x1b[H")[2].split("\r\n")
+    assert max(widths) == 39  # a letter in the last column would go with what is erased behind it
 
 
 @pytest.mark.parametrize(("end", "code"), [("q", 0), ("\x03", 0), (signal.SIGTERM, 0)], ids=["q", "Ctrl-C", "SIGTERM"])
@@ -219,6 +226,16 @@ def test_watch_ends_with_the_agent(tree):
         assert text.index("\x1b[?1049l") < text.index("has stopped")
         assert terminal.process.wait(10) == 1
         terminal.close()
+
+
+def test_watch_is_the_log_on_a_dumb_terminal(tree):
+    """One that cannot draw gets lines."""
+    with Agent(tree):
+        terminal = Terminal(tree, "watch", term="dumb")
+        shown = terminal.read("converged")
+        terminal.close()
+
+    assert "\x1b" not in shown
 
 
 def test_watch_is_the_log_where_there_is_no_terminal(tree):

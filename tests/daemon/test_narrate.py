@@ -116,6 +116,24 @@ def test_details_are_the_diff_and_every_other_change():
     assert list(details(changed)) == ["-a", "+b", "mode: 0600 -> 0644", "stdout:", "  one", "  two"]
 
 
+def test_that_something_was_done_is_said_once():
+    """`nginx: True` below `refreshed service.running[nginx]`, or a command below the sentence that has it, is no news."""
+    service = Outcome("service.running[web]", 0, result=None, changes={"nginx": True, "web": True}, comment="nginx would be started")
+    command = Outcome("cmd.run[x]", 0, result=None, changes={"cmd": "touch /x"}, comment="would have run 'touch /x'")
+
+    assert list(details(service)) == []
+    assert list(details(command)) == []
+    assert list(details(outcome(changes={"locked": True}))) == ["locked: True"]
+
+
+def test_lists_are_shown_as_a_person_writes_them():
+    """Not as Python does."""
+    assert list(details(outcome(changes={"groups": ("a", "b"), "members": (), "gone": {"old": ["c"], "new": []}}))) == [
+        "groups: a, b",
+        "gone: c -> none",
+    ]
+
+
 def test_the_name_of_a_new_file_is_said_once():
     """Where the sentence has it, the details do not repeat it."""
     assert list(details(outcome(result=None, changes={"newfile": "/a"}, comment="would have created /a"))) == []
@@ -176,7 +194,7 @@ def test_notice_names_its_resource():
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(0.0004, "0.4 ms"), (0.0351, "35 ms"), (1.25, "1.2 s"), (185, "3 min 5 s")], ids=["tiny", "ms", "s", "min"]
+    ("seconds", "text"), [(0.00001, "<0.1 ms"), (0.0004, "0.4 ms"), (0.0351, "35 ms"), (1.25, "1.2 s"), (185, "3 min 5 s")]
 )
 def test_duration(seconds, text):
     """Spans of time as people say them."""
