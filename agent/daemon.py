@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import sqlite3
 import time
 from collections.abc import Mapping
@@ -70,6 +71,7 @@ class Daemon:
         self._waiting: list[asyncio.Future[list[Problem]]] = []
         """Those who asked for a reload and wait for what came of it."""
         self._cause: Cause = "start"
+        """Why the next states are taken over; `start` until the first are."""
         self._resources = 0
         self._failing: set[str] = set()
         self._warned: frozenset[Problem] = frozenset()
@@ -87,7 +89,7 @@ class Daemon:
             log.info("holdfast %s keeps this host as %s says (pid %d)", __version__, self.settings.states, os.getpid())
             self._wanted.set()
             self._notifier.ready()
-            self._notifier.status("starting")
+            self._say()
             self._notifier.start_watchdog()
             await self._stop.wait()
             log.info("stopping")
@@ -136,12 +138,12 @@ class Daemon:
         agent = {
             "pid": os.getpid(),
             "version": __version__,
-            "id": self._host.facts.get("id", ""),
+            "id": self._host.facts.get("id") or self.settings.id or socket.gethostname(),
             "started": self._started,
             "states": str(self.settings.states),
             "noop": self.settings.engine.noop,
             "paused": self._engine.paused,
-            "converged": self._engine.converged and BROKEN not in self._conditions,
+            "converged": self._engine.converged and self._cause != "start" and BROKEN not in self._conditions,
             "status": self._summary(),
         }
         health = [{"code": c.code, "severity": c.severity, "text": c.text, "since": c.since} for c in self.health.conditions]
@@ -303,6 +305,8 @@ class Daemon:
         """The state of things in one line."""
         if BROKEN in self._conditions:
             return self._conditions[BROKEN].text
+        if self._cause == "start":
+            return "starting: the states are being read"
         if self._engine.paused:
             return "paused: drift is noticed, nothing is repaired"
         if self._failing:

@@ -27,11 +27,16 @@ class Screen:
         self._keys = os.isatty(self._input)
         self._before: list[Any] = []
         self._shown = ""
+        self._ended = False
+        """A signal has asked for the end."""
 
     @contextmanager
     def opened(self) -> Iterator[Screen]:
-        """Take the terminal; give it back whatever happens, also for as long as Ctrl-Z stops us. SIGTERM ends it as Ctrl-C does."""
-        handlers = {signal.SIGTERM: _interrupt, signal.SIGHUP: _interrupt, signal.SIGTSTP: self._stopped}
+        """Take the terminal; give it back whatever happens, also for as long as Ctrl-Z stops us. SIGTERM and Ctrl-C are a `q`.
+
+        An exception out of a signal's handler would be lost where it happens to meet what Python ignores errors of.
+        """
+        handlers = {**dict.fromkeys((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), self._end), signal.SIGTSTP: self._stopped}
         before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
         self._enter()
         try:
@@ -56,10 +61,9 @@ class Screen:
 
     def key(self, timeout: float) -> str:
         """A key that was pressed within so many seconds; empty when none was. A terminal that is gone says `q`."""
-        if not self._keys:
-            select.select([], [], [], timeout)
-            return ""
-        ready, _, _ = select.select([self._input], [], [], timeout)
+        ready, _, _ = select.select([self._input] if self._keys else [], [], [], timeout)
+        if self._ended:
+            return "q"
         if not ready:
             return ""
         try:
@@ -79,6 +83,9 @@ class Screen:
         if self._before:
             termios.tcsetattr(self._input, termios.TCSADRAIN, self._before)
 
+    def _end(self, *_: object) -> None:
+        self._ended = True
+
     def _stopped(self, *_: object) -> None:
         self._leave()
         os.kill(os.getpid(), signal.SIGSTOP)
@@ -87,7 +94,3 @@ class Screen:
     def _write(self, data: bytes) -> None:
         while data:
             data = data[os.write(self._output, data) :]
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt

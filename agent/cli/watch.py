@@ -45,15 +45,12 @@ def watch(source: Source) -> None:
 
     feed = Feed(source.socket())
     feed.first()
-    try:
-        with Screen().opened() as screen:
-            tick = 0
-            while not feed.error and screen.key(TICK) not in ("q", "Q", "\x03", "\x1b"):
-                width, height = screen.size
-                screen.draw(list(picture(feed.frame, Paper(width, colour=coloured(1)), height, tick)))
-                tick += 1
-    except KeyboardInterrupt:
-        return
+    with Screen().opened() as screen:
+        tick = 0
+        while not feed.error and screen.key(TICK) not in ("q", "Q", "\x03", "\x1b"):
+            width, height = screen.size
+            screen.draw(list(picture(feed.frame, Paper(width, colour=coloured(1)), height, tick)))
+            tick += 1
     if feed.error:
         raise feed.error
 

@@ -232,6 +232,25 @@ def test_status_for_people(tree):
         assert re.fullmatch(rf"ok        file.managed\[{tree.host}/motd\]  changed \d+ s ago \(start\)", second)
 
 
+def test_before_the_first_states_are_read_nothing_is_converged(tree):
+    """Though nothing is dirty, running or failed: whoever waits for the host to be right after a start must not go on."""
+    (tree.root / "state").mkdir(mode=0o700)
+    kinds = tree.etc / "resources"
+    kinds.mkdir(mode=0o755)
+    (kinds / "slow.py").write_text(f"import pathlib, time\nwhile not pathlib.Path('{tree.host}/go').exists():\n    time.sleep(0.01)\n")
+    agent = Agent(tree)
+    try:
+        agent.wait_log("keeps this host as")
+        early = tree("status", check=1).stdout
+        (tree.host / "go").touch()
+        agent.wait_log("converged in")
+
+        assert early.startswith("test: starting: the states are being read (pid ")
+        assert tree("status", check=0).stdout.startswith("test: converged: 1 resource (pid ")
+    finally:
+        agent.stop()
+
+
 def test_status_while_a_command_runs_and_the_states_are_broken(tree):
     """It is at work, not converged; what is wrong stands in a line of its own."""
     with Agent(tree) as agent:
