@@ -31,7 +31,7 @@ from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.host.host import Host
 from holdfast.agent.host.run import kill_all
 from holdfast.agent.insight.exporter import Exporter
-from holdfast.agent.insight.insight import Insight, unknown
+from holdfast.agent.insight.insight import Insight, find
 from holdfast.agent.logs import Logs
 from holdfast.agent.narrate import Narrator, duration
 from holdfast.agent.notify import Notifier
@@ -166,10 +166,8 @@ class Daemon:
 
     async def trigger(self, identity: str) -> dict[str, Any]:
         """Run one resource now, and say what came of it. Raises `ControlError` when there is no such resource."""
-        try:
-            self._engine.trigger(identity)
-        except KeyError:
-            raise ControlError(f"cannot trigger {identity}: {unknown(identity, self._engine.view)}") from None
+        identity = find(identity, self._engine.view, "trigger").identity
+        self._engine.trigger(identity)
         if self._engine.paused:
             return {"text": f"paused: {identity} runs after `holdfast resume`", "result": None}
         ran: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()

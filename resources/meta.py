@@ -97,7 +97,7 @@ class Meta(BaseModel):
     noop: bool | None = None
     """Check only; None: as the agent says."""
     retry: Annotated[Retry | None, BeforeValidator(parse_retry)] = None
-    """What to do after an error; None: nothing."""
+    """Attempts after an error: how many more, -1 for ever, or `{attempts, interval, splay, until}`; None: none."""
     delay: float = Field(1.0, ge=0)
     """Seconds before the first retry of a plain `retry: N`; doubles up to 60 s."""
     timeout: float | None = Field(None, gt=0)

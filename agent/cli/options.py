@@ -103,7 +103,13 @@ class Source:
 def source(*names: str) -> Callable[[Function], Function]:
     """Give a verb the options of these names, handed to it as one `source`."""
     options = {
-        "config": click.option("--config", type=_FILE, metavar="FILE", help="Settings; default /etc/holdfast/agent.yaml."),
+        "config": click.option(
+            "--config",
+            type=_FILE,
+            envvar="HOLDFAST_CONFIG",
+            metavar="FILE",
+            help="Settings; default $HOLDFAST_CONFIG, else /etc/holdfast/agent.yaml.",
+        ),
         "states": click.option("--states", type=_DIRECTORY, metavar="DIR", help="Directory of the state files."),
         "pillar": click.option("--pillar", type=_DIRECTORY, metavar="DIR", help="Directory of the pillar."),
         "state_dir": click.option("--state-dir", type=_DIRECTORY, metavar="DIR", help="What the agent remembers."),

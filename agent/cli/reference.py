@@ -6,14 +6,23 @@ import ast
 import inspect
 import itertools
 import textwrap
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from holdfast.agent.cli.options import Source, output, print_json, reports_problems, source
+from holdfast.agent.cli.terminal import Paper
+from holdfast.agent.widths import flow
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from holdfast.resources.contract import Resource
+
+
+ALL = "all"
+"""In place of a kind: what every kind takes."""
 
 
 @click.command()
@@ -30,44 +39,82 @@ def version() -> None:
 @output("text", "json")
 @reports_problems
 def doc(kind: str | None, source: Source, form: str) -> None:
-    """Show what kinds there are, those of a family (`file`), or the arguments of KIND (`file.managed`); your own included."""
+    """Show what kinds there are, those of a family (`file`), or the arguments of KIND (`file.managed`); your own included.
+
+    `all` in place of a kind shows the arguments that every state takes.
+    """
     from holdfast.agent.tree import Trees
     from holdfast.resources import registry
+    from holdfast.resources.meta import Meta
 
     Trees().load_kinds(source.settings().resources)
+    paper = Paper.stdout()
     if kind is None or kind in registry.families():
         known = {cls.kind: _first_line(cls) for cls in registry.kinds() if kind is None or cls.kind.startswith(f"{kind}.")}
-        if form == "json":
-            print_json(known)
-        else:
-            width = max(map(len, known))
-            click.echo("\n".join(f"{name:{width}}  {text}" for name, text in known.items()))
+        print_json(known) if form == "json" else click.echo("\n".join(_list(known, paper)))
         return
-    cls = registry.find(kind)
-    if cls is None:
+    found = registry.find(kind)
+    if found is None and kind != ALL:
         meant = registry.nearest(kind, [known.kind for known in registry.kinds()])
         raise click.UsageError(f"there is no kind {kind!r}" + (f"; did you mean {meant!r}?" if meant else "; holdfast doc lists them"))
     if form == "json":
-        print_json(cls.model_json_schema())
+        print_json((found or Meta).model_json_schema())
     else:
-        click.echo(describe(cls))
+        click.echo(describe(found, paper) if found else describe_meta(paper))
 
 
-def describe(cls: type[Resource]) -> str:
+def _list(known: Mapping[str, str], paper: Paper) -> Iterator[str]:
+    """Each kind in a line, or in more where the terminal is not wide enough."""
+    width = max(map(len, known))
+    for name, text in known.items():
+        first, *rest = paper.lines(text, width + 2)
+        yield f"{name:{width}}  {first}"
+        yield from (f"{'':{width}}  {line}" for line in rest)
+
+
+def describe(cls: type[Resource], paper: Paper) -> str:
     """The reference page of one kind."""
-    docs = field_docs(cls)
-    lines = [cls.kind, "", inspect.getdoc(cls) or "", "", "Arguments:"]
-    for name, info in cls.model_fields.items():
-        default = "required" if info.is_required() else f"default {_default(info.get_default(call_default_factory=True))}"
-        lines.append(f"  {name} ({default})")
-        lines += textwrap.wrap(docs.get(name, ""), 100, initial_indent="      ", subsequent_indent="      ")
+    lines = [cls.kind, "", *_paragraphs(inspect.getdoc(cls) or "", paper), "", "Arguments:"]
+    lines += _arguments(cls, paper)
     if cls.ignored:
-        lines += ["", "Accepted without effect:", *(f"  {name}: {why}" for name, why in cls.ignored.items())]
-    lines += ["", "Every state also takes the arguments of all kinds: require, watch, onlyif, unless, creates, retry, noop, ..."]
+        lines += ["", "Accepted without effect:"]
+        lines += [line for name, why in cls.ignored.items() for line in flow(f"  {name}: {why}", paper.width)]
+    lines += ["", *flow(f"Every state also takes requisites (require, watch, ...) and what `holdfast doc {ALL}` lists.", paper.width)]
     return "\n".join(lines)
 
 
-def field_docs(cls: type[Resource]) -> dict[str, str]:
+def describe_meta(paper: Paper) -> str:
+    """The reference page of the arguments that every state takes."""
+    from holdfast.resources.meta import Meta
+    from holdfast.states.data import REQUISITES
+
+    about = f"Arguments that every state takes, whatever its kind. Besides these: name, names, order; the requisites {', '.join(REQUISITES)}, each also with `_in`."
+    return "\n".join([ALL, "", *flow(about, _width(paper)), "", "Arguments:", *_arguments(Meta, paper)])
+
+
+def _arguments(model: type[BaseModel], paper: Paper) -> Iterator[str]:
+    """Each argument with its default, and below it what it is for."""
+    docs = field_docs(model)
+    for name, info in model.model_fields.items():
+        default = "required" if info.is_required() else f"default {_default(info.get_default(call_default_factory=True))}"
+        yield f"  {name} ({default})"
+        yield from flow(" " * 6 + docs.get(name, ""), _width(paper))
+
+
+def _paragraphs(text: str, paper: Paper) -> Iterator[str]:
+    """A docstring; what is not indented is filled anew where the terminal is not wide enough."""
+    for number, part in enumerate(text.split("\n\n")):
+        yield from [""] if number else []
+        filled = part if part.startswith(" ") or paper.width is None else " ".join(part.split())
+        yield from flow(filled, paper.width)
+
+
+def _width(paper: Paper) -> int:
+    """Columns of what nobody has broken into lines."""
+    return min(100, paper.width or 100)
+
+
+def field_docs(cls: type[BaseModel]) -> dict[str, str]:
     """Argument -> the docstring below its declaration, nearest class first."""
     found: dict[str, str] = {}
     for base in cls.__mro__:

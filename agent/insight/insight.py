@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from collections.abc import Callable
 from typing import Any
 
 from holdfast.agent.control.schema import ControlError, Request
 from holdfast.agent.engine.explain import explain, requisites
+from holdfast.agent.engine.graph import Vertex
 from holdfast.agent.engine.report import Event, Notice, Outcome, PassEnded, PassStarted, Ran, Started
 from holdfast.agent.engine.status import View, gone, state_of
 from holdfast.agent.insight.frames import frame
@@ -82,9 +84,8 @@ class Insight:
         return None if known is None else self._clock() - known[0]
 
     def _why(self, identity: str, view: View) -> dict[str, Any]:
-        vertex = view.graph.by_identity.get(identity)
-        if vertex is None or gone(vertex):
-            raise ControlError(f"cannot explain {identity}: {unknown(identity, view)}")
+        vertex = find(identity, view, "explain")
+        identity = vertex.identity
         running_for = self._running_for(identity) if vertex.running else None
         return {**explain(vertex, view), "running_for": running_for, "history": self.history.of(identity)}
 
@@ -97,12 +98,21 @@ class Insight:
         return chrome(found, view.graph)
 
 
-def unknown(identity: str, view: View) -> str:
-    """That there is no such resource, and which was probably meant: by its ID alone, or nearly spelt so."""
-    known = [vertex.identity for vertex in view.present]
-    meant = next((each for each in known if identity and each.partition("[")[2] == f"{identity}]"), None)
-    meant = meant or nearest(identity, known[:CANDIDATES])
-    return f"there is no such resource; did you mean {meant}?" if meant else "there is no such resource"
+def find(given: str, view: View, verb: str) -> Vertex:
+    """The resource of an identity, or of an ID or a name where only one has it. Raises `ControlError`: what is probably meant by what cannot be `verb`ed."""
+    vertex = view.graph.by_identity.get(given)
+    if vertex is not None and not gone(vertex):
+        return vertex
+    for key in ("__id__", "name"):
+        found = [each for each in view.present if each.call.low[key] == given]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            names = [each.identity for each in found]
+            which = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+            raise ControlError(f"cannot {verb} {given}: which one? there are {which}")
+    meant = nearest(given, [each.identity for each in itertools.islice(view.present, CANDIDATES)])
+    raise ControlError(f"cannot {verb} {given}: there is no such resource{f'; did you mean {meant}?' if meant else ''}")
 
 
 def live_graph(view: View) -> dict[str, Any]:

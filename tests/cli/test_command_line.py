@@ -113,7 +113,7 @@ def test_no_agent_is_a_sentence(tmp_path):
 def test_a_bug_is_a_short_message_unless_it_is_asked_for_more():
     """`--debug` shows the traceback."""
     code = (
-        "import sys; from holdfast.agent.cli import reference; reference.describe = lambda cls: 1 / 0;"
+        "import sys; from holdfast.agent.cli import reference; reference.describe = lambda *_: 1 / 0;"
         "from holdfast.agent.cli.main import main; main(sys.argv[1:])"
     )
 
@@ -150,6 +150,28 @@ def test_doc_lists_kinds_and_describes_one():
     assert "  makedirs (default false)" in page
     assert "name (required)" in page
     assert '"properties"' in holdfast("doc", "file.managed", "--format", "json", check=0).stdout
+
+
+def test_doc_tells_of_the_arguments_that_every_state_takes():
+    """So that nobody has to guess what `...` stands for: each with its meaning, and the names of the requisites."""
+    from holdfast.agent.cli.reference import field_docs
+    from holdfast.resources.meta import Meta
+
+    page = holdfast("doc", "all", check=0).stdout
+
+    assert set(Meta.model_fields) <= set(field_docs(Meta))
+    assert all(f"\n  {name} (default " in page for name in Meta.model_fields)
+    assert "onchanges_any" in page
+    assert "`holdfast doc all`" in holdfast("doc", "test.nop", check=0).stdout
+    assert "sema" in holdfast("doc", "all", "--format", "json", check=0).stdout
+
+
+def test_the_configuration_may_come_from_the_environment(tmp_path, monkeypatch):
+    """For whoever works on one for a while; the option wins."""
+    monkeypatch.setenv("HOLDFAST_CONFIG", str(tmp_path / "one/agent.yaml"))
+
+    assert "one/agent.yaml" in holdfast("status", check=1).stderr
+    assert "two/agent.yaml" in holdfast("status", "--config", tmp_path / "two/agent.yaml", check=1).stderr
 
 
 def test_every_argument_of_every_kind_is_documented():

@@ -59,10 +59,21 @@ def test_why_names_the_culprit_and_the_line(tree):
     assert facts["needed_by"] == [{"requisite": "require", "identity": "test.nop[below]", "state": "blocked"}]
 
 
-def test_a_mistyped_identity_gets_a_hint(tree):
-    """By its ID alone, or nearly spelt; `trigger` says the same."""
+def test_an_id_or_a_name_is_enough_where_only_one_has_it(tree):
+    """Nobody wants to type brackets, which shells take for patterns; `trigger` takes the same."""
+    tree.sls("twice", "same: {test.nop: [], file.exists: [{name: HOST}]}\n")
     with Agent(tree):
-        assert "did you mean test.nop[below]?" in tree("why", "below", check=1).stderr
+        assert tree("why", "below", check=0).stdout.startswith("test.nop[below]  blocked\n")
+        assert tree("why", tree.host, check=0).stdout.startswith("file.exists[same]  ok\n")
+        assert "cannot explain same: which one? there are test.nop[same], file.exists[same]" in tree("why", "same", check=1).stderr
+        assert "which one?" in tree("trigger", "same", check=1).stderr
+        assert tree("trigger", tree.host, check=0).stdout.startswith("ok file.exists[same]")
+
+
+def test_a_mistyped_identity_gets_a_hint(tree):
+    """Nearly spelt; `trigger` says the same."""
+    with Agent(tree):
+        assert "did you mean test.nop[below]?" in tree("why", "test.nop[belov]", check=1).stderr
         assert "did you mean cmd.run[fail]?" in tree("why", "cmd.rum[fail]", check=1).stderr
         assert "did you mean cmd.run[fail]?" in tree("trigger", "cmd.run[fial]", check=1).stderr
 
