@@ -60,7 +60,7 @@ def read_settings(path: Path) -> tuple[Document, Map]:
 def read_mapping(path: Path) -> tuple[Document, Map]:
     """A YAML file that holds one mapping, and nobody else may write. Raises `CompileError`."""
     tree = Tree(path.parent, trusted_uids())
-    document = Document(str(path), tree.read(path).text)
+    document = Document(str(path), tree.read(path).text, data=True)
     values = parse_yaml(document, document.text)
     if values is None:
         values = Map()

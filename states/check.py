@@ -36,6 +36,7 @@ _WANTED = {
     "string": "text",
     "list": "a list",
     "dict": "a mapping",
+    "model": "a mapping",
 }
 """How pydantic's errors of type begin -> what the value must be."""
 

@@ -80,6 +80,8 @@ class Document:
     """File -> text of the templates that were included."""
     secret: bool = False
     """Its lines must not be shown (pillar)."""
+    data: bool = False
+    """Its first keys are no IDs of states (settings). Those of what is secret are none either."""
     _ends: dict[str, array[int]] = field(default_factory=dict, repr=False)
     """File -> where its lines end. Thousands of places may be asked for, so the text is not split for each."""
 

@@ -267,7 +267,7 @@ class _Builder:
     def _repeated(self, container: Map, key: object, mark: Mark | None) -> None:
         """Note a key that stands twice; the others are still looked for."""
         first = self.document.place(container.marks[key])
-        top = len(self.stack) == 1
+        top = len(self.stack) == 1 and not (self.document.data or self.document.secret)
         word, code = ("ID", "duplicate-id") if top else ("key", "duplicate-key")
         hint = "give one of them another ID, and the name as an argument" if top else "remove one of them, or merge the two"
         self.problems.append(self.document.problem(mark, code, f"the {word} {key!r} stands twice: first in line {first.line}", hint))

@@ -16,6 +16,8 @@ from holdfast.states.low import Chunk
 
 WITHOUT_REFRESH = ("require", "watch", "require_any", "watch_any", *RELATIONS[4:])
 """RELATIONS in the order that holds for a kind which has no refresh action."""
+MEANT = "did you mean {!r}?"
+ELSEWHERE = "it may stand in a file that is not included: add it to 'include'"
 
 
 class Edge(NamedTuple):
@@ -115,14 +117,16 @@ class Resolver:
         key = (target.type, value)
         if key not in self._hints:
             self._hints[key] = self._hint(*key)
-        self.problems.append(target.spot.problem("requisite-missing", f"{kind} of {chunk.identity} names {what}", self._hints[key]))
+        itself = self._hints[key] in (MEANT.format(chunk.low["__id__"]), MEANT.format(chunk.low["name"]))
+        hint = ELSEWHERE if itself else self._hints[key]
+        self.problems.append(target.spot.problem("requisite-missing", f"{kind} of {chunk.identity} names {what}", hint))
 
     def _hint(self, type_: str, value: str) -> str:
         if type_ == "sls":
             near = nearest(value, self.loaded.included)
-            return f"did you mean {near!r}?" if near else "add it to 'include'"
+            return MEANT.format(near) if near else "add it to 'include'"
         others = sorted({self.chunks[position].low["state"] for position in self._index.get(value, ())})
         if others:
             return f"{value!r} is of the type {', '.join(others)}"
         near = nearest(value, self._words(type_)) or nearest(value, self._index)
-        return f"did you mean {near!r}?" if near else "it may stand in a file that is not included: add it to 'include'"
+        return MEANT.format(near) if near else ELSEWHERE

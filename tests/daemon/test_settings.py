@@ -146,6 +146,16 @@ def test_yaml_that_is_no_mapping(config, text):
     assert caught.value.problems[0].place.file.endswith("agent.yaml")
 
 
+def test_a_setting_that_stands_twice_is_no_id(config):
+    """The hint is for settings, not for states."""
+    with pytest.raises(SettingsError) as caught:
+        load(config("id: web1\nnoop: true\nid: web2\n"))
+
+    (problem,) = caught.value.problems
+    assert (problem.code, problem.place.line, problem.hint) == ("duplicate-key", 3, "remove one of them, or merge the two")
+    assert problem.message == "the key 'id' stands twice: first in line 1"
+
+
 def test_a_file_that_others_may_write_is_refused(config):
     """Whoever writes agent.yaml commands the agent."""
     path = config("id: a\n")

@@ -65,6 +65,8 @@ INCLUDED = {"one.sls": "a:\n  lamp.lit:\n    - color: red\n", "two.sls": ""}
         ("include: [one]\nextend:\n  a:\n    bell:\n      - size: 1", "extend-missing", 3, "of the type lamp"),
         ("a: lamp.lit\nb:\n  lamp.lit:\n    - require: [{lamp: aa}]", "requisite-missing", 4, ""),
         ("apache: lamp.lit\nb:\n  lamp.lit:\n    - require:\n      - lamp: apach", "requisite-missing", 5, "did you mean 'apache'?"),
+        ("lamp1:\n  lamp.lit:\n    - require:\n      - lamp: lamp2", "requisite-missing", 4, "not included"),
+        ("a:\n  lamp.lit:\n    - retry: often", "argument-type", 3, "it must be a mapping"),
         ("a: lamp.lit\nb:\n  lamp.lit:\n    - require:\n      - bell: a", "requisite-missing", 5, "of the type lamp"),
         ("b:\n  lamp.lit:\n    - require:\n      - sls: site2", "requisite-missing", 4, "did you mean 'site'?"),
         ("b:\n  lamp.lit:\n    - require_in:\n      - c", "requisite-missing", 4, ""),
