@@ -20,7 +20,7 @@ from holdfast.resources.context import Completed, Context, Received, Report, ann
 from holdfast.resources.errors import Final, HoldfastError, Permanent, Temporary
 from holdfast.resources.fields import MASK
 from holdfast.resources.meta import Meta
-from holdfast.resources.traits import Declaration, Refreshable, Reversible, Sendable
+from holdfast.resources.traits import Refreshable, Reversible, Sendable
 from holdfast.states.data import Call
 
 BACKOFF_LIMIT = 60.0
@@ -48,7 +48,7 @@ class Job:
     """Endless retries happen within this run: nobody wakes it later."""
     batch: Batch | None = None
     """Those that run with it, to put things right in one go."""
-    remember: Callable[[Declaration | None], Awaitable[None]] | None = None
+    remember: Callable[[Reversible], Awaitable[None]] | None = None
     """What is now has to be remembered first, to be put back some day."""
     announce: Callable[[], Awaitable[None]] | None = None
     """Somebody is told of its changes: to be awaited before the first."""
@@ -148,7 +148,7 @@ async def _act(job: Job) -> tuple[bool, bool, Failure | None]:
     right, failure = True, None
     if not job.only_refresh:
         if job.remember and isinstance(resource, Reversible):
-            await job.remember(await resource.inverse(job.ctx))
+            await job.remember(resource)
         if not announces(resource.check_apply):
             await job.ctx.report.announce()
         try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from functools import partial
 from typing import Any, Protocol
 
@@ -68,7 +68,7 @@ class Engine:
         self._leaving: dict[Vertex, asyncio.Task[None]] = {}
         """Resources that have left the graph and still run, each with what ends that."""
         self._waiting: set[asyncio.Task[None]] = set()
-        """Those whose place they had: they wait for it."""
+        """What waits for that, or for a swap."""
         self._recheck: asyncio.TimerHandle | None = None
         self._pumping = False
         """Something has been marked, and is started in a moment."""
@@ -106,16 +106,17 @@ class Engine:
             for vertex in vertices:
                 if vertex not in kept:
                     vertex.first = self.options.ordering == "definition"
-                    vertex.after = tuple(task for old, task in self._leaving.items() if _same_thing(old, vertex))
+                    vertex.after = tuple(task for old, task in self._leaving.items() if self._succeeds(vertex, old))
                     self._arm(vertex)
                 failed = vertex.failed and vertex.call.meta.rewatch
                 if everything or vertex not in kept or failed or not same_shape(vertex.requisites, kept[vertex]):
                     self._mark(vertex, cause)
                     for sender in vertex.requisites.get(RECV, ()):
                         self._mark(sender, cause)  # what nobody received so far was not kept
-            await self._backgrounds.prune(vertices)
+            await self._backgrounds.prune([*vertices, *self._leaving])
             self._schedule_recheck()
             self._scheduler.pump()
+            await self._reversals.tidy()
 
     async def settle(self) -> PassRecord:
         """Wait until nothing is dirty or running; the record of the last pass."""
@@ -241,10 +242,22 @@ class Engine:
                 self._leaving[vertex] = asyncio.create_task(ending)
                 self._leaving[vertex].add_done_callback(partial(self._left, vertex))
 
+    def _succeeds(self, new: Vertex, old: Vertex) -> bool:
+        """The one takes the place of the other: the same state, another for the same thing, or what undoes it."""
+        same = old.identity in (new.identity, self._reversals.undone_by(new))
+        return same or not set(old.resource.uids()).isdisjoint(new.resource.uids())
+
     def _left(self, vertex: Vertex, ended: asyncio.Task[None]) -> None:
         """Nothing of it runs any more."""
         if self._leaving.get(vertex) is ended:
             del self._leaving[vertex]
+        if isinstance(vertex.resource, Backed) and not self._stopped:
+            self._wait(self._prune())
+
+    async def _prune(self) -> None:
+        """End the background tasks that were needed only by what has left now."""
+        async with self._swapping:
+            await self._backgrounds.prune([*self._graph, *self._leaving])
 
     def _tell_who_left(self, declared: Collection[str]) -> None:
         for old in self._graph:
@@ -255,13 +268,17 @@ class Engine:
     def _arm(self, vertex: Vertex) -> None:
         """Start its watch, once those whose place it takes have come to their end."""
         if vertex.after:
-            task = asyncio.create_task(self._arm_after(vertex))
-            self._waiting.add(task)
-            task.add_done_callback(self._waiting.discard)
+            self._wait(self._arm_after(vertex))
         elif not needs_watch(vertex) or not (self._daemon or isinstance(vertex.resource, Backed)):
             self._armed(vertex)
         else:
             vertex.watcher = asyncio.create_task(supervise(vertex, self._hooks), name=f"watch {vertex.identity}")
+
+    def _wait(self, work: Coroutine[Any, Any, None]) -> None:
+        """Begin what has to wait for others."""
+        task = asyncio.create_task(work)
+        self._waiting.add(task)
+        task.add_done_callback(self._waiting.discard)
 
     def _watch(self, vertex: Vertex) -> Watch:
         if not isinstance(vertex.resource, Backed):
@@ -401,11 +418,6 @@ class Engine:
             vertex.listening = vertex.first = True
             self._scheduler.mark(vertex, "refresh")
         self._scheduler.pump()
-
-
-def _same_thing(old: Vertex, new: Vertex) -> bool:
-    """The one takes the place of the other: the same state, or another for the same thing."""
-    return old.identity == new.identity or not set(old.resource.uids()).isdisjoint(new.resource.uids())
 
 
 async def _end(tasks: Iterable[asyncio.Task[Any]], timeout: float) -> None:

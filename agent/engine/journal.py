@@ -33,8 +33,8 @@ create table if not exists delivered (
     upstream text, downstream text, kind text, count integer not null, primary key (upstream, downstream, kind)) without rowid;
 create table if not exists failing (identity text primary key) without rowid;
 create table if not exists intent (identity text primary key) without rowid;
-create table if not exists reversal (
-    identity text, name text, kind text not null, arguments text not null, kept text not null, primary key (identity, name)) without rowid;
+create table if not exists reversals (
+    identity text, name text, kind text not null, arguments text not null, kept text not null, primary key (identity, name));
 create table if not exists sent (identity text primary key, content text not null) without rowid;
 create table if not exists received (identity text, argument text, digest text not null, primary key (identity, argument)) without rowid;
 create table if not exists action (identity text primary key, digest text not null, at real not null) without rowid;
@@ -83,10 +83,11 @@ class Journal:
         self._actions: dict[str, tuple[str, float]] = {i: (h, at) for i, h, at in self._db.execute("select * from action")}
         self._sent: dict[str, dict[str, Any]] = {i: json.loads(values) for i, values in self._db.execute("select * from sent")}
         self._received: dict[tuple[str, str], str] = {(i, a): h for i, a, h in self._db.execute("select * from received")}
+        rows = self._db.execute("select * from reversals order by rowid")
         self.reversals: dict[tuple[str, str], Reversal] = {
-            (i, n): Reversal(i, n, Declaration(k, json.loads(a), kept)) for i, n, k, a, kept in self._db.execute("select * from reversal")
+            (i, n): Reversal(i, n, Declaration(k, json.loads(a), kept)) for i, n, k, a, kept in rows
         }
-        """By identity and name of the states that are to be undone when they leave."""
+        """By identity and name of the states that are to be undone when they leave, those first that were changed first."""
         self._failing = {identity for (identity,) in self._db.execute("select identity from failing")}
         self.interrupted = tuple(identity for (identity,) in self._db.execute("select identity from intent"))
         """Resources whose change was under way when the agent last died; counted as changed."""
@@ -293,10 +294,10 @@ class Journal:
         """What was before this resource is put right for the first time."""
         kind, arguments, kept = reversal.declaration
         row = (reversal.identity, reversal.name, kind, json.dumps(arguments), kept)
-        self._db.execute("insert or replace into reversal values (?, ?, ?, ?, ?)", row)
+        self._db.execute("insert or replace into reversals values (?, ?, ?, ?, ?)", row)
         self.reversals[reversal.identity, reversal.name] = reversal
 
     def forget(self, reversal: Reversal) -> None:
         """It is undone, or is not to be any more."""
-        self._db.execute("delete from reversal where identity = ? and name = ?", (reversal.identity, reversal.name))
+        self._db.execute("delete from reversals where identity = ? and name = ?", (reversal.identity, reversal.name))
         self.reversals.pop((reversal.identity, reversal.name), None)

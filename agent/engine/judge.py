@@ -62,8 +62,7 @@ class Judge:
             if kind != "listen":
                 words = kind if vertex.refreshable else kind.replace("watch", "require")  # nothing to refresh: it means require
                 for target in targets:
-                    later = probing and (target.position > vertex.foremost or not target.settled)
-                    outcome = None if later else target.outcome
+                    outcome = None if probing and _later(vertex, target) else target.outcome
                     if kind == "prereq":  # one that a swap has just added is looked at later, when this is done again
                         outcome = self._promised(probes[target].outcome, target, real=real) if target in probes else None
                     upstreams.setdefault(words, []).append(self._upstream(vertex, kind, target, outcome, real=real))
@@ -89,7 +88,7 @@ class Judge:
         done = self.done(target, decision)
         if done is not None:
             return done, None
-        prepared = self._transfers.prepare(target, real=True)
+        prepared = self._transfers.prepare(target, real=True, later=partial(_later, target))
         if isinstance(prepared, Outcome):
             return prepared, None
         job = Job(prepared.call, target.ctx, apply=False, received=prepared.values)
@@ -168,6 +167,11 @@ class Judge:
         """It cannot tell whether it is needed: no guard, and its kind says so."""
         meta = vertex.call.meta
         return vertex.resource.action() and meta.onlyif is None and meta.unless is None and not meta.creates
+
+
+def _later(vertex: Vertex, upstream: Vertex) -> bool:
+    """Whether this upstream can only run after the look at a vertex."""
+    return upstream.position > vertex.foremost or not upstream.settled
 
 
 def wanted(vertex: Vertex) -> frozenset[tuple[Vertex, int]]:

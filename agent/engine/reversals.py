@@ -2,7 +2,8 @@
 
 What was on the machine before is asked of the resource when it is about to be put right for the first time, and written down as a
 declaration. When the state has left the graph, also while no agent ran, that declaration joins the new graph as one more resource, behind all others;
-when it holds, it is forgotten, and nobody looks at it again. A thing that another state manages now is not touched.
+when it holds, it is forgotten, and nobody looks at it again. A thing that another state manages now is not touched. That something cannot be put back
+is written down likewise, or what we have made of it would pass for what was before.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from holdfast.states.errors import Place
 
 ONCE = Meta(poll=-1.0)
 """It is not watched: once it holds it is nobody's business."""
+NOTHING = Declaration("", {})
+"""What was cannot be put into words."""
 
 
 class Reversals:
@@ -38,6 +41,10 @@ class Reversals:
         self._emit = emit
         self._under_way: dict[str, Reversal] = {}
         """Identity of the call that undoes -> what it undoes."""
+        self._forgotten = False
+        """Something was forgotten, and that is not on the disk yet."""
+        self._copies: list[str] = []
+        """Files that nothing needs any more, once it is."""
 
     def wanted(self, vertex: Vertex) -> bool:
         """Whether what is now has to be remembered before the vertex is put right."""
@@ -45,28 +52,33 @@ class Reversals:
         wants = vertex.call.meta.reverse and isinstance(resource, Reversible)
         return wants and (vertex.identity, resource.name) not in self._journal.reversals
 
-    async def remember(self, vertex: Vertex, declaration: Declaration | None) -> None:
-        """What the resource says that was before, on record when this returns; None: it cannot be undone, which is said.
+    async def remember(self, vertex: Vertex, resource: Reversible) -> None:
+        """What the resource says that was before, on record when this returns. Where it cannot be undone, that is said.
 
-        That is said once for each run that changes it. Raises `Temporary` when it cannot be written down, and `CancelledError` when
+        A second attempt has nothing to add. Raises `Temporary` when it cannot be written down, and `CancelledError` when
         it is leaving: what is not changed yet need not be undone, and the states that follow have looked already for what must be.
         """
+        if not self.wanted(vertex):
+            return
+        declaration = await resource.inverse(vertex.ctx)
         if vertex.removed:
             raise asyncio.CancelledError
         if declaration is None:
             self._emit(Notice("warning", "not-reversible", vertex.identity, "what is there now cannot be put back when this state leaves"))
-        else:
-            try:
-                self._journal.remember(Reversal(vertex.identity, vertex.resource.name, declaration))
-                await self._journal.secure()
-            except (sqlite3.Error, OSError) as error:
-                raise Temporary(f"cannot keep account of it: {error}") from error
+        reversal = Reversal(vertex.identity, vertex.resource.name, declaration or NOTHING)
+        try:
+            self._journal.remember(reversal)
+            await self._journal.secure()
+        except (sqlite3.Error, OSError) as error:
+            with suppress(sqlite3.Error):
+                self._journal.forget(reversal)  # what is not on the disk is not remembered
+            raise Temporary(f"cannot keep account of it: {error}") from error
 
     def calls(self, calls: Sequence[Call]) -> list[Call]:
         """The calls that undo what these do not declare any more, to follow them, those that came last first."""
+        self._under_way.clear()
         if not self._journal.reversals:
             return []
-        self._under_way.clear()
         left = list(self._left({(call.identity, call.resource.name): call for call in calls}))
         managers = {uid: call for call in calls for uid in call.resource.uids()} if left else {}
         undoing: list[Call] = []
@@ -88,6 +100,11 @@ class Reversals:
         """Identities of what is being undone."""
         return {reversal.identity for reversal in self._under_way.values()}
 
+    def undone_by(self, vertex: Vertex) -> str | None:
+        """Identity of the state that this one is there to undo; None for any other."""
+        reversal = self._under_way.get(vertex.identity)
+        return reversal and reversal.identity
+
     def holds(self, vertex: Vertex) -> None:
         """It is as declared now. If it was there to undo something, that is undone: it is forgotten, and nobody looks at the vertex again."""
         reversal = self._under_way.pop(vertex.identity, None)
@@ -106,7 +123,17 @@ class Reversals:
                 self._forget(reversal)
 
     def _resource(self, reversal: Reversal) -> Resource | None:
-        kind, arguments, _ = reversal.declaration
+        """Its declaration; None where it cannot be undone. Only a kind may come back: what lacks anything else is forgotten."""
+        kind, arguments, kept = reversal.declaration
+        if reversal.declaration == NOTHING:
+            self._forget(reversal)
+            return None
+        if kept and not Path(kept).exists():
+            self._emit(
+                Notice("error", "not-reversible", reversal.identity, f"cannot be undone: {kept} is gone, the copy of what was before")
+            )
+            self._forget(reversal)
+            return None
         cls = registry.find(kind)
         try:
             if cls is not None:
@@ -123,18 +150,32 @@ class Reversals:
         key = (manager.identity, manager.resource.name)
         if manager.meta.reverse and key not in self._journal.reversals:
             self._journal.remember(Reversal(*key, reversal.declaration))
-        self._journal.forget(reversal)  # last: whenever a crash comes, one of the two has it
+            self._journal.forget(reversal)  # last: whenever a crash comes, one of the two has it
+        else:
+            self._forget(reversal)
 
     def _forget(self, reversal: Reversal) -> None:
         self._journal.forget(reversal)
+        self._forgotten = True
         if reversal.declaration.kept:
-            with suppress(OSError):  # it only takes up room
-                Path(reversal.declaration.kept).unlink()
+            self._copies.append(reversal.declaration.kept)
+
+    async def tidy(self) -> None:
+        """Have on the disk what was forgotten, or after a loss of power it would be undone again, whatever is there by then; remove copies."""
+        if not self._forgotten:
+            return
+        copies, self._copies, self._forgotten = self._copies, [], False
+        with suppress(OSError):  # they only take up room
+            await self._journal.secure()
+            for copy in copies:
+                Path(copy).unlink(missing_ok=True)
 
 
 def undo(reversal: Reversal, resource: Resource, position: int) -> Call:
     """The call that puts back what was."""
     kind, identity = resource.kind, f"undo {reversal.identity}"
+    if not reversal.identity.endswith(f"[{reversal.name}]"):
+        identity += f" ({reversal.name})"  # one state may have managed several things, one after the other
     family, _, function = kind.partition(".")
     low = {"state": family, "fun": function, "name": resource.name, "__id__": identity, "__sls__": "", "__env__": "base", "order": position}
     return Call(

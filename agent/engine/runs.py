@@ -99,6 +99,7 @@ class Runs:
         if vertex.real and outcome.result:
             vertex.prepared = ahead
         self.conclude(vertex, outcome, seen, failure)
+        await self._reversals.tidy()
 
     async def _listen(self, vertex: Vertex) -> None:
         """The turn of a listener: the refresh alone, whatever its requisites say."""

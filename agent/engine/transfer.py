@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -28,6 +28,8 @@ from holdfast.states.data import RECV, Call
 Values = Mapping[str, Received]
 """Argument -> what was sent for it."""
 NONE: Values = {}
+OUTSPOKEN = ("value_error", "assertion_error")
+"""Errors of a kind's own checks, which mostly repeat the value."""
 
 
 class Prepared(NamedTuple):
@@ -45,21 +47,21 @@ class Transfers:
         self._journal = journal
 
     def publish(self, vertex: Vertex) -> list[Vertex]:
-        """The run of a sender has come to a good end: keep what it has sent. Those for whom that is something new."""
-        sent, receivers = vertex.ctx.report.sent, list(_receivers(vertex))
-        if not sent or not receivers or self._journal.sent(vertex.identity) == sent:
+        """The run of a sender has come to a good end: keep what it has sent. Those for whom that is another value than before.
+
+        That they had this one before does not count: they may be at work with the one between.
+        """
+        sent, before, receivers = vertex.ctx.report.sent, self._journal.sent(vertex.identity), list(_receivers(vertex))
+        if vertex.removed or not sent or not receivers or before == sent:
             return []
         self._journal.send(vertex.identity, sent)
-        return [below for below in receivers if self._waits(below, vertex)]
+        new = {key for key, value in sent.items() if key not in before or before[key] != value}
+        return [below for below in receivers if any(who is vertex and wanted.key in new for wanted, who in _senders(below))]
 
     def owes(self, vertex: Vertex) -> bool:
         """Somebody receives what it has never sent: what nobody receives is not kept."""
         sent = self._journal.sent(vertex.identity)
         return any(who is vertex and wanted.key not in sent for below in _receivers(vertex) for wanted, who in _senders(below))
-
-    def _waits(self, receiver: Vertex, sender: Vertex) -> bool:
-        """Whether it receives from this one, and not yet what it would get now."""
-        return any(got.changed for _, who, got in self._pull(receiver) if who is sender and got)
 
     def _pull(self, vertex: Vertex) -> Iterator[tuple[Receive, Vertex, Received | None]]:
         """What it wants, from whom, and what that has sent; None for nothing."""
@@ -72,10 +74,10 @@ class Transfers:
             else:
                 yield wanted, sender, None
 
-    def prepare(self, vertex: Vertex, *, real: bool) -> Prepared | Outcome:
+    def prepare(self, vertex: Vertex, *, real: bool, later: Callable[[Vertex], bool] = lambda _: False) -> Prepared | Outcome:
         """The call with all that it receives; or what comes of it without.
 
-        In noop nobody knows yet what a sender that would run will send.
+        In noop nobody knows yet what a sender that would run will send; nor in a look ahead, where `later` says whose turn comes after it.
         """
         if not vertex.call.meta.recv:
             return Prepared(vertex.call)
@@ -84,6 +86,8 @@ class Transfers:
             outcome = sender.outcome
             if not real and outcome is not None and outcome.result is None:
                 return _outcome(vertex, None, f"cannot be told before {sender.identity} would be changed, which sends {wanted.key}")
+            if got is None and later(sender):
+                return _outcome(vertex, None, f"cannot be told before {sender.identity} has run, which sends {wanted.key}")
             if got is None:
                 why = f": {outcome.comment}" if outcome and not outcome.ran and outcome.comment else ""
                 return _outcome(vertex, False, f"{sender.identity} has sent no {wanted.key}{why}")
@@ -127,7 +131,9 @@ def applied(call: Call, values: Values) -> Call:
         resource = cls.model_validate({**arguments, **{argument: got.value for argument, got in values.items()}})
     except ValidationError as error:
         wrong = error.errors(include_input=False, include_url=False, include_context=False)[0]
-        raise ValueError(f"cannot use what it receives as {'.'.join(map(str, wrong['loc'])) or 'arguments'}: {wrong['msg']}") from None
+        where = wrong["loc"][0] if wrong["loc"] else "arguments"
+        why = "it does not fit, and saying why would show it" if wrong["type"] in OUTSPOKEN else wrong["msg"]
+        raise ValueError(f"cannot use what it receives as {where}: {why}") from None
     return replace(call, resource=resource)
 
 

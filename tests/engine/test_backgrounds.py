@@ -93,6 +93,30 @@ async def test_it_outlives_swaps_and_ends_with_its_last_resource(bench: Bench, m
 
 
 @in_virtual_time
+async def test_it_lives_as_long_as_one_that_has_left_still_runs(bench: Bench, machine: Machine) -> None:
+    """Its run may need it; and a kind that comes back meanwhile finds it."""
+    engine = bench.engine(stop_timeout=60)
+    for back in (False, True):
+        machine.hold("apply a")
+        await engine.swap(compilation(wired("a", value=f"{back}")))
+        await asyncio.sleep(1)
+        await engine.swap(compilation(state("c")))
+        await asyncio.sleep(1)
+        assert machine.log[-1] != "line down"
+        if back:
+            await engine.swap(compilation(wired("b"), state("c")))
+        machine.free("apply a")
+        await asyncio.sleep(1)
+        assert (line(machine)[-1] == "line down") is not back
+    await engine.settle()
+
+    assert machine.log.count("line up") == 2
+    await engine.stop()
+    assert machine.log.count("line down") == 2
+    assert len(asyncio.all_tasks()) == 1
+
+
+@in_virtual_time
 async def test_when_it_fails_the_watches_fail_and_come_back_with_it(bench: Bench, machine: Machine) -> None:
     """What has drifted meanwhile is found."""
     engine = bench.engine()

@@ -153,15 +153,37 @@ async def test_a_second_attempt_waits_for_nobody(bench: Bench, machine: Machine)
 
 @in_virtual_time
 async def test_a_member_that_is_cancelled_leaves_the_others_to_it(bench: Bench, machine: Machine) -> None:
-    """The work goes on for those that remain."""
-    engine = bench.engine(watch=False)
+    """The work goes on for those that remain when a swap takes one away."""
+    engine = bench.engine(stop_timeout=1)
+    machine.hold("x")
     machine.hold("together")
-    await engine.swap(compilation(bundled("a", meta={"timeout": 5}), bundled("b"), bundled("c")))
-    await bench.until(lambda event: isinstance(event, Ran) and event.outcome.identity.endswith("[a]"))
+    await engine.swap(compilation(state("x"), *map(bundled, "abc")))
+    await asyncio.sleep(1)
+    machine.free("x")
+    await asyncio.sleep(1)
+    await engine.swap(compilation(state("x"), *map(bundled, "bc")))
+    await asyncio.sleep(5)
     machine.free("together")
     await engine.settle()
 
-    assert [bench.outcomes(name)[0].result for name in "abc"] == [False, True, True]
+    assert applied(machine) == ["apply x", "together a b c"]
+    assert bench.outcomes("a") == []
+    assert [bench.outcomes(name)[0].result for name in "bc"] == [True, True]
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_one_with_a_deadline_of_its_own_waits_for_nobody(bench: Bench, machine: Machine) -> None:
+    """The slow look of another would use it up."""
+    machine.hold("b")
+    engine = bench.engine(watch=False)
+    await engine.swap(compilation(bundled("a", meta={"timeout": 5}), bundled("b"), bundled("c")))
+    await asyncio.sleep(10)
+    machine.free()
+    await engine.settle()
+
+    assert applied(machine) == ["apply a", "together b c"]
+    assert [bench.outcomes(name)[0].result for name in "abc"] == [True, True, True]
     await engine.stop()
 
 

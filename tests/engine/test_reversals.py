@@ -8,14 +8,32 @@ from typing import Any
 
 import pytest
 
-from engine_bench import Bench, Machine, compilation, in_virtual_time, state
-from holdfast import Declaration, Permanent
+from engine_bench import KINDS, Bench, Borrowed, Machine, compilation, in_virtual_time, state
+from holdfast import Context, Declaration, Permanent, Temporary
 from holdfast.agent.engine.journal import Reversal
+from power import DurableBench
 
 
-def borrowed(identity: str, *, reverse: bool = True, **spec: Any) -> tuple:
+class Linked(Borrowed, kind="zlinked.present"):
+    """A setting that is really another one."""
+
+    async def inverse(self, ctx: Context) -> Declaration:
+        """Of that other one."""
+        return Declaration("zsetting.present", {"name": self.name.upper(), "value": self.machine.settings[self.name.upper()]})
+
+    async def apply(self, ctx: Any, delta: Any) -> None:
+        """Change both, after a while."""
+        await self.machine.gate("slow")
+        await super().apply(ctx, delta)
+        self.machine.settings[self.name.upper()] = self.value
+
+
+KINDS["zlinked.present"] = Linked
+
+
+def borrowed(identity: str, *, reverse: bool = True, kind: str = "zborrowed.present", retry: Any = None, **spec: Any) -> tuple:
     """A state that wants to be undone some day."""
-    return state(identity, "zborrowed.present", meta={"reverse": reverse}, **spec)
+    return state(identity, kind, meta={"reverse": reverse, "retry": retry}, **spec)
 
 
 @pytest.fixture
@@ -288,4 +306,163 @@ async def test_a_state_that_leaves_before_it_is_put_right_changes_nothing_any_mo
 
     assert machine.settings == {"a": "theirs"}
     assert not bench.journal.reversals
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_a_second_attempt_does_not_take_its_own_half_for_what_was_before(bench: Bench, machine: Machine) -> None:
+    """What was is asked before the first."""
+    machine.settings["a"] = "before"
+    machine.broken["a"] = Temporary("no")
+    engine = bench.engine()
+    await engine.swap(compilation(borrowed("a", retry={"attempts": 3, "interval": 10})))
+    await asyncio.sleep(5)
+    machine.settings["a"] = "half"
+    machine.broken.clear()
+    await engine.settle()
+    await engine.swap(compilation())
+    await engine.settle()
+
+    assert machine.settings == {"a": "before"}
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_what_could_not_be_put_into_words_is_said_once_and_never_undone(bench: Bench, machine: Machine) -> None:
+    """Not even after a restart is what the state has made of it taken for what was before."""
+    machine.settings["a"] = "odd"
+    for value in ("one", "two"):
+        engine = bench.engine()
+        await engine.swap(compilation(borrowed("a", value=value)))
+        await engine.settle()
+        engine.recheck()
+        await engine.settle()
+        await engine.stop()
+    assert len(bench.notices("not-reversible")) == 1
+
+    engine = bench.engine()
+    await engine.swap(compilation())
+    await engine.settle()
+
+    assert machine.settings == {"a": "two"}
+    assert not bench.notices("undone")
+    assert not bench.journal.reversals
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_one_state_may_have_to_give_back_several_things(bench: Bench, machine: Machine) -> None:
+    """What it managed before could not be undone yet when it was taken away."""
+    engine = bench.engine()
+    await engine.swap(compilation(borrowed("thing", name="a")))
+    await engine.settle()
+    machine.broken["look a"] = Permanent("no")
+    await engine.swap(compilation(borrowed("thing", name="b")))
+    await engine.settle()
+    machine.broken["look b"] = Permanent("no")
+    for states in ((), (state("c"),)):
+        await engine.swap(compilation(*states))
+        await engine.settle()
+    assert len(engine.status()) == 3
+    machine.broken.clear()
+    engine.recheck()
+    await engine.settle()
+
+    assert machine.settings == {"c": "right"}
+    assert not bench.journal.reversals
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_after_a_restart_too_what_came_last_is_undone_first(bench: Bench, machine: Machine) -> None:
+    """Whatever the names."""
+    engine = bench.engine()
+    await engine.swap(compilation(borrowed("b"), borrowed("c"), borrowed("a")))
+    await engine.settle()
+    await engine.stop()
+    bench.forget()
+    engine = bench.engine()
+    await engine.swap(compilation())
+    await engine.settle()
+
+    assert [line for line in machine.log if line.startswith("remove")] == ["remove a", "remove c", "remove b"]
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_without_its_copy_nothing_can_be_undone_and_that_is_said_once(bench: Bench, machine: Machine, tmp_path: Path) -> None:
+    """It would fail for ever."""
+    gone = tmp_path / "gone"
+    engine = bench.engine()
+    bench.journal.remember(Reversal("zold.present[x]", "x", Declaration("zsetting.present", {"name": "x"}, str(gone))))
+    for _ in range(2):
+        await engine.swap(compilation(state("a")))
+        await engine.settle()
+
+    assert machine.settings == {"a": "right"}
+    assert [notice.text for notice in bench.notices("not-reversible")] == [f"cannot be undone: {gone} is gone, the copy of what was before"]
+    assert engine.converged
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_what_is_undone_is_not_undone_again_when_the_power_fails(machine: Machine, tmp_path: Path) -> None:
+    """It may be somebody's by then. Its copy goes only when that is on the disk."""
+    lasting = DurableBench(machine, tmp_path / "journal")
+    copy = tmp_path / "copy"
+    copy.touch()
+    engine = lasting.engine()
+    lasting.journal.remember(Reversal("zold.present[x]", "x", Declaration("zsetting.present", {"name": "x"}, str(copy))))
+    await lasting.journal.secure()
+    lasting.disk.slow = asyncio.Event()
+    await engine.swap(compilation())
+    await asyncio.sleep(1)
+    assert machine.settings == {"x": "right"}
+    assert copy.exists()
+    lasting.disk.slow.set()
+    await engine.settle()
+    await asyncio.sleep(1)
+    assert not copy.exists()
+
+    machine.settings["x"] = "theirs"
+    after = lasting.after_power_cut()
+    await after.swap(compilation())
+    await after.settle()
+
+    assert machine.settings == {"x": "theirs"}
+    await engine.stop()
+    await after.stop()
+
+
+@in_virtual_time
+async def test_what_cannot_be_kept_on_the_disk_is_not_changed_at_the_next_attempt_either(machine: Machine, tmp_path: Path) -> None:
+    """However often it is tried."""
+    lasting = DurableBench(machine, tmp_path / "journal")
+    machine.settings["a"] = "theirs"
+    engine = lasting.engine()
+    lasting.disk.error = OSError(5, "Input/output error")
+    await engine.swap(compilation(borrowed("a")))
+    await asyncio.sleep(600)
+    assert machine.settings == {"a": "theirs"}
+    lasting.disk.error = None
+    await asyncio.sleep(100)
+
+    assert machine.settings == {"a": "right"}
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_a_run_of_one_that_has_left_is_over_before_it_is_undone(bench: Bench, machine: Machine) -> None:
+    """Though what is undone is another thing than what it is called by, as where a link leads."""
+    machine.settings["A"] = "theirs"
+    machine.hold("slow")
+    engine = bench.engine(stop_timeout=60)
+    await engine.swap(compilation(borrowed("a", kind="zlinked.present")))
+    await asyncio.sleep(1)
+    await engine.swap(compilation())
+    await asyncio.sleep(1)
+    machine.free("slow")
+    await asyncio.sleep(1)
+
+    assert machine.settings["A"] == "theirs"
     await engine.stop()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from pydantic import field_validator
 
 from engine_bench import KINDS, Bench, Machine, Setting, compilation, in_virtual_time, state
 from holdfast import Context, Permanent, Recvable, Resource, Sendable
+from holdfast.agent.engine.report import Ran
 
 
 class Source(Sendable, Setting, kind="zsource.present"):
@@ -33,6 +36,17 @@ class Sink(Recvable, Setting, kind="zsink.present"):
         new = [name for name, got in ctx.report.received.items() if got.changed]
         self.machine.log.append(f"new {self.name} {' '.join(new)}")
         return await super().check_apply(ctx, apply)
+
+
+class Choosy(Recvable, Setting, kind="zchoosy.present"):
+    """A setting that takes not every value, and says which it does not take."""
+
+    @field_validator("value")
+    @classmethod
+    def _known(cls, value: str) -> str:
+        if value == "hello":
+            raise ValueError(f"{value!r} is no value for {cls.__name__}")
+        return value
 
 
 class Once(Recvable, Resource, kind="zonce.run"):
@@ -95,6 +109,7 @@ KINDS |= {
     "zsource.present": Source,
     "zsink.present": Sink,
     "zonce.run": Once,
+    "zchoosy.present": Choosy,
     "ztold.run": Told,
     "zliar.present": Liar,
     "zconfused.present": Confused,
@@ -363,4 +378,109 @@ async def test_one_shot_runs_send_and_receive_too(bench: Bench, machine: Machine
     await engine.settle()
 
     assert (machine.settings["b"], machine.settings["c"]) == ("hello", "hello")
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_a_value_that_goes_and_comes_back_while_the_receiver_runs_is_used(bench: Bench, machine: Machine) -> None:
+    """It had that one before; it is at work with the one between."""
+    engine = bench.engine(workers=4)
+    await engine.swap(compilation(source(), sink()))
+    await engine.settle()
+    machine.hold("apply b")
+    for now in ("goodbye", "hello"):
+        machine.settings["says a"] = now
+        machine.touch("a")
+        await asyncio.sleep(1)
+    assert machine.settings["b"] == "goodbye"
+    machine.free()
+    await asyncio.sleep(1)
+    await engine.settle()
+
+    assert machine.settings["b"] == "hello"
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_a_receiver_that_failed_with_a_value_runs_when_the_one_before_is_back(bench: Bench, machine: Machine) -> None:
+    """With that it last ran well, but not last of all."""
+    engine = bench.engine(workers=4)
+    await engine.swap(compilation(source(), sink()))
+    await engine.settle()
+    machine.broken["b"] = Permanent("no")
+    machine.settings["says a"] = "goodbye"
+    machine.touch("a")
+    await asyncio.sleep(1)
+    assert bench.outcomes("b")[-1].result is False
+    machine.broken.clear()
+    machine.settings["says a"] = "hello"
+    machine.touch("a")
+    await asyncio.sleep(1)
+
+    assert bench.outcomes("b")[-1].result is True
+    assert machine.settings["b"] == "hello"
+    await engine.stop()
+
+
+@pytest.mark.parametrize("watch", [True, False])
+def test_a_look_at_a_receiver_before_its_sender_has_run_does_not_fail(bench: Bench, machine: Machine, watch: bool) -> None:
+    """The prereq stands before the sender too: nobody knows yet what will be received."""
+
+    @in_virtual_time
+    async def scenario() -> None:
+        engine = bench.engine(watch=watch)
+        await engine.swap(compilation(state("p", prereq=["b"]), source(), sink()))
+        await engine.settle()
+
+        assert [machine.settings[name] for name in "pab"] == ["right", "right", "hello"]
+        assert all(event.outcome.result for event in bench.events if isinstance(event, Ran))
+        await engine.stop()
+
+    scenario()
+
+
+@in_virtual_time
+async def test_a_sender_that_has_left_sends_nothing_any_more(bench: Bench, machine: Machine) -> None:
+    """Though its last run ends well: another of its identity begins anew."""
+    engine = bench.engine(stop_timeout=20)
+    machine.hold("apply a")
+    await engine.swap(compilation(source(), sink()))
+    await asyncio.sleep(1)
+    await engine.swap(compilation(state("c")))
+    machine.free()
+    await asyncio.sleep(1)
+
+    assert machine.settings["a"] == "right"
+    assert bench.journal.sent("zsource.present[a]") == {}
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_a_kinds_own_words_about_a_value_are_not_repeated(bench: Bench, machine: Machine) -> None:
+    """Mostly they say the value, and that may be a secret."""
+    engine = bench.engine()
+    await engine.swap(compilation(source(), sink(kind="zchoosy.present")))
+    await engine.settle()
+
+    outcome = bench.outcomes("b")[0]
+    assert outcome.result is False
+    assert outcome.comment == "cannot use what it receives as value: it does not fit, and saying why would show it"
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_a_receiver_that_comes_while_the_sender_runs_has_its_value(bench: Bench, machine: Machine) -> None:
+    """And one that leaves meanwhile hinders nobody."""
+    machine.settings["a"] = "wrong"
+    engine = bench.engine()
+    machine.hold("apply a")
+    await engine.swap(compilation(source(), sink("c")))
+    await asyncio.sleep(1)
+    await engine.swap(compilation(source(), sink("b")))
+    machine.free()
+    await asyncio.sleep(1)
+    await engine.settle()
+
+    assert machine.settings["b"] == "hello"
+    assert "c" not in machine.settings
     await engine.stop()
