@@ -7,7 +7,7 @@ its kind count as failed meanwhile, as if they had failed themselves.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from typing import Any
 
 from holdfast.agent.engine.attempt import backoff
@@ -97,20 +97,26 @@ class Backgrounds:
             raise Permanent(f"its background task failed: {lost.result()}")
         vertex.ctx.background = ready.result()
         watch = inner(vertex)
-        while True:
-            step: asyncio.Future[Any] = asyncio.ensure_future(anext(watch, _END))
-            either: set[asyncio.Future[Any]] = {step, lost}
-            try:
-                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                if not step.done():
-                    step.cancel()
-                    await asyncio.wait([step])
-            if lost.done():
-                raise Permanent(f"its background task failed: {lost.result()}")
-            if step.result() is _END:
-                return
-            yield None
+        try:
+            while True:
+                step: asyncio.Future[Any] = asyncio.ensure_future(anext(watch, _END))
+                either: set[asyncio.Future[Any]] = {step, lost}
+                try:
+                    await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    if not step.done():
+                        step.cancel()
+                        await asyncio.wait([step])
+                    if not step.cancelled():
+                        step.exception()  # asked for, also where this is cancelled in the moment in which that fails
+                if lost.done():
+                    raise Permanent(f"its background task failed: {lost.result()}")
+                if step.result() is _END:
+                    return
+                yield None
+        finally:
+            if isinstance(watch, AsyncGenerator):
+                await watch.aclose()  # now, not when it is collected some day
 
     async def prune(self, vertices: Iterable[Vertex]) -> None:
         """End those that no resource of this graph needs."""

@@ -83,14 +83,14 @@ class Courier:
 
     def interrupted(self, vertex: Vertex, *, begun: bool) -> None:
         """Its run was cancelled. When changing had begun nobody knows how far it came, so it counts as changed."""
-        if not begun:
+        if not begun or not self._journal.intended(vertex.identity):  # one that has not come so far may show what the run before has done
             self._journal.unchanged(vertex.identity)
-        elif vertex.notify:
+        else:
             self._journal.changed(vertex.identity, vertex.carriers())
             self._listeners.update(_listeners(vertex))
 
-    def tell(self, vertex: Vertex, outcome: Outcome, *, real: bool, newly_failed: bool) -> list[Vertex]:
-        """Count its change or failure; those who are to be told."""
+    def tell(self, vertex: Vertex, outcome: Outcome, *, real: bool, newly_failed: bool, newly_would: bool) -> list[Vertex]:
+        """Count its change or failure; those who are to be told. What it would change in noop is told once, for as long as that is so."""
         if not vertex.notify:
             return []
         if real and outcome.ran and (outcome.changed or (outcome.touched and self._daemon)):
@@ -102,11 +102,11 @@ class Courier:
             self._journal.recovered(vertex.identity)
         elif newly_failed and (edges := vertex.carriers(failure=True)) and not (self._daemon and self._journal.failing(vertex.identity)):
             self._journal.failed(vertex.identity, edges)
-        return list(self._told(vertex, outcome))
+        return list(self._told(vertex, outcome, newly_would=newly_would))
 
-    def _told(self, vertex: Vertex, outcome: Outcome) -> Iterator[Vertex]:
+    def _told(self, vertex: Vertex, outcome: Outcome, *, newly_would: bool) -> Iterator[Vertex]:
         for who, kind in vertex.notify:
-            pending = self._journal.pending((vertex.identity, who.identity, kind)) or (vertex.would_change and not self._applies(who))
+            pending = self._journal.pending((vertex.identity, who.identity, kind)) or (newly_would and not self._applies(who))
             if pending and (outcome.result is False if kind == "onfail" else outcome.result is not False and kind != "listen"):
                 yield who
 

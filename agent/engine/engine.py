@@ -354,7 +354,6 @@ class Engine:
             vertex.timer = None
         vertex.not_before = 0.0
         self._courier.listened.discard(vertex)
-        vertex.due = vertex.due or (cause == "poll" and vertex.call.meta.rerun is not None)
         self._mark(vertex, cause)
         self._scheduler.offer(vertex)
         self._scheduler.pump()

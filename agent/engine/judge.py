@@ -18,6 +18,9 @@ from holdfast.agent.engine.report import Notice, Outcome
 from holdfast.agent.engine.requisites import Decision, Upstream, decide
 from holdfast.agent.engine.transfer import Transfers
 
+CLOCK = 0.05
+"""Seconds by which the clock of the loop and that of the world may differ when a time has come."""
+
 
 class Judge:
     """Decides for one engine. `daemon` remembers actions that are done; one-shot runs repeat them, as in Salt.
@@ -148,7 +151,12 @@ class Judge:
         if any(self._journal.pending(edge) for edge, _ in incoming(vertex) if edge[2] != "listen") or self._transfers.changed(vertex):
             return None
         at = self._journal.done_at(vertex.identity, digest(vertex))
-        if at is None or self._transfers.owes(vertex) or (vertex.call.meta.rerun == "start" and vertex.outcome is None):
+        if (
+            at is None
+            or _overdue(vertex, at)
+            or self._transfers.owes(vertex)
+            or (vertex.call.meta.rerun == "start" and vertex.outcome is None)
+        ):
             return None
         comment = f"done already, at {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(at))}"
         return Outcome(
@@ -178,6 +186,12 @@ def wanted(vertex: Vertex) -> frozenset[tuple[Vertex, int]]:
     """For whom it runs as a prereq, if it does: each with its marks, so that it does not run again for what it has run for already."""
     targets = vertex.requisites.get("prereq", ())
     return frozenset((target, target.marks) for target in targets) if targets else frozenset()
+
+
+def _overdue(vertex: Vertex, at: float) -> bool:
+    """It runs every so many seconds, and was done longer ago; or in the future, by a clock that was wrong then."""
+    period = vertex.call.meta.rerun
+    return isinstance(period, float) and not at - CLOCK <= time.time() < at + period - CLOCK
 
 
 def digest(vertex: Vertex) -> str:

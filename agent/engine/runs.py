@@ -84,6 +84,8 @@ class Runs:
             return
         seen = self._courier.seen(vertex)
         decision = await self._judge.decide(vertex)
+        if vertex.removed:
+            raise asyncio.CancelledError  # it has left, and what has not begun does not begin: what it knew is forgotten already
         ahead = wanted(vertex)
         done = self._judge.done(vertex, decision) if decision.run else self._judge.not_run(vertex, decision)
         if done is not None:
@@ -189,10 +191,13 @@ class Runs:
         recovered, real = vertex.outcome is None or vertex.failed, vertex.real
         newly_failed = outcome.result is False and not vertex.failed
         vertex.probe = None
-        vertex.would_change = outcome.ran and outcome.changed and not real and not outcome.listener
+        would_before = vertex.would_change
+        if not outcome.listener:
+            vertex.would_change = outcome.ran and outcome.changed and not real
         if real and outcome.result is not False:
             self._courier.delivered(seen or [])
-        told = [] if outcome.listener else self._courier.tell(vertex, outcome, real=real, newly_failed=newly_failed)
+        would = vertex.would_change and not would_before
+        told = [] if outcome.listener else self._courier.tell(vertex, outcome, real=real, newly_failed=newly_failed, newly_would=would)
         self._record(vertex, outcome)
         if outcome.ran and outcome.result and not outcome.listener:
             told += self._transfers.publish(vertex)
@@ -254,5 +259,10 @@ class Runs:
             if endless or failure.temporary or self._courier.pending(vertex):
                 self._wake(vertex, attempt.backoff(meta, vertex.failures, failure), "retry")
         if isinstance(meta.rerun, float):
-            done = self._journal.done_at(vertex.identity, digest(vertex))
-            self._wake(vertex, meta.rerun if done is None else min(meta.rerun, max(0.0, done + meta.rerun - time.time())), "poll")
+            self._wake(vertex, self._until_rerun(vertex, meta.rerun), "poll")
+
+    def _until_rerun(self, vertex: Vertex, period: float) -> float:
+        """Seconds until an action with a period runs again. One that was due and failed, or was not to run, waits for a whole one."""
+        done = self._journal.done_at(vertex.identity, digest(vertex))
+        left = period if done is None else done + period - time.time()
+        return left if 0 < left < period else period

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -194,3 +195,21 @@ async def test_a_one_shot_run_has_it_too_and_ends_it(bench: Bench, machine: Mach
 
     assert line(machine) == ["line up", "line down"]
     assert machine.settings == {"a": "right"}
+
+
+@in_virtual_time
+async def test_a_watch_that_fails_in_the_moment_in_which_it_is_ended_leaves_nothing_unasked(bench: Bench, machine: Machine) -> None:
+    """Or the loop would log a traceback some day."""
+    unasked: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unasked.append(context))
+    engine = bench.engine()
+    await engine.swap(compilation(wired("a")))
+    await engine.settle()
+
+    machine.unwatchable.add("a")
+    machine.touch("a")
+    await engine.swap(compilation())
+    gc.collect()
+
+    assert unasked == []
+    await engine.stop()

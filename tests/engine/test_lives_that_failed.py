@@ -62,6 +62,50 @@ KEPT = {
         states=(state("s2", meta={"retry": 2}, listen=["s7"]), state("s7", "zborrowed.present", value="other")),
         troubles=((0, "break_", "refresh s2", "busy"), (3.0, "drift", "s4", "drifted"), (0, "cancel", "s2")),
     ),
+    "an action that was not to run when its period was over was looked at again, and again": Plan(
+        states=(state("s3", "zcaller.run", meta={"rerun": 60.0}, prereq=["s5"]), state("s5", "zaction.run")),
+    ),
+    "a period counted from a look at the action, not from when it was done": Plan(
+        states=(),
+        troubles=((0, "noop", True), (0, "swap", [state("s0", "zaction.run", meta={"rerun": 60.0})]), (3.1, "resume")),
+    ),
+    "a second attempt asked again what was before, when the first might have changed it": Plan(
+        states=(),
+        troubles=(
+            (0, "break_", "look s0", "busy"),
+            (0, "swap", [state("s0", "zlent.present", meta={"retry": {"attempts": 3, "interval": 2}, "reverse": True}, value="right")]),
+        ),
+    ),
+    "a prereq failed for want of a value that is sent only after it": Plan(
+        states=(
+            state("s0", "zaction.run", prereq=["s3", "s4"]),
+            state("s3", "zspeaker.present", value="right"),
+            state("s4", "zbundle.present", value="right", bundle="two", prereq=["s5"]),
+            state("s5", "zhearer.present", meta={"recv": {"value": {"id": "s3", "key": "said"}}}),
+        ),
+    ),
+    "an action that left in the moment in which it was looked at was taken for new, and ran": Plan(
+        states=(state("s0", "zlent.present", value="other"), state("s4", value="right"), state("s5", "zaction.run")),
+        troubles=((3.0, "recheck"), (0, "swap", [])),
+    ),
+    "in noop what one would change was told again and again to those who were looked at again for that, and so on in a circle": Plan(
+        states=(),
+        troubles=(
+            (0, "noop", True),
+            (
+                0,
+                "swap",
+                [
+                    state("s0", value="other", prereq=["s1", "s5"]),
+                    state("s1", "zspeaker.present", value="right"),
+                    state("s2", "zbundle.present", value="other", bundle="one", watch=["s0"]),
+                    state("s5", value="right", prereq=["s7"]),
+                    state("s7", "zcaller.run", onfail_all=["s1"], onchanges=["s2"]),
+                ],
+            ),
+            (0.1, "swap", []),
+        ),
+    ),
 }
 
 

@@ -499,3 +499,26 @@ async def test_a_recheck_while_something_early_runs_costs_what_it_reaches(bench:
     assert looks < 20 * size
     machine.free()
     await engine.stop()
+
+
+@in_virtual_time
+async def test_a_run_that_is_cancelled_before_it_does_anything_tells_nobody(bench: Bench) -> None:
+    """What the run before it has changed was told, and is not told again."""
+    machine = bench.machine
+    engine = bench.engine()
+    await engine.swap(compilation(state("a", prereq=["c"]), state("b", watch=["a"]), state("c")), "start")
+    await engine.settle()
+    bench.forget()
+    machine.hold("c")
+    machine.touch("a")  # to look at it takes a look at its prereq's target, which hangs
+    await asyncio.sleep(1)
+    machine.unwatchable.add("a")
+    machine.touch("a")
+    await asyncio.sleep(0.1)
+    machine.unwatchable.clear()
+    machine.free()
+    await asyncio.sleep(10)
+
+    assert bench.notices("watch-failed")
+    assert "refresh b" not in machine.log
+    await engine.stop()

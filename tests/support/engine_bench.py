@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from heapq import heappop
 from pathlib import Path
 from typing import Any, ClassVar, ParamSpec
+from unittest.mock import patch
 
 from holdfast import Context, Delta, Permanent, Refreshable, Resource, Watch
 from holdfast.agent.engine.engine import Engine
@@ -23,7 +25,7 @@ from holdfast.resources.meta import Meta
 from holdfast.resources.needs import Need
 from holdfast.resources.testing import SilentLog
 from holdfast.resources.traits import Declaration, Edgeable, Groupable, Member, Reversible
-from holdfast.states.data import RELATIONS, Call, Compilation
+from holdfast.states.data import RECV, RELATIONS, Call, Compilation
 from holdfast.states.errors import Place
 
 P = ParamSpec("P")
@@ -43,6 +45,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         """Seconds since the loop was made."""
         return self._now
+
+    def world_clock(self, start: float) -> AbstractContextManager[object]:
+        """Meanwhile the clock of the world goes as this one: `time.time()` is `start`, and what has passed here since the loop was made."""
+        return patch.object(time, "time", lambda: start + self._now)
 
     def _run_once(self) -> None:
         self._drop_cancelled()
@@ -358,11 +364,12 @@ def state(name: str, /, kind: str = "zsetting.present", *, meta: Mapping[str, An
 
 
 def compilation(*states: tuple[Any, ...]) -> Compilation:
-    """Compile states that stand in order of execution; requisites name earlier (or, prereq and listen, any) states."""
+    """Compile states that stand in order of execution; requisites, and senders as `id`, name earlier (or, prereq and listen, any) states."""
     position = {name: i for i, (name, *_) in enumerate(states)}
     calls = []
     for i, (name, kind, meta, spec) in enumerate(states):
-        requisites = {k: tuple(position[t] for t in spec[k]) for k in RELATIONS if k in spec}
+        senders = {RECV: [source["id"] for source in meta["recv"].values() if "id" in source]} if "recv" in meta else {}
+        requisites = {k: tuple(position[t] for t in named) for k, named in {**senders, **spec}.items() if k in RELATIONS and named}
         arguments = {k: v for k, v in spec.items() if k not in RELATIONS}
         family, _, function = kind.partition(".")
         low = {
@@ -373,7 +380,7 @@ def compilation(*states: tuple[Any, ...]) -> Compilation:
             "__sls__": "test",
             "__env__": "base",
             "order": 10000 + i,
-            **{k: [*spec[k]] for k in requisites},
+            **{k: [*spec[k]] for k in requisites if k in spec},
         }
         resource = KINDS[kind].declare(low["name"], **arguments)
         calls.append(Call(i, f"{kind}[{name}]", low, Place("test.sls", i + 1), resource, Meta.model_validate(meta), requisites))
@@ -438,7 +445,8 @@ def simulate(scenario: Callable[[], Awaitable[None]], seconds: float = 1e6) -> N
         async with asyncio.timeout(seconds):
             await scenario()
 
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+    loop = VirtualLoop()
+    with loop.world_clock(1e9), asyncio.Runner(loop_factory=lambda: loop) as runner:
         runner.run(bounded())
 
 

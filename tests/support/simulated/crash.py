@@ -9,17 +9,18 @@ from __future__ import annotations
 import asyncio
 import random
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from engine_bench import Machine, compilation
+from engine_bench import compilation
 from holdfast.agent.engine.journal import Journal
 from holdfast.agent.engine.report import Cause
 from power import Disk, files, put
 from simulated.life import Life
-from simulated.plan import NAMES, Plan, State, planned, random_state
+from simulated.plan import NAMES, Plan, State, other_state, planned
 from simulated.story import Chapter, lost, twice
+from simulated.world import World
 
 CALM = {"drift", "swap", "pause", "recheck"}
 """Troubles in which nothing fails; a pause is a good moment for a restart."""
@@ -31,9 +32,7 @@ HARMLESS = {"noop", "unwatch"}
 class Scene:
     """What a crash leaves."""
 
-    settings: dict[str, str]
-    broken: dict[str, Exception]
-    done: list[str]
+    world: World
     chapters: list[Chapter]
     journal: dict[str, bytes]
     states: Sequence[State]
@@ -44,8 +43,7 @@ class Doomed(Life):
     """A life of which `wanted` scenes are kept, chosen at random; None: all."""
 
     def __init__(self, plan: Plan, directory: Path, chance: random.Random, wanted: int | None, scene: Scene | None = None) -> None:
-        machine = Machine(dict(scene.settings), dict(scene.broken), done=list(scene.done)) if scene else Machine()
-        super().__init__(plan, machine)
+        super().__init__(plan, _again(scene.world) if scene else World())
         path = Path(tempfile.mkdtemp(dir=directory)) / "journal"
         self._disk = Disk(put(scene.journal, path) if scene else path)
         self._disk.kept = dict(scene.journal) if scene else {}
@@ -98,8 +96,21 @@ class Doomed(Life):
         self.scenes[place : place + 1] = [self._scene(journal) for journal in ways]
 
     def _scene(self, journal: dict[str, bytes]) -> Scene:
-        machine, chapters = self.machine, [replace(chapter) for chapter in self.chapters]
-        return Scene(dict(machine.settings), dict(machine.broken), list(machine.done), chapters, journal, chapters[-1].states)
+        chapters = [replace(chapter) for chapter in self.chapters]
+        return Scene(_again(self.machine, self.loop.time() + 1), chapters, journal, chapters[-1].states)
+
+
+def _again(world: World, later: float = 0.0) -> World:
+    """The machine as another agent finds it, so many seconds later."""
+    return World(
+        dict(world.settings),
+        dict(world.broken),
+        done=list(world.done),
+        said=dict(world.said),
+        lent=dict(world.lent),
+        everbroken={*world.everbroken},
+        clock=world.clock + later,
+    )
 
 
 def crashes(seed: int, wanted: int | None = 8) -> list[str]:
@@ -132,7 +143,7 @@ def repeats(seed: int) -> list[str]:
     """What goes wrong, or happens once too often, in a life without failures but with drift, new states and restarts in good order."""
     chance, whole = random.Random(seed), planned(seed)
     troubles = [each if each[1] != "pause" else (each[0], "restart") for each in whole.troubles if each[1] in CALM]
-    states = [(name, kind, {}, spec) for name, kind, _, spec in whole.states]
+    states = [(name, kind, {key: meta[key] for key in meta.keys() & {"recv", "noop"}}, spec) for name, kind, meta, spec in whole.states]
     plan = replace(whole, stop=None, recheck=False, states=tuple(states), troubles=tuple(troubles))
     with tempfile.TemporaryDirectory(prefix="holdfast-crash-") as directory:
         life = Doomed(plan, Path(directory), chance, 0)
@@ -143,13 +154,7 @@ def _aftermath(plan: Plan, scene: Scene, chance: random.Random) -> Plan:
     """The same states, or others: somebody may have changed them, or the machine, while there was no agent."""
     states = list(scene.states)
     if states and chance.random() < 0.2:
-        chosen = chance.randrange(len(states))
-        name, _, _, spec = states[chosen]
-        states[chosen] = random_state(chance, name, {kind: spec[kind] for kind in _requisites(spec)})
+        states = other_state(chance, states)
     if chance.random() < 0.2:
-        scene.settings[chance.choice(NAMES)] = "drifted"
+        scene.world.settings[chance.choice(NAMES)] = "drifted"
     return replace(plan, states=tuple(states), troubles=(), seed=chance.randrange(1000))
-
-
-def _requisites(spec: dict[str, object]) -> Iterator[str]:
-    return (kind for kind, value in spec.items() if isinstance(value, list))

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import random
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from engine_bench import Action, Bench, Machine, Setting, VirtualLoop, compilation
+from engine_bench import Action, Bench, Setting, VirtualLoop, compilation
 from holdfast import Permanent, Temporary
 from holdfast.agent.engine.graph import Vertex
-from holdfast.agent.engine.report import Cause, Event, Notice, Ran
+from holdfast.agent.engine.report import Cause, Event
 from simulated.plan import Plan, State, planned
 from simulated.rules import Rules
+from simulated.world import Lined, Speaker, World
 
 ERRORS: dict[str, Callable[[], Exception]] = {
     "no": lambda: Permanent("no"),
@@ -38,11 +39,20 @@ def faults(plan: Plan) -> list[str]:
     return Life(plan).run()
 
 
+def digest(seed: int) -> str:
+    """Of all that is told and done in the life of a seed, in hex."""
+    life = Life(planned(seed))
+    life.run()
+    return hashlib.sha256("\n".join(life.trace()).encode()).hexdigest()
+
+
 class Life(Bench):
     """One life. Its public methods with a short name are the troubles that a plan can have."""
 
-    def __init__(self, plan: Plan, machine: Machine | None = None) -> None:
-        super().__init__(machine or Machine())
+    machine: World
+
+    def __init__(self, plan: Plan, world: World | None = None) -> None:
+        super().__init__(world or World())
         self.plan = plan
         self.found: list[str] = []
         """What went wrong."""
@@ -55,11 +65,12 @@ class Life(Bench):
         Setting.machine = Action.machine = self.machine
         random.seed(self.plan.seed)
         self.loop = VirtualLoop()
-        with asyncio.Runner(loop_factory=lambda: self.loop) as runner:
+        with self.loop.world_clock(self.machine.clock), asyncio.Runner(loop_factory=lambda: self.loop) as runner:
             try:
                 runner.run(self._bounded())
             except Exception as error:  # noqa: BLE001 - that is a fault, and the next seed is another life
                 self.found.append(f"{type(error).__name__}: {error}")
+                self.loop.after_step = None
         return self.found
 
     async def _bounded(self) -> None:
@@ -99,6 +110,7 @@ class Life(Bench):
             await self._heal()
             self.found += self._unhealed()
             await self._be_disturbed_once()
+            self.found += (f"after all: {fault}" for fault in self._unhealed())
         await self._end(plan.stop or ())
 
     async def _end(self, hurry: tuple[float, ...]) -> None:
@@ -135,27 +147,59 @@ class Life(Bench):
         await asyncio.sleep(HEALING)
         for vertex in () if self.plan.recheck else self._engine._graph:
             if vertex.failed and vertex.outcome and (vertex.outcome.ran or not vertex.outcome.because):
+                self._rules.deeds.excused(vertex)
                 self._engine.trigger(vertex.identity)
         await asyncio.sleep(HEALING)
 
     def _unhealed(self) -> Iterator[str]:
         engine = self._engine
-        there = (vertex for vertex in engine._graph if not vertex.removed)  # else it has undone what it was there to undo
+        there = [vertex for vertex in engine._graph if not vertex.removed]  # else it has undone what it was there to undo
+        helpless = self._helpless(there)
         for row, vertex in zip(engine.status(), there, strict=True):
             bad = [key for key in ("dirty", "running", "failed", "pending_refresh") if row[key]]
+            if vertex in helpless:
+                bad = [key for key in bad if key in {"dirty", "running"}]
             if bad or vertex.outcome is None or not vertex.armed:
                 yield f"{row['identity']} is not settled: {bad}"
-            elif vertex.outcome.ran and self._drifted(vertex):
-                yield f"{row['identity']} is not as declared"
+            elif vertex not in helpless:
+                yield from self._not_as_declared(vertex)
+        if bool(self.machine.line) is not any(isinstance(vertex.resource, Lined) for vertex in there):
+            yield f"the line is {'up' if self.machine.line else 'down'}"
         if left := {identity for identity, _ in engine._journal.reversals} - engine._graph.by_identity.keys():
             yield f"not undone: {left}"
-        if not engine.converged:
+        if not engine.converged and not helpless:
             yield "not converged"
         if engine._scheduler.running or engine._scheduler.unsettled:
             yield "the scheduler is busy"
 
-    def _drifted(self, vertex: Vertex) -> bool:
-        return isinstance(vertex.resource, Setting) and self.machine.settings.get(vertex.resource.name) != vertex.resource.value
+    def _helpless(self, there: Sequence[Vertex]) -> set[Vertex]:
+        """Those in noop, those to whom nothing was sent by them, and those that wait for such a one to have run."""
+        helpless = {vertex for vertex in there if vertex.call.meta.noop}
+        more = helpless
+        while more:
+            waiting = {vertex for vertex in there if any(more.intersection(named) for named in vertex.requisites.values())}
+            waiting.update(before for vertex in more for before in vertex.requisites.get("prereq", ()))
+            more = {
+                vertex
+                for vertex in waiting - helpless
+                if not vertex.failed or vertex.call.meta.recv or (vertex.outcome and vertex.outcome.because)
+            }
+            helpless |= more
+        return helpless
+
+    def _not_as_declared(self, vertex: Vertex) -> Iterator[str]:
+        values, resource, outcome = self._rules.values, vertex.resource, vertex.outcome
+        assert outcome is not None
+        if isinstance(resource, Setting) and outcome.ran:
+            wanted = values.wanted(vertex) or resource.value
+            if self.machine.settings.get(resource.name) != wanted:
+                yield f"{vertex.identity} is not as declared"
+        if isinstance(resource, Speaker) and outcome.ran and values.said(vertex) not in (None, self.machine.word(resource.name)):
+            yield f"{vertex.identity} has said {values.said(vertex)!r} last, and would say {self.machine.word(resource.name)!r}"
+        if outcome.ran or outcome.reason == "action":
+            yield from values.unheard(vertex)
+        if self._rules.deeds.overdue(vertex):
+            yield f"{vertex.identity} is overdue"
 
     async def _be_disturbed_once(self) -> None:
         """One drift when all is calm: only what it reaches is looked at, and after that nothing happens any more."""
@@ -166,8 +210,9 @@ class Life(Bench):
         vertex, log = self._vertex(name), len(self.machine.log)
         assert vertex is not None
         reached = {each.resource.name for each in self._reached(vertex)}
-        ticking = [each for each in self._engine._graph if each.call.meta.poll]
+        ticking = [each for each in self._engine._graph if each.call.meta.poll or isinstance(each.call.meta.rerun, float)]
         polled = {each.resource.name for one in ticking for each in self._reached(one)}
+        self.machine.settings[f"says {name}"] = "finally"
         self.machine.drift(name)
         await asyncio.sleep(HEALING if self.plan.recheck is False else 100)
         looks = [line.removeprefix("check ") for line in self.machine.log[log:] if line.startswith("check ")]
@@ -206,6 +251,7 @@ class Life(Bench):
     def break_(self, what: str, how: str) -> None:
         """From now on it fails."""
         self.machine.broken[what] = ERRORS[how]()
+        self.machine.everbroken.add(what)
 
     def mend(self) -> None:
         """Nothing fails any more."""
@@ -251,12 +297,23 @@ class Life(Bench):
     def trigger(self, name: str) -> None:
         """Likewise."""
         if vertex := self._vertex(name):
+            self._rules.deeds.excused(vertex)
             self._engine.trigger(vertex.identity)
 
     def cancel(self, name: str) -> None:
         """Whatever runs of it is cancelled, for a reason that nobody knows."""
         if (vertex := self._vertex(name)) and vertex.task:
             vertex.task.cancel()
+
+    def say(self, name: str, word: str) -> None:
+        """From now on it says something else, if it says anything."""
+        self.machine.settings[f"says {name}"] = word
+        if name in self.machine.watchers:
+            self.machine.touch(name)
+
+    def cut(self) -> None:
+        """The line is cut."""
+        self.machine.cut.set()
 
     def fight(self, name: str, times: int) -> None:
         """Somebody else changes it again and again."""
@@ -274,9 +331,8 @@ class Life(Bench):
         self._rules.told(event)
 
     def trace(self) -> list[str]:
-        """All that was told and done, but for when that was in the world of those who read this."""
-        told = [replace(each, outcome=replace(each.outcome, started=0.0, comment="")) for each in self.events if isinstance(each, Ran)]
-        return [*map(str, told), *self.machine.log, *(str(each) for each in self.events if isinstance(each, Notice)), str(self._steps)]
+        """All that was told and done."""
+        return [*map(str, self.events), *self.machine.log, *self.machine.done, str(self._steps)]
 
 
 def _telling(vertex: Vertex) -> Iterator[tuple[Vertex, ...]]:

@@ -15,7 +15,24 @@ Trouble = tuple[Any, ...]
 """Seconds to wait before, a method of `Life`, its arguments."""
 
 NAMES = tuple(f"s{n}" for n in range(8))
-REQUISITES = ("require", "watch", "listen", "require_any", "onchanges", "onfail", "prereq")
+REQUISITES = ("require", "watch", "listen", "require_any", "onchanges", "onfail", "prereq", "watch_any", "onchanges_any", "onfail_all")
+CONDITIONAL = {"onchanges", "onchanges_any", "onfail", "onfail_all", "prereq"}
+"""Requisites for want of which a state may never run: one that sends has none of them, or whoever receives from it might never run either."""
+ACTIONS = {"zaction.run", "zcaller.run"}
+SENDERS = {"zspeaker.present", "zhearer.present", "zcaller.run"}
+RECEIVERS = ("zhearer.present", "zhearer.present", "zcaller.run")
+SPEAKERS = ("zspeaker.present", "zspeaker.present", "zcaller.run")
+OTHERS = (
+    *("zaction.run",) * 4,
+    *("zplaced.present",) * 4,
+    *("zlent.present",) * 2,
+    *("zlined.present",) * 2,
+    *("zbundle.present",) * 4,
+    *("zsetting.present",) * 6,
+)
+"""As often as they come."""
+RECEIVED = {"zhearer.present": "value", "zcaller.run": "what"}
+"""Kinds that receive -> which argument."""
 PAUSES = (0, 0, 0, 0, 0.1, 3.0, 3.1)
 
 
@@ -67,23 +84,57 @@ def planned(seed: int) -> Plan:
 def random_states(chance: random.Random) -> list[State]:
     """Some states, with requisites as a compiler lets them through."""
     names = [name for name in NAMES if chance.random() < 0.8]
-    states = []
+    states: list[State] = []
     earliest = list(range(len(names)))  # whatever the target of a prereq needs stands before that prereq
     for position, name in enumerate(names):
         requisites: dict[str, list[str]] = {}
         for other, target in enumerate(names):
-            kind = chance.choice((*REQUISITES, *[None] * 9))
+            kind = chance.choice((*REQUISITES, *[None] * 12))
             backwards = kind == "prereq"
             if kind and other != position and (other > position if backwards else other < earliest[position] or kind == "listen"):
                 if backwards:
                     earliest[other] = min(earliest[other], position)
                 requisites.setdefault(kind, []).append(target)
-        states.append(random_state(chance, name, requisites))
+        senders = [one[0] for one in states[: earliest[position]] if one[1] in SENDERS and CONDITIONAL.isdisjoint(one[3])]
+        sender = chance.choice(senders) if senders and chance.random() < 0.4 else None
+        sends = CONDITIONAL.isdisjoint(requisites) and chance.random() < 0.25
+        states.append(random_state(chance, name, requisites, sender, sends=sends))
     return states
 
 
-def random_state(chance: random.Random, name: str, requisites: dict[str, list[str]]) -> State:
-    """One state with random meta parameters."""
+def other_state(chance: random.Random, states: list[State]) -> list[State]:
+    """The same states, but that one of them, which there must be, is something else; it has its requisites, and its place among those that send."""
+    chosen = chance.randrange(len(states))
+    name, _, meta, spec = states[chosen]
+    requisites = {kind: targets for kind, targets in spec.items() if kind in REQUISITES}
+    sends = any(sender_of(each) == name for each in states)
+    return [*states[:chosen], random_state(chance, name, requisites, sender_of((name, "", meta, spec)), sends=sends), *states[chosen + 1 :]]
+
+
+def sender_of(one: State) -> str | None:
+    """The name of who sends what it receives."""
+    return next((source["id"] for source in one[2].get("recv", {}).values()), None)
+
+
+def random_state(
+    chance: random.Random, name: str, requisites: dict[str, list[str]], sender: str | None = None, *, sends: bool = False
+) -> State:
+    """One state with random meta parameters, that receives from `sender`, and can send."""
+    meta = random_meta(chance)
+    kind, spec = random_kind(chance, name, meta, receives=sender is not None, sends=sends)
+    if sender:
+        meta["recv"] = {RECEIVED[kind]: {"id": sender, "key": "said"}}
+    if kind in ACTIONS:
+        requisites = {each: targets for each, targets in requisites.items() if each != "listen"}
+        if chance.random() < 0.2:
+            meta["rerun"] = chance.choice((60.0, "start"))
+    elif chance.random() < 0.05:
+        meta["poll"] = 60.0
+    return state(name, kind, meta=meta, **spec, **requisites)
+
+
+def random_meta(chance: random.Random) -> dict[str, Any]:
+    """Meta parameters that any kind can have."""
     meta: dict[str, Any] = {"parallel": True} if chance.random() < 0.2 else {}
     if chance.random() < 0.2:
         meta["retry"] = chance.choice((2, -1, {"attempts": 3, "interval": 2}))
@@ -95,26 +146,41 @@ def random_state(chance: random.Random, name: str, requisites: dict[str, list[st
         meta["sema"] = chance.choice((["disk"], ["disk:2"], ["net", "disk"]))
     if chance.random() < 0.05:
         meta["rewatch"] = False
-    if chance.random() < 0.2:
-        return state(name, "zaction.run", meta=meta, **{kind: targets for kind, targets in requisites.items() if kind != "listen"})
-    if chance.random() < 0.05:
-        meta["poll"] = 60.0
-    if chance.random() < 0.2:
-        meta |= {} if chance.random() < 0.8 else {"autoedge": False}
-        return state(name, "zplaced.present", meta=meta, within=chance.choice(NAMES), strict=False, value="right", **requisites)
-    if chance.random() < 0.15:
-        return state(name, "zborrowed.present", meta={**meta, "reverse": True}, value=chance.choice(("right", "other")), **requisites)
-    kind = "zbundled.present" if chance.random() < 0.3 else "zsetting.present"
-    return state(name, kind, meta=meta, value=chance.choice(("right", "other")), **requisites)
+    if chance.random() < 0.08:
+        meta["noop"] = chance.random() < 0.6
+    return meta
+
+
+def random_kind(chance: random.Random, name: str, meta: dict[str, Any], *, receives: bool, sends: bool) -> tuple[str, dict[str, Any]]:
+    """A kind and what such a state says; `meta` gets what belongs to it."""
+    if receives:
+        kind = chance.choice(RECEIVERS)
+    elif sends:
+        kind = chance.choice(SPEAKERS)
+    else:
+        kind = chance.choice(OTHERS)
+    spec: dict[str, Any] = {} if kind in RECEIVED else {"value": chance.choice(("right", "other"))}
+    match kind:
+        case "zaction.run":
+            spec = {}
+        case "zplaced.present":
+            meta |= {} if chance.random() < 0.8 else {"autoedge": False}
+            spec = {"within": chance.choice([other for other in NAMES if other < name] or NAMES), "strict": False, "value": "right"}
+        case "zlent.present":
+            meta["reverse"] = True
+        case "zbundle.present":
+            meta |= chance.choice(({}, {}, {}, {"autogroup": False}, {"aggregate": False}, {"aggregate": True}))
+            spec["bundle"] = chance.choice(("one", "one", "two"))
+    return kind, spec
 
 
 def random_troubles(chance: random.Random, states: list[State]) -> Iterator[Trouble]:  # noqa: C901, PLR0912 - an arm for each kind of trouble
     """What happens, each after a little while."""
     for _ in range(chance.randrange(5, 45)):
         name, wait = chance.choice(NAMES), sum(chance.choice(PAUSES) for _ in range(chance.randrange(4)))
-        match chance.randrange(15):
+        match chance.randrange(18):
             case 0 | 1 | 2:
-                yield wait, "drift", name, chance.choice(("drifted", "worse"))
+                yield wait, "drift", name, chance.choice(("drifted", "worse", "right", "odd"))
             case 3:
                 yield wait, "break_", name, chance.choice(("no", "busy", "busy for 3 s"))
             case 4:
@@ -131,10 +197,7 @@ def random_troubles(chance: random.Random, states: list[State]) -> Iterator[Trou
                 states = random_states(chance)
                 yield wait, "swap", list(states)
             case 10 if states:
-                chosen = chance.randrange(len(states))
-                name, _, _, spec = states[chosen]
-                requisites = {kind: targets for kind, targets in spec.items() if kind in REQUISITES}
-                states = [*states[:chosen], random_state(chance, name, requisites), *states[chosen + 1 :]]
+                states = other_state(chance, states)
                 yield wait, "swap", list(states)
             case 11:
                 yield wait, chance.choice(("pause", "resume", "recheck"))
@@ -144,3 +207,8 @@ def random_troubles(chance: random.Random, states: list[State]) -> Iterator[Trou
                 yield wait, chance.choice(("trigger", "cancel")), name
             case 14 if chance.random() < 0.3:
                 yield wait, "fight", name, chance.choice((3, 12, 40))
+            case 15 | 16:
+                senders = [one[0] for one in states if one[1] in SENDERS]
+                yield wait, "say", chance.choice(senders or [name]), chance.choice(("this", "that"))
+            case 17:
+                yield wait, *chance.choice((("cut",), ("cut",), ("break_", "line", "no"), ("hold", "line")))

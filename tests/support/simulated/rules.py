@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
-from engine_bench import Machine
+from engine_bench import Action, Placed
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.graph import Vertex
+from holdfast.agent.engine.journal import Edge
 from holdfast.agent.engine.report import Event, Notice, Outcome, Ran
+from simulated.active import Active
+from simulated.deeds import Deeds
+from simulated.values import Values
+from simulated.world import Lined, World
 
-GATES = ("require", "watch")
+GATES = ("require", "watch", "recv")
 """Requisites that forbid a run when what they name has failed."""
 MOST_REPAIRS = 12
 """Within a window of twenty seconds: the five that are free, the one that is one too many, and those that come at growing intervals.
@@ -22,22 +26,10 @@ This and the rate limit are about drift of a resource itself: one that has a pre
 """
 
 
-@dataclass(eq=False)
-class Active:
-    """A run."""
-
-    vertex: Vertex
-    task: asyncio.Task[None] | None = None
-    failed: dict[Vertex, Outcome | None] = field(default_factory=dict)
-    """What it requires and had failed when it started -> how."""
-    counts: dict[Any, int] = field(default_factory=dict)
-    """Only for one that must not change anything: its changes, and what was delivered to it."""
-
-
 class Rules:
     """Watches over one engine. `found` gets what is wrong."""
 
-    def __init__(self, engine: Engine, machine: Machine, found: list[str]) -> None:
+    def __init__(self, engine: Engine, machine: World, found: list[str]) -> None:
         self._engine, self._machine, self._found = engine, machine, found
         self._active: dict[Vertex, Active] = {}
         self._starts: dict[Vertex, list[float]] = {}
@@ -45,12 +37,21 @@ class Rules:
         self._repairs: dict[Vertex, list[float]] = {}
         self.paused = self.stopped = False
         """What operators have asked for."""
+        self.values = Values(engine, machine, self._wrong)
+        self.deeds = Deeds(engine, machine, self._wrong)
         self._read, self._overlapped = len(machine.log), len(machine.overlaps)
+        self._adopt = engine._journal.adopt
+        engine._journal.adopt = self.adopts
         self._start = engine._scheduler._start
         engine._scheduler._start = self.starts
 
     def _wrong(self, vertex: Vertex | None, what: str) -> None:
         self._found.append(f"at {asyncio.get_running_loop().time():.2f}: {vertex.identity + ' ' if vertex else ''}{what}")
+
+    def adopts(self, edges: Iterable[Edge], identities: Collection[str]) -> None:
+        """The journal takes over new states."""
+        self._adopt(edges, identities)
+        self.values.adopted(identities)
 
     # -- when something starts ---------------------------------------------------------------------------------
 
@@ -59,9 +60,11 @@ class Rules:
         self._let_go()
         for what in self._against(vertex):
             self._wrong(vertex, what)
-        active = self._active[vertex] = Active(vertex)
+        active = self._active[vertex] = Active(vertex, len(self._machine.done))
         for kind in GATES:
             active.failed.update({up: up.outcome for up in vertex.requisites.get(kind, ()) if up.failed})
+        self.values.starts(active)
+        self.deeds.starts(active)
         self._start(vertex)
         active.task = vertex.task
         if self._noop(vertex):
@@ -71,19 +74,20 @@ class Rules:
     def _against(self, vertex: Vertex) -> Iterator[str]:
         """What speaks against starting it."""
         engine, options, meta = self._engine, self._engine.options, vertex.call.meta
+        now = asyncio.get_running_loop().time()
         if self.paused or self.stopped or vertex.removed:
             yield "starts though nothing may"
         if vertex.task or vertex in self._active:
             yield "runs already"
-        if not vertex.armed or (
-            type(vertex.resource).kind != "zaction.run" and not meta.poll and vertex.resource.name not in self._machine.armed
-        ):
+        if not vertex.armed or not self._watched(vertex, now):
             yield "starts without a watch"
-        now = asyncio.get_running_loop().time()
         if vertex.not_before > now:
             yield f"starts {vertex.not_before - now:g} s too early"
+        if isinstance(vertex.resource, Lined) and self._machine.lost != now and vertex.ctx.background != (self._machine.line or None):
+            yield f"starts with the line {vertex.ctx.background}, but there is {self._machine.line}"
         yield from (f"starts before {up.identity} is settled" for up in self._above(vertex) if not up.settled)
-        if vertex.first and options.ordering == "definition" and not vertex.listening:
+        forward = meta.aggregate and vertex.batch is not None
+        if vertex.first and options.ordering == "definition" and not vertex.listening and not forward:
             for up in engine._graph.vertices[: vertex.position]:
                 together = up.running and up.batch is None and up.group == vertex.group is not None
                 together = together or (up.batch is not None and up.batch is vertex.batch)
@@ -91,6 +95,13 @@ class Rules:
                     yield f"jumps the queue before {up.identity}"
         if meta.limit and vertex.cause in {"drift", "poll"} and not vertex.listening and _alone(vertex):
             yield from self._too_often(vertex, now)
+
+    def _watched(self, vertex: Vertex, now: float) -> bool:
+        """Or need not be; or was, until this very moment."""
+        name, machine = vertex.resource.name, self._machine
+        return (
+            isinstance(vertex.resource, Action) or bool(vertex.call.meta.poll) or name in machine.armed or machine.fallen.get(name) == now
+        )
 
     def _too_often(self, vertex: Vertex, now: float) -> Iterator[str]:
         """A bucket lets through what is in it and what flows in, and one more that had waited for its turn; and never makes wait longer than one takes."""
@@ -111,10 +122,17 @@ class Rules:
         while fresh:
             now = fresh.pop()
             near = {up for kind, ups in now.requisites.items() if kind not in {"prereq", "listen"} for up in ups}
-            near |= {who for who in self._engine._graph if now in who.requisites.get("prereq", ())}.union(now.auto)
+            near |= {who for who in self._engine._graph if now in who.requisites.get("prereq", ())}.union(self._around(now))
             fresh += near - above
             above |= near
         return above
+
+    def _around(self, vertex: Vertex) -> Iterator[Vertex]:
+        """What it is placed within, where that comes before it."""
+        if isinstance(vertex.resource, Placed) and vertex.call.meta.autoedge:
+            for other in self._engine._graph.vertices[: vertex.position]:
+                if isinstance(other.resource, Placed) and other.resource.name == vertex.resource.within and other.call.meta.autoedge:
+                    yield other
 
     def _noop(self, vertex: Vertex) -> bool:
         """What the states say of it goes before what the agent is told."""
@@ -139,14 +157,19 @@ class Rules:
 
     def step(self) -> None:
         """The loop has taken one step."""
-        if len(self._machine.log) > self._read:
-            for line in self._machine.log[self._read :]:
-                self._happened(line)
-            self._read = len(self._machine.log)
+        self._read_on()
         if len(self._machine.overlaps) > self._overlapped:
             self._wrong(None, f"two at once: {self._machine.overlaps[self._overlapped :]}")
             self._overlapped = len(self._machine.overlaps)
         self._let_go()
+        self.deeds.step()
+
+    def _read_on(self) -> None:
+        """What was done to the machine since this was last asked."""
+        log = self._machine.log
+        while self._read < len(log):
+            self._read += 1
+            self._happened(log[self._read - 1])
 
     def _let_go(self) -> None:
         for vertex, active in list(self._active.items()):
@@ -157,18 +180,30 @@ class Rules:
     def _happened(self, line: str) -> None:
         """Something was done to the machine: by a run that may."""
         what, *names = line.split()
-        if what in {"check", "would", "inverse"}:
+        if what in {"check", "would", "line"}:
+            return
+        if what == "took" and names[0] != names[1]:
+            self._wrong(None, f"took what is another's: {line}")
+        if what == "hear":
+            self.values.hears(self._running(names[0]), *names)
             return
         for name in names:
             runs = [active.vertex for active in self._active.values() if active.vertex.resource.name == name]
+            if what == "inverse":
+                self.deeds.asked(runs[0])
             if not runs:
                 self._wrong(None, f"{line}, but nothing runs")
             elif all(self._active[vertex].counts for vertex in runs):
                 self._wrong(runs[0], f"noop, and yet: {line}")
 
+    def _running(self, name: str) -> Active | None:
+        return next((active for active in self._active.values() if active.vertex.resource.name == name), None)
+
     def _ended(self, active: Active) -> None:
         """A run that must not change anything has neither taken nor given a refresh."""
         vertex = active.vertex
+        if not active.told:
+            self.deeds.excused(vertex)
         now = self._counts(vertex) if active.counts else {}
         if moved := {key for key in now.keys() & active.counts.keys() if now[key] > active.counts[key]}:
             self._wrong(vertex, f"noop, and yet counted: {moved}")
@@ -179,10 +214,17 @@ class Rules:
         """The engine tells of something."""
         if isinstance(event, Notice) and event.code in {"engine-trouble", "traceback"}:
             self._wrong(None, f"{event.code}: {event.text}")
+        if isinstance(event, Notice) and event.code == "undone":
+            self.deeds.undone(event.identity)
         if isinstance(event, Ran):
+            self._read_on()  # what was done comes before what is told of it
             active = next((each for each in self._active.values() if each.vertex.identity == event.outcome.identity), None)
+            if active:
+                active.told = True
             if active and event.outcome.ran and not event.outcome.listener:
                 self._came_of_it(active, event.outcome)
+                self.values.came(active, event.outcome)
+                self.deeds.came(active, event.outcome)
 
     def _came_of_it(self, active: Active, outcome: Outcome) -> None:
         requires = {up for kind in GATES for up in active.vertex.requisites.get(kind, ())}  # a swap may have changed them

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from simulated.plan import State
+from simulated.plan import ACTIONS, State
 
 Edge = tuple[str, str, str]
 """Upstream and downstream with their kinds, and `watch`, `onchanges` or `listen`."""
+WAYS = {"watch", "watch_any", "listen", "onchanges", "onchanges_any"}
+"""Requisites by which somebody waits for changes."""
 
 
 @dataclass
@@ -38,20 +40,27 @@ def lost(done: Sequence[str], chapters: Sequence[Chapter]) -> Iterator[str]:
 
 
 def twice(done: Sequence[str], chapters: Sequence[Chapter]) -> Iterator[str]:
-    """Refreshes for which nothing has happened since the one before; of those that do not both watch and listen, which are told twice."""
+    """Refreshes for which nothing has happened since the one before, and runs of actions that are there for changes alone.
+
+    Those that wait for changes in two ways are told twice.
+    """
     upstreams: dict[str, set[str]] = {}
     ways: dict[str, set[str]] = {}
+    actions: set[str] = set()
+    """Actions that have ever run without a change."""
     for chapter in chapters:
-        for name, _, _, spec in chapter.states:
-            ways.setdefault(name, set()).update({"watch", "listen"} & spec.keys())
+        for name, kind, meta, spec in chapter.states:
+            ways.setdefault(name, set()).update(WAYS & spec.keys())
             upstreams.setdefault(name, set()).update(*(spec[way] for way in ways[name] if way in spec))
+            if kind in ACTIONS and ("rerun" in meta or WAYS & spec.keys() != {"onchanges"}):
+                actions.add(name)
     begun: dict[str, int] = {}
     since: dict[str, int] = {}
     for place, entry in enumerate(done):
         what, name = entry.split()
         if what == "look":
             begun[name] = place
-        elif what == "refresh" and len(ways[name]) < 2:
+        elif (what == "refresh" or (what == "run" and name not in actions)) and len(ways[name]) < 2:
             reasons = {f"{did} {up}" for did in ("change", "refresh", "run") for up in upstreams.get(name, ())}
             if reasons.isdisjoint(done[since.get(name, 0) : place]):
                 yield f"{entry} (number {place}) for no reason"
@@ -72,12 +81,16 @@ def _owed(done: Sequence[str], place: int, chapters: Sequence[Chapter]) -> Itera
 def _edges(states: Sequence[State]) -> Iterator[Edge]:
     """Those that certainly deliver: nothing else decides whether the downstream runs at all."""
     identity = {one[0]: f"{one[1]}[{one[0]}]" for one in states}
-    for name, kind, _, spec in states:
-        gated = {"onfail", "prereq"} & spec.keys()
+    noop = any(meta.get("noop") for _, _, meta, _ in states)
+    for name, kind, meta, spec in states:
+        if meta.get("noop") or (noop and "recv" in meta):  # what it is to receive may never be sent
+            continue
+        gated = {"onfail", "onfail_all", "prereq"} & spec.keys()
+        chosen = {"onchanges", "onchanges_any"} & spec.keys()
         for requisite in ("watch", "onchanges", "listen"):
-            if requisite != "listen" and (gated or (requisite == "watch" and "onchanges" in spec)):
+            if requisite != "listen" and (gated or (requisite == "watch" and chosen) or (requisite == "onchanges" and len(chosen) > 1)):
                 continue
-            if requisite == "listen" and kind == "zaction.run":
+            if requisite == "listen" and kind in ACTIONS:
                 continue
             yield from ((identity[target], identity[name], requisite) for target in spec.get(requisite, ()) if target in identity)
 

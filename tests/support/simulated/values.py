@@ -1,0 +1,76 @@
+"""What is sent and received: nobody hears what was not said, everybody hears what was said last, and what is new is called new."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+
+from holdfast.agent.engine.engine import Engine
+from holdfast.agent.engine.graph import Vertex
+from holdfast.agent.engine.report import Outcome
+from holdfast.agent.engine.transfer import digest
+from holdfast.resources.traits import Sendable
+from holdfast.states.data import RECV
+from simulated.active import Active
+from simulated.world import World
+
+
+class Values:
+    """Keeps account of them for one engine."""
+
+    def __init__(self, engine: Engine, world: World, wrong: Callable[[Vertex | None, str], None]) -> None:
+        self._engine, self._world, self._wrong = engine, world, wrong
+        self._published: dict[str, list[str | None]] = {
+            identity: [sent["said"]] for identity, sent in engine._journal._sent.items() if "said" in sent
+        }
+        """Identity -> what its good runs have sent, the last last; None where it was forgotten. What was before this agent, its journal says."""
+        self._used = dict(engine._journal._received)
+        """(identity, argument) -> digest of what it last ran well with."""
+
+    def adopted(self, identities: Collection[str]) -> None:
+        """New states: what they do not declare was never said, and never heard."""
+        for identity in self._published.keys() - identities:
+            self._published[identity].append(None)
+        self._used = {key: value for key, value in self._used.items() if key[0] in identities}
+
+    def starts(self, active: Active) -> None:
+        """What has been said until now is known to it."""
+        for sender in active.vertex.requisites.get(RECV, ()):
+            active.said_before[sender.identity] = len(self._published.get(sender.identity, ()))
+
+    def hears(self, active: Active | None, name: str, argument: str, value: str, new: str) -> None:
+        """Somebody runs with a value, or looks whether it would change something with it (without a run)."""
+        vertex = active.vertex if active else next((each for each in self._engine._graph if each.resource.name == name), None)
+        senders = vertex.requisites.get(RECV, ()) if vertex else ()
+        if vertex is None or not senders:
+            return  # it has left
+        said = self._published.get(senders[0].identity, [])
+        last = active.said_before.get(senders[0].identity, 0) if active else 0
+        if value not in said[max(0, last - 1) :]:
+            self._wrong(vertex, f"hears {value!r}, which {senders[0].identity} has not said: {said[-3:]}")
+        if (self._used.get((vertex.identity, argument)) != digest(value)) is not (new == "new"):
+            self._wrong(vertex, f"hears {value!r} as {new}")
+        if active:
+            active.heard[argument] = value
+
+    def came(self, active: Active, outcome: Outcome) -> None:
+        """A run has come to its end."""
+        vertex = active.vertex
+        if outcome.result and vertex.real:
+            self._used |= {(vertex.identity, argument): digest(value) for argument, value in active.heard.items()}
+        if outcome.result and not vertex.removed and isinstance(vertex.resource, Sendable) and vertex.resource.name in self._world.said:
+            self._published.setdefault(vertex.identity, []).append(self._world.said[vertex.resource.name])
+
+    def wanted(self, vertex: Vertex) -> str | None:
+        """The value that it is to have received: what was said last; None where it receives nothing."""
+        return next((self.said(sender) for sender in vertex.requisites.get(RECV, ())), None)
+
+    def said(self, vertex: Vertex) -> str | None:
+        """What it has said last."""
+        return self._published.get(vertex.identity, [None])[-1]
+
+    def unheard(self, vertex: Vertex) -> Iterator[str]:
+        """What was said last, and did not reach it."""
+        for received in vertex.call.meta.recv:
+            wanted = self.wanted(vertex)
+            if wanted is not None and self._used.get((vertex.identity, received.argument)) != digest(wanted):
+                yield f"{vertex.identity} has not heard {wanted!r}"
