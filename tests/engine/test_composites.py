@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -46,7 +47,7 @@ def compiled(tmp_path: Path) -> Compile:
 
     def compile_text(text: str) -> Compilation:
         (tmp_path / "site.sls").write_text(text)
-        return compiler.compile(Request(states=tmp_path))
+        return compiler.compile(Request(states=tmp_path, trusted_uids=frozenset({os.getuid()})))
 
     return compile_text
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -45,7 +46,8 @@ def test_examples_compile(section: str, files: dict[str, str], tmp_path: Path) -
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)
     pillar.mkdir(exist_ok=True)
-    request = Request(states=states, grains={"os_family": "Debian", "os": "Debian"}, minion_id="web1")
+    trusted = frozenset({os.getuid()})
+    request = Request(states=states, grains={"os_family": "Debian", "os": "Debian"}, minion_id="web1", trusted_uids=trusted)
     data = compile_pillar(pillar, request).data
     names = [path.removesuffix(".sls").replace("/", ".") for path in files if path.endswith(".sls") and not path.startswith("pillar/")]
 
