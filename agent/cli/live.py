@@ -91,6 +91,8 @@ def reload(source: Source, form: str) -> None:
 def trigger(identity: str, source: Source) -> None:
     """Have it run one resource now, an action even when it is done already. Its guards (`unless`, ...) hold all the same.
 
+    The ID or the name alone is enough where no other resource has it.
+
     Exit codes: 0 it ran, or had no reason to; 1 it failed.
     """
     answer = _ask(source, Request("trigger", identity=identity), RELOAD_TIMEOUT)

@@ -44,14 +44,14 @@ def view(*forms: str) -> Callable[[Function], click.Command]:
 
 @view("text", "json")
 def low(sls: tuple[str, ...], source: Source, form: str) -> None:
-    """Show the single calls, with all their arguments, sorted by order number."""
+    """Show the single calls, all arguments with them, by order number."""
     with _refused(lambda error: _print(error.low, form)):
         _print(numbered(_compile(sls, source).compilation.calls), form)
 
 
 @view("text", "json")
 def high(sls: tuple[str, ...], source: Source, form: str) -> None:
-    """Show the high data: all files merged, with what they extend and number."""
+    """Show the high data: all files merged, extended and numbered."""
     with _refused(lambda error: _print(error.high, form)):
         _print(_compile(sls, source).compilation.high, form)
 

@@ -53,7 +53,10 @@ Facts = dict[str, Any]
 @source("config", "state_dir")
 @output("text", "json")
 def why(identity: str, source: Source, form: str) -> None:
-    """Show why a resource ran last, what it waits for now, who holds it up, and what happens to it next."""
+    """Show why a resource ran last, what it waits for now, who holds it up, and what happens to it next.
+
+    `holdfast status` lists the resources. The ID or the name alone is enough where no other resource has it: `holdfast why nginx`.
+    """
     facts = ask(source.socket(), Request("why", identity=identity))
     if form == "json":
         print_json(facts)

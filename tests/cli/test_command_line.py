@@ -17,6 +17,14 @@ def test_every_verb_has_help(verb):
     assert holdfast(verb, "--help", check=0).stdout.startswith("Usage: holdfast ")
 
 
+def test_what_can_be_shown_is_told_whole():
+    """In the list of `show`, too, no line ends in the middle."""
+    _, listed = holdfast("show", "--help", check=0).stdout.split("Commands:")
+
+    assert "high" in listed
+    assert "..." not in listed
+
+
 def test_help_is_quick():
     """The list of verbs imports none of them: well below 150 ms of CPU time."""
     before = os.times()
