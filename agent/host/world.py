@@ -14,17 +14,30 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, Field, ValidationError
+
 from holdfast.agent.host.files import Replacement
 from holdfast.resources.context import Watch
-from holdfast.resources.errors import Permanent
+from holdfast.resources.errors import Permanent, Temporary
 
 LIMIT = 1 << 20
 """Bytes that all of it may have."""
 NAME = 256
 """Characters of a key, namespace or host."""
 
-Content = dict[str, dict[str, Any]]
-"""`strings`: key -> text; `hosts`: namespace -> host -> text."""
+PATIENCE = 3.0
+"""Seconds to wait for another process that changes it."""
+AGAIN = 0.05
+"""Seconds between two tries."""
+
+
+class Content(BaseModel):
+    """All of it."""
+
+    strings: dict[str, str] = Field(default_factory=dict)
+    """Key -> text."""
+    hosts: dict[str, dict[str, str]] = Field(default_factory=dict)
+    """Namespace -> host -> text."""
 
 
 class LocalWorld:
@@ -40,35 +53,39 @@ class LocalWorld:
 
     async def string(self, key: str) -> str | None:
         """The string of a key; None where there is none."""
-        text: str | None = (await self._blocking(self._read))["strings"].get(key)
-        return text
+        content: Content = await self._blocking(self._read)
+        return content.strings.get(key)
 
     async def set_string(self, key: str, value: str | None) -> None:
-        """Set a string, or with None remove it. Raises `Permanent` for what is too large, `OSError` when it cannot be written."""
-        await self._change(lambda content: _put(content["strings"], key, value))
+        """Set a string, or with None remove it.
+
+        Raises `Permanent` for what is too large or no text, `OSError` when it cannot be written, `Temporary` when another process does not let us.
+        """
+        await self._change(lambda content: _put(content.strings, key, value))
 
     def watch_string(self, key: str) -> Watch:
         """Armed; then one item whenever the string of this key is another one."""
-        return self._changes(lambda content: content["strings"].get(key))
+        return self._changes(lambda content: content.strings.get(key))
 
     async def hosts(self, namespace: str) -> Mapping[str, str]:
         """What each host has said under this name."""
-        return dict((await self._blocking(self._read))["hosts"].get(namespace, {}))
+        content: Content = await self._blocking(self._read)
+        return content.hosts.get(namespace, {})
 
     async def set_host(self, namespace: str, value: str | None) -> None:
         """Say something for this host under a name, or with None no more. Raises as `set_string` does."""
         host = self._host()
 
         def change(content: Content) -> None:
-            _put(content["hosts"].setdefault(namespace, {}), host, value, namespace)
-            if not content["hosts"][namespace]:
-                del content["hosts"][namespace]
+            _put(content.hosts.setdefault(namespace, {}), host, value, namespace)
+            if not content.hosts[namespace]:
+                del content.hosts[namespace]
 
         await self._change(change)
 
     def watch_hosts(self, namespace: str) -> Watch:
         """Armed; then one item whenever some host says something else under this name."""
-        return self._changes(lambda content: content["hosts"].get(namespace, {}))
+        return self._changes(lambda content: content.hosts.get(namespace, {}))
 
     async def _changes(self, look: Callable[[Content], Any]) -> AsyncIterator[None]:
         """One item for each change of what is looked at."""
@@ -81,42 +98,64 @@ class LocalWorld:
                 yield None
 
     async def _change(self, change: Callable[[Content], None]) -> None:
+        """Have it changed once nobody else changes it; no thread waits for that."""
+        loop = asyncio.get_running_loop()
         async with self._turn:
-            await self._blocking(self._rewrite, change)
+            until = loop.time() + PATIENCE
+            while not await self._blocking(self._rewrite, change):
+                if loop.time() >= until:
+                    raise Temporary(f"cannot change {self._path}: another process holds its lock")
+                await asyncio.sleep(AGAIN)
 
-    def _rewrite(self, change: Callable[[Content], None]) -> None:
-        """Read, change, write, with nobody in between. Blocks."""
+    def _rewrite(self, change: Callable[[Content], None]) -> bool:
+        """Read, change, write, with nobody in between; False when somebody else does that now. Blocks."""
         lock = os.open(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             content = self._read()
-            before = json.dumps(content, sort_keys=True)
+            before = _text(content)
             change(content)
-            after = json.dumps(content, sort_keys=True)
+            after = _text(content)
             if len(after) > LIMIT:
                 raise Permanent(f"cannot keep that in {self._path}: all of it may have {LIMIT} bytes")
             if after != before:
-                Replacement(str(self._path), after.encode(), 0o600, -1, -1, self._durable).place()
+                Replacement(str(self._path), after, 0o600, -1, -1, self._durable).place()
+        except BlockingIOError:
+            return False
         finally:
             os.close(lock)
+        return True
 
     def _read(self) -> Content:
         """What is there. Raises `Permanent` for a file that somebody else has written. Blocks."""
         try:
-            found = json.loads(self._path.read_bytes())
+            with self._path.open("rb") as file:
+                found = file.read(LIMIT + 1)
         except FileNotFoundError:
-            found = {}
-        except ValueError as error:
-            raise Permanent(f"cannot read {self._path}: {error}; remove it to begin anew") from None
-        if not isinstance(found, dict) or not all(isinstance(found.get(part, {}), dict) for part in ("strings", "hosts")):
-            raise Permanent(f"cannot read {self._path}: it holds something else; remove it to begin anew")
-        return {"strings": found.get("strings", {}), "hosts": found.get("hosts", {})}
+            return Content()
+        if len(found) > LIMIT:
+            raise self._foreign(f"it has more than {LIMIT} bytes")
+        try:
+            return Content.model_validate_json(found)
+        except ValidationError as error:
+            raise self._foreign(error.errors(include_input=False, include_url=False)[0]["msg"]) from None
+
+    def _foreign(self, why: str) -> Permanent:
+        return Permanent(f"cannot read {self._path}: {why}; remove it to begin anew")
+
+
+def _text(content: Content) -> bytes:
+    return json.dumps(content.model_dump(), sort_keys=True).encode()
 
 
 def _put(where: dict[str, str], key: str, value: str | None, *more: str) -> None:
     for name in (key, *more):
         if not 0 < len(name) <= NAME:
             raise Permanent(f"cannot keep anything as {name[:20]!r}: a name has 1 to {NAME} characters")
+    try:
+        "".join((key, *more, value or "")).encode()
+    except UnicodeEncodeError:
+        raise Permanent(f"cannot keep that as {key[:20]!r}: it is no text") from None
     if value is None:
         where.pop(key, None)
     else:

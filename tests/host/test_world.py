@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import subprocess
 import sys
@@ -10,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Permanent
+from holdfast import Permanent, Temporary
+from holdfast.agent.host import world
 from holdfast.agent.host.host import Host
 from holdfast.agent.host.world import LIMIT
 
@@ -89,6 +91,17 @@ async def test_names_are_bounded(host: Host, key: str):
         await host.world.set_string(key, "x")
 
 
+async def test_what_is_no_text_is_refused(host: Host):
+    """Nobody could read it again: bytes of a file name, perhaps, that are not UTF-8."""
+    with pytest.raises(Permanent, match="it is no text"):
+        await host.world.set_string("x", "a\udcff")
+    with pytest.raises(Permanent, match="it is no text"):
+        await host.world.set_host("\udcff", "a")
+
+    await host.world.set_string("x", "grün \U0001f331\n\0")
+    assert await host.world.string("x") == "grün \U0001f331\n\0"
+
+
 async def test_all_of_it_is_bounded(host: Host):
     """What is too large is refused, and nothing has changed."""
     with pytest.raises(Permanent, match="may have"):
@@ -97,10 +110,58 @@ async def test_all_of_it_is_bounded(host: Host):
     assert await host.world.string("x") is None
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"strings": 1}'])
+FOREIGN = {
+    "half of it": '{"strings": {"x": "on',
+    "a list": "[]",
+    "no strings": '{"strings": 1}',
+    "a number for a text": '{"strings": {"x": 1}}',
+    "no hosts": '{"hosts": {"x": 1}}',
+    "no text of a host": '{"hosts": {"x": {"web1": []}}}',
+    "very deep": "[" * 200_000,
+    "not UTF-8": "\udcff",
+    "huge": '{"strings": {"x": "' + "x" * LIMIT + '"}}',
+}
+
+
+@pytest.mark.parametrize("text", FOREIGN.values(), ids=FOREIGN)
 async def test_a_file_that_somebody_else_has_written_is_refused(host: Host, tmp_path: Path, text: str):
     """With what can be done about it."""
-    (tmp_path / "world.json").write_text(text)
+    (tmp_path / "world.json").write_text(text, errors="surrogateescape")
 
+    for use in (host.world.string("x"), host.world.hosts("x"), host.world.set_string("y", "z")):
+        with pytest.raises(Permanent, match="remove it to begin anew"):
+            await use
+
+
+async def test_a_watch_that_meets_such_a_file_fails_and_begins_anew(host: Host, tmp_path: Path):
+    """Whoever watches begins it again; a file that is removed holds nothing."""
+    await host.world.set_string("color", "red")
+    watch = host.world.watch_string("color")
+    await anext(watch)
+    (tmp_path / "world.json").write_text("{")
     with pytest.raises(Permanent, match="remove it to begin anew"):
-        await host.world.string("x")
+        await asyncio.wait_for(anext(watch), 10)
+
+    (tmp_path / "world.json").unlink()
+    watch = host.world.watch_string("color")
+    await anext(watch)
+    await host.world.set_string("color", "blue")
+    await asyncio.wait_for(anext(watch), 10)
+    assert await host.world.string("color") == "blue"
+
+
+async def test_a_lock_that_another_process_does_not_give_back_is_not_waited_for_for_ever(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """And no thread waits for it: there are only a few of them."""
+    monkeypatch.setattr(world, "PATIENCE", 0.2)
+    with (tmp_path / "world.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        tries = [asyncio.ensure_future(host.world.set_string(key, "x")) for key in "abc"]
+        assert await asyncio.wait_for(host.blocking(int, "5"), 10) == 5
+        for one in tries:
+            with pytest.raises(Temporary, match="holds its lock"):
+                await asyncio.wait_for(one, 10)
+
+    await host.world.set_string("color", "red")
+    assert await host.world.string("color") == "red"
