@@ -300,7 +300,7 @@ class Engine:
             self._mark(vertex, "recovery")
         self._scheduler.offer(vertex)
         if vertex.watcher:
-            self._scheduler.pump()
+            self._pump_soon()
 
     async def _watch_failed(self, vertex: Vertex, why: str, delay: float, error: BaseException) -> None:
         """The watch is down: what runs is cancelled, and until the next one is armed the resource counts as failed."""
@@ -330,7 +330,11 @@ class Engine:
                 self._wake(vertex, wait, cause)
                 return
         self._mark(vertex, cause)
-        if not self._pumping:  # what came with this event is marked first: a directory that is gone before the files in it
+        self._pump_soon()
+
+    def _pump_soon(self) -> None:
+        """When all that comes at this moment is marked, or armed: a directory that is gone before the files in it; those of one group together."""
+        if not self._pumping:
             self._pumping = True
             asyncio.get_running_loop().call_soon(self._pump)
 

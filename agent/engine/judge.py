@@ -195,5 +195,6 @@ def _overdue(vertex: Vertex, at: float) -> bool:
 
 
 def digest(vertex: Vertex) -> str:
-    """Hash of a declaration: what an action was when it last succeeded."""
-    return hashlib.sha256(f"{vertex.call.kind} {vertex.resource.model_dump_json()}".encode()).hexdigest()
+    """Hash of a declaration: what an action was when it last succeeded. What it is to receive belongs to that."""
+    recv = "".join(f" {wanted!r}" for wanted in vertex.call.meta.recv)
+    return hashlib.sha256(f"{vertex.call.kind} {vertex.resource.model_dump_json()}{recv}".encode()).hexdigest()

@@ -49,14 +49,17 @@ class Transfers:
     def publish(self, vertex: Vertex) -> list[Vertex]:
         """The run of a sender has come to a good end: keep what it has sent. Those for whom that is another value than before.
 
-        That they had this one before does not count: they may be at work with the one between.
+        That they had this one before does not count: they may be at work with the one between. A sender that has left speaks for the one
+        that has its place.
         """
         sent, before, receivers = vertex.ctx.report.sent, self._journal.sent(vertex.identity), list(_receivers(vertex))
-        if vertex.removed or not sent or not receivers or before == sent:
+        if not sent or not receivers or before == sent:
             return []
         self._journal.send(vertex.identity, sent)
         new = {key for key, value in sent.items() if key not in before or before[key] != value}
-        return [below for below in receivers if any(who is vertex and wanted.key in new for wanted, who in _senders(below))]
+        return [
+            below for below in receivers if any(who.identity == vertex.identity and wanted.key in new for wanted, who in _senders(below))
+        ]
 
     def owes(self, vertex: Vertex) -> bool:
         """Somebody receives what it has never sent: what nobody receives is not kept."""

@@ -203,6 +203,17 @@ async def test_work_that_nobody_waits_for_any_more_is_ended(bench: Bench, machin
 
 
 @in_virtual_time
+async def test_the_first_pass_of_the_daemon_is_one_batch_too(bench: Bench, machine: Machine) -> None:
+    """None starts before those that are armed in the same moment."""
+    engine = bench.engine(workers=1)
+    await engine.swap(compilation(*map(bundled, "abc")))
+    await engine.settle()
+
+    assert applied(machine) == ["together a b c"]
+    await engine.stop()
+
+
+@in_virtual_time
 async def test_a_storm_of_drift_is_repaired_in_one_go(bench: Bench, machine: Machine) -> None:
     """In the daemon too: those that are dirty at the same time."""
     engine = bench.engine(workers=1)

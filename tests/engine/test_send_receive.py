@@ -80,6 +80,7 @@ class Told(Sendable, Resource, kind="ztold.run"):
         """Say it."""
         if apply:
             Setting.machine.log.append(f"told {self.name}")
+            await Setting.machine.gate(f"told {self.name}")
             ctx.send(now=Setting.machine.settings[f"says {self.name}"])
         ctx.report.changes = {"ran": True}
         return False
@@ -440,19 +441,47 @@ def test_a_look_at_a_receiver_before_its_sender_has_run_does_not_fail(bench: Ben
 
 
 @in_virtual_time
-async def test_a_sender_that_has_left_sends_nothing_any_more(bench: Bench, machine: Machine) -> None:
-    """Though its last run ends well: another of its identity begins anew."""
-    engine = bench.engine(stop_timeout=20)
-    machine.hold("apply a")
-    await engine.swap(compilation(source(), sink()))
+async def test_a_sender_that_is_replaced_while_it_runs_is_heard_all_the_same(bench: Bench, machine: Machine) -> None:
+    """An action that is done by then is not done again to say it."""
+    machine.settings["says it"] = "hello"
+    receiver = state("b", "zsink.present", meta={"recv": {"value": {"ztold": "it", "key": "now"}}}, recv=["it"])
+    engine = bench.engine(stop_timeout=60)
+    await engine.swap(compilation(state("it", "ztold.run"), receiver))
+    await engine.settle()
+    machine.settings["says it"] = "goodbye"
+    machine.hold("told it")
+    engine.trigger("ztold.run[it]")
     await asyncio.sleep(1)
-    await engine.swap(compilation(state("c")))
+    await engine.swap(compilation(state("it", "ztold.run", meta={"sema": ["disk"]}), receiver))
     machine.free()
     await asyncio.sleep(1)
+    await engine.settle()
 
-    assert machine.settings["a"] == "right"
-    assert bench.journal.sent("zsource.present[a]") == {}
+    assert machine.log.count("told it") == 2
+    assert machine.settings["b"] == "goodbye"
     await engine.stop()
+
+
+@pytest.mark.parametrize("before", ["received", "declared"])
+def test_an_action_that_ceases_to_receive_or_begins_to_is_another(bench: Bench, machine: Machine, before: str) -> None:
+    """What it did last is not what it is to do now."""
+    receiving, plain = sink(kind="zonce.run", argument="what"), state("b", "zonce.run")
+    first, second = (receiving, plain) if before == "received" else (plain, receiving)
+
+    @in_virtual_time
+    async def scenario() -> None:
+        engine = bench.engine()
+        for states in (first, second):
+            await engine.swap(compilation(source(), states))
+            await engine.settle()
+            engine.recheck()
+            await engine.settle()
+
+        done = [line for line in machine.log if line.startswith("once")]
+        assert done == (["once hello", "once nothing"] if before == "received" else ["once nothing", "once hello"])
+        await engine.stop()
+
+    scenario()
 
 
 @in_virtual_time
