@@ -55,7 +55,11 @@ def waits(vertex: Vertex, view: View, now: float) -> Iterator[Wait]:
     """All that keeps it from running now, though it is to be looked at: first what is its own matter, then whom it waits for."""
     if vertex.not_before > now and vertex.timer is not None:
         code = "flapping" if vertex.flapping else "rate-limit"
-        why = "it flaps: somebody undoes its repairs, which are spaced" if vertex.flapping else "it ran as often as its limit allows"
+        why = (
+            "it flaps: it was repaired in vain too often, so repairs are spaced"
+            if vertex.flapping
+            else "it ran as often as its limit allows"
+        )
         yield Wait(code, f"{why}; {vertex.not_before - now:.1f} s more")
     if not vertex.dirty:
         return

@@ -248,11 +248,11 @@ class Runs:
         if not self._daemon or vertex.removed:
             return
         now, meta = asyncio.get_running_loop().time(), vertex.call.meta
-        if outcome.cause == "drift" and outcome.changed and outcome.result and limits.repaired(vertex, self.options, now):
-            text = (
-                f"flapping: repaired more than {self.options.flap_limit} times in {self.options.flap_window:g} s; somebody undoes it. "
-                f"From now on repairs are spaced, up to {self.options.flap_window:g} s apart"
-            )
+        tried = outcome.ran and (outcome.changed if outcome.result else outcome.result is False)
+        if outcome.cause == "drift" and tried and limits.repaired(vertex, self.options, now):
+            many = f"more than {self.options.flap_limit} times in {self.options.flap_window:g} s"
+            what = f"repaired {many}; somebody undoes it" if outcome.result else f"failed {many}, each time after an event of its watch"
+            text = f"flapping: {what}. From now on repairs are spaced, up to {self.options.flap_window:g} s apart"
             self._emit(Notice("error", "flapping", vertex.identity, text))
         if failure is not None:
             endless = meta.retry is not None and meta.retry.attempts < 0

@@ -400,6 +400,32 @@ def test_flapping_is_said_once_and_repaired_at_growing_intervals(bench: Bench) -
     simulate(scenario)
 
 
+def test_one_whose_own_failure_wakes_it_is_tried_at_growing_intervals(bench: Bench) -> None:
+    """A service that ends as soon as it is started: systemd tells of each start, and that is an event of its watch."""
+
+    async def scenario() -> None:
+        engine = await running(bench, state("a"), flap_limit=3, flap_window=60)
+        bench.machine.broken["a"] = Permanent("ended at once")
+        times = []
+        for _ in range(9):
+            bench.machine.drift("a")
+            before = len(bench.outcomes("a"))
+            await bench.until(lambda _, before=before: len(bench.outcomes("a")) > before)
+            times.append(asyncio.get_running_loop().time())
+
+        assert [round(b - a) for a, b in itertools.pairwise(times)] == [0, 0, 0, 1, 2, 4, 8, 16]
+        assert [notice.text for notice in bench.notices("flapping")] == [
+            "flapping: failed more than 3 times in 60 s, each time after an event of its watch. From now on repairs are spaced, up to 60 s apart"
+        ]
+        bench.machine.broken.clear()
+        engine.trigger("zsetting.present[a]")
+        await engine.settle()
+        assert bench.machine.settings == {"a": "right"}, "who does not want to wait says so"
+        await engine.stop()
+
+    simulate(scenario)
+
+
 def test_a_rate_limit_builds_up_no_debt(bench: Bench) -> None:
     """A thousand events cost one wait, not a thousand."""
 
