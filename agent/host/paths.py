@@ -7,7 +7,10 @@ When the kernel's queue overflows, everything is looked at again and every watch
 watch (its limits are used up, the directory may not be read), the entries of that directory are compared every second,
 `watch-polling` in health says so, and inotify is tried again each time.
 
-Not seen: a file system mounted over a watched directory; changes made by other hosts on a network file system.
+A file system that is mounted over a watched directory, unmounted, or remounted is an event of all that it hides or shows.
+
+Not seen: changes made by other hosts on a network file system; what is written to a file through another of its hard links,
+or through memory that it is mapped to.
 """
 
 from __future__ import annotations
@@ -15,9 +18,11 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import suppress
 
 from holdfast.agent.health import Health
 from holdfast.agent.host.inotify import APPEARED, ISDIR, MODIFY, OVERFLOW, STRUCTURE, Kernel
+from holdfast.agent.host.mounts import Mounts
 from holdfast.agent.host.pathnodes import Node, Subscription, entries
 from holdfast.agent.host.pathtree import Tree
 
@@ -36,6 +41,7 @@ class PathWatcher:
         self._health, self._period = health, period
         self._kernel = Kernel(self._listen, self._unlisten)
         self._tree = Tree(self._kernel)
+        self._mounts: Mounts | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._clock: Callable[[], float] = lambda: 0.0
@@ -93,10 +99,26 @@ class PathWatcher:
         self._loop = asyncio.get_running_loop()
         self._clock = self._loop.time
         self._loop.add_reader(descriptor, self._drain)
+        with suppress(OSError):  # no /proc: nothing tells of mounts
+            self._mounts = Mounts()
+            self._loop.add_reader(self._mounts.fileno(), self._remounted, self._mounts)
 
     def _unlisten(self, descriptor: int) -> None:
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.remove_reader(descriptor)
+        open_loop = self._loop if self._loop is not None and not self._loop.is_closed() else None
+        if open_loop:
+            open_loop.remove_reader(descriptor)
+        if self._mounts:
+            if open_loop:
+                open_loop.remove_reader(self._mounts.fileno())
+            self._mounts.close()
+            self._mounts = None
+
+    def _remounted(self, mounts: Mounts) -> None:
+        """Another thing may be at these paths, and below."""
+        for path in mounts.changed():
+            node = self._tree.find(path)
+            if node is not None:
+                self._changed(node)
 
     def _drain(self) -> None:
         """Handle one buffer of events; the loop calls again when there are more."""

@@ -58,6 +58,13 @@ class Tree:
             node = child
         return node, fresh or node
 
+    def find(self, path: str) -> Node | None:
+        """The node of a path, if it is on the way to something watched."""
+        node: Node | None = self.root
+        for name in filter(None, path.split("/")):
+            node = node.children.get(name) if node else None
+        return node
+
     def _join(self, subscription: Subscription, node: Node, fresh: Node) -> None:
         subscription.nodes.add(node)
         node.subscribers.add(subscription)
