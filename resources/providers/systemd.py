@@ -86,19 +86,21 @@ class Systemd(Provider):
         return await self._switch("MaskUnitFiles", "asbb", name, (runtime, True), old=masked, new=True, test=test)
 
     async def unmask(self, name: str, runtime: bool = False, *, test: bool = False, options: Options = None) -> ChangeSet:
-        """Allow it to be started."""
+        """Allow it to be started. With `runtime` only what was masked until the next boot, otherwise that as well."""
         masked = bool((await self._units.status(name)).masked)
-        return await self._switch("UnmaskUnitFiles", "asb", name, (runtime,), old=masked, new=False, test=test)
+        levels = ((True,),) if runtime else ((False,), (True,))
+        return await self._switch("UnmaskUnitFiles", "asb", name, *levels, old=masked, new=False, test=test)
 
     async def _switch(
-        self, method: str, signature: str, name: str, flags: Sequence[bool], *, old: bool | None, new: bool, test: bool
+        self, method: str, signature: str, name: str, *calls: Sequence[bool], old: bool | None, new: bool, test: bool
     ) -> ChangeSet:
-        """Change links of a unit file, and have the manager read them. `old` None: there is nothing to switch."""
+        """Change links of a unit file by these calls, and have the manager read them. `old` None: there is nothing to switch."""
         if old is None or old is new:
             return ChangeSet()
         if not test:
             try:
-                await self._units.manager(method, signature, [unit_name(name)], *flags)
+                for flags in calls:
+                    await self._units.manager(method, signature, [unit_name(name)], *flags)
             except BusError as error:
                 raise refused(method.removesuffix("UnitFiles").lower(), name, error) from error
             await self._units.manager("Reload", timeout=RELOAD_TIMEOUT)
@@ -189,7 +191,8 @@ class Systemd(Provider):
     async def watch(self, names: Sequence[str]) -> Watch:
         """Signals of these units, and of anything that changes what is enabled.
 
-        Whatever ends a job also changes a property of its unit, so jobs need no watch of their own.
+        Whatever ends a job also changes a property of its unit, so jobs need no watch of their own. Not seen: links that somebody
+        makes or removes below /etc/systemd without telling systemd.
         """
         while True:
             paths = await self._paths(names)

@@ -161,6 +161,20 @@ def test_enabled_disabled_masked_and_unmasked(host: Host, driver: Driver):
     assert driver.apply("service.enabled", "systemd-journald").right
 
 
+def test_unmask_covers_what_is_masked_until_the_next_boot(host: Host, driver: Driver):
+    """Both ways of masking, together and alone; otherwise it would be said for ever to be masked."""
+    add_unit(host, "toy")
+    for masks in ("--runtime", "--now", "--now toy; systemctl mask --runtime"):
+        host.sh(f"systemctl mask -q {masks} toy")
+
+        driver.apply("service.running", "toy", unmask=True, enable=True)
+
+        assert state(host, "toy") == ("active", "enabled")
+        host.sh("systemctl mask -q --runtime toy")
+        assert not driver.apply("service.unmasked", "toy").right
+        assert driver.apply("service.unmasked", "toy").right
+
+
 def test_restart_of_dbus_is_survived(host: Host, driver: Driver):
     """When D-Bus goes away and comes back, health says so, watches look again and tell again, and calls go through."""
     add_unit(host, "toy")
