@@ -34,6 +34,8 @@ class Database:
     """Removed, configuration files left."""
     unfinished: frozenset[str] = frozenset()
     """Unpacked or half-configured: an installation was interrupted."""
+    halved: frozenset[str] = frozenset()
+    """Of these those that are not even unpacked: only another installation helps."""
 
     def find(self, name: str) -> list[Pkg]:
         """The installed packages that a name stands for."""
@@ -48,7 +50,7 @@ def parse(text: str) -> Database:
     """Read the output of `dpkg-query` in `FORMAT`."""
     installed: dict[str, list[Pkg]] = {}
     provided: dict[str, list[Pkg]] = {}
-    marks: dict[str, set[str]] = {"held": set(), "residual": set(), "unfinished": set()}
+    marks: dict[str, set[str]] = {"held": set(), "residual": set(), "unfinished": set(), "halved": set()}
     for line in text.splitlines():
         name, arch, status, version, provides = line.split("\t", 4)
         want, state = status[0], status[1]
@@ -58,6 +60,8 @@ def parse(text: str) -> Database:
             marks["residual"].add(name)
         elif state in "UFH":
             marks["unfinished"].add(name)
+            if state == "H":
+                marks["halved"].add(name)
         elif state in "iWt":
             pkg = Pkg(name=name, version=version, arch=arch)
             installed.setdefault(name, []).append(pkg)

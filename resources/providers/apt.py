@@ -130,7 +130,8 @@ class Apt(Provider):
             switches.append("--install-recommends" if given["install_recommends"] else "--no-install-recommends")
         if any(pkg.version or pkg.source for pkg in pkgs):
             switches.append("--allow-downgrades")
-        if any(pkg.reinstall for pkg in pkgs):
+        halved = (await self._dpkg.read()).halved
+        if any(pkg.reinstall or pkg.name in halved for pkg in pkgs):
             switches.append("--reinstall")
         if refresh and not test:
             await self.refresh(force=True)

@@ -164,6 +164,16 @@ def test_interrupted_installation_is_finished(host: Host, driver: Driver):
     assert (version(host, "tiny"), version(host, "tiny-needs")) == ("1.0", "1.0")
 
 
+def test_package_whose_unpacking_was_cut_short_is_unpacked_again(host: Host, driver: Driver):
+    """To apt, what is half installed is installed; it has nothing to do."""
+    driver.apply("pkg.installed", "tiny")
+    for flag in ("ok", "reinstreq"):
+        host.sh(f"sed -i '/^Package: tiny$/,/^$/s/^Status: .*/Status: install {flag} half-installed/' /var/lib/dpkg/status")
+
+        assert driver.apply("pkg.installed", "tiny").changes == {"tiny": {"old": "", "new": "2.0"}}
+        assert driver.apply("pkg.installed", "tiny").right
+
+
 def test_interface_has_all_of_it(driver: Driver):
     """Every function of the interface works: what kinds do not use, templates and modules may."""
     driver.apply("pkg.installed", "tiny", version="1.0")
