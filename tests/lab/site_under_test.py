@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import random
+import json
 import re
 import subprocess
+import sys
 import threading
 import time
-from contextlib import ExitStack
+from collections.abc import Sequence
 from pathlib import Path
 
 from damages import LARGE, SETTINGS, Damage
@@ -35,11 +36,12 @@ TOLD_FOR = (f"file.managed[{LARGE}]", f"file.managed[{SETTINGS}]")
 class Site:
     """The host, what it looked like when all was right, and what was found wrong."""
 
-    def __init__(self, host: Host, seed: int) -> None:
-        self.host, self.chance = host, random.Random(seed)
-        self.kills = 0
-        self._stack = ExitStack()
-        host.sh("mkdir -p /srv/small; mount -t tmpfs -o size=1m tmpfs /srv/small")
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self.kills = self.rounds = 0
+        self._began = self._mark = time.time()
+        for path, size in (("/srv/small", "1m"), ("/var/lib/holdfast", "8m")):
+            host.sh(f"mkdir -p {path}; mount -t tmpfs -o size={size},mode=0755 tmpfs {path}")
         self.clock(0)
         host.write("/srv/clock/sitecustomize.py", CLOCK)
         host.write("/etc/systemd/system/holdfast.service.d/chaos.conf", DROP_IN)
@@ -78,11 +80,10 @@ class Site:
         self.host.sh(f"mkdir -p /srv/clock; printf %-19s {offset} >/srv/clock/offset")
 
     def failing(self, identity: str) -> None:
-        """Wait until the agent says that it cannot repair this; or has done so, for it came before all of the damage was done."""
-        since = time.time() - 2
+        """Wait until the agent has said in this round that it cannot repair this; or has done so, for it came before all of the damage was done."""
 
         def told() -> bool:
-            failed = (entry for entry in self.entries(since) if entry.get("RESOURCE") == identity and entry.get("RESULT") == "failed")
+            failed = (each for each in self.entries(self._mark) if each.get("RESOURCE") == identity and each.get("RESULT") == "failed")
             return any(failed) or self.looks() == self.right
 
         wait_for(f"{identity} fails", told, 30, 0.1)
@@ -113,9 +114,7 @@ class Site:
                 break
             time.sleep(0.05)  # between two looks
         wrong = sorted(set(looks.splitlines()) ^ set(self.right.splitlines()))
-        status = self.host.run("holdfast", "status", check=False).stdout
-        said = "\n".join(str(entry.get("MESSAGE")) for entry in self.entries(time.time() - PATIENCE - 20)[-60:])
-        raise AssertionError(f"{what} was not repaired within {PATIENCE} s:\n" + "\n".join(wrong) + f"\n{status}\n{said}")
+        raise AssertionError(f"{what} was not repaired within {PATIENCE} s:\n" + "\n".join(wrong))
 
     def entries(self, since: float) -> list[Entry]:
         """What the agent has told since then."""
@@ -126,7 +125,23 @@ class Site:
     def suffer(self, *damages: Damage, kill: float | None = None) -> None:
         """Take this damage, all at the same time, be repaired, and tell of it; the agent is killed so many seconds after the beginning."""
         what = " and ".join(damage.name for damage in damages) + (f", killed after {kill:.2f} s" if kill is not None else "")
-        mark, told, errors = time.time(), self.told(), []
+        self.rounds += 1
+        self._mark = time.time()
+        self.say(f"{self.rounds}. {what}")
+        try:
+            told = self.told()
+            self._take(damages, kill)
+            self.recover(what)
+            quiet = kill is None and not any(damage.restarts for damage in damages)
+            entries = self.entries(self._mark - 0.001)
+            self.check_record(what, damages if len(damages) == 1 and quiet else (), entries)
+            self.check_told(what, told, entries, exactly=quiet)
+        except Exception as error:
+            error.add_note(self.account(damages))
+            raise
+
+    def _take(self, damages: Sequence[Damage], kill: float | None) -> None:
+        errors = []
 
         def run(do: object, *arguments: object) -> None:
             try:
@@ -143,11 +158,6 @@ class Site:
             thread.join()
         if errors:
             raise errors[0]
-        self.recover(what)
-        quiet = kill is None and not any(damage.restarts for damage in damages)
-        entries = self.entries(mark - 0.001)
-        self.check_record(what, damages if len(damages) == 1 and quiet else (), entries)
-        self.check_told(what, told, entries, exactly=quiet)
 
     def _kill_after(self, seconds: float) -> None:
         time.sleep(seconds)  # the moment is the test's input, not a wait for something
@@ -178,6 +188,26 @@ class Site:
             assert told[-1:] > [last - 0.1], f"{what}: nobody was told of the change at {last}: {told[-3:]}"
         if exactly:
             assert len(told) - len(before) <= len(changes), f"{what}: told {len(told) - len(before)} times of {len(changes)} changes"
+
+    def say(self, text: str) -> None:
+        """What is done when, for whoever looks on or has to find out what went wrong."""
+        sys.stdout.write(f"{self._mark - self._began:7.1f} s  {text}\n")
+        sys.stdout.flush()
+
+    def account(self, damages: Sequence[Damage]) -> str:
+        """All that helps to understand a failure: what the agent says it is at, why, and what it has told since shortly before this round."""
+        told = [
+            f"{int(entry['__REALTIME_TIMESTAMP']) / 1e6 - self._mark:+8.3f} s  {entry.get('MESSAGE')}"
+            for entry in self.entries(self._mark - 5)
+        ]
+        parts = {"the agent tells, from the beginning of the round": "\n".join(told[-150:])}
+        status = self.host.run("holdfast", "status", check=False)
+        parts["holdfast status"] = status.stdout + status.stderr
+        answer = self.host.run("holdfast", "status", "--format", "json", check=False).stdout
+        wrong = [row["identity"] for row in json.loads(answer)["resources"] if row["state"] not in ("ok", "skipped")] if answer else []
+        for identity in dict.fromkeys([*(each for damage in damages for each in damage.repairs), *wrong]):
+            parts[f"holdfast why {identity}"] = self.host.run("holdfast", "why", identity, check=False).stdout
+        return "\n".join(f"-- {title}\n{text}" for title, text in parts.items())
 
     # -- the agent ---------------------------------------------------------------------------------------------------
 
