@@ -26,5 +26,7 @@ class Active:
     """Identity of who sends to it -> how much that had said when it started."""
     told: bool = False
     """What came of it was told."""
+    excused: bool = False
+    """Somebody wants it to run, or it did not come to a good end before."""
     heard: dict[str, str] = field(default_factory=dict)
     """Argument -> what it has received."""

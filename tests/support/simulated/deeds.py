@@ -25,6 +25,8 @@ class Deeds:
         self._engine, self._world, self._wrong = engine, world, wrong
         self._succeeded: dict[Vertex, float] = {}
         """Actions that nobody else concerns, and have no reason to run again -> loop time of the last success."""
+        self._excused: set[Vertex] = set()
+        """Those that may run for another reason."""
         self._known: set[tuple[str, str]] = set()
         """What was before, of these, was on record after the last step."""
 
@@ -37,11 +39,13 @@ class Deeds:
 
     def excused(self, vertex: Vertex) -> None:
         """It may run once more: somebody wants so, or it did not come to a good end."""
-        self._succeeded.pop(vertex, None)
+        self._excused.add(vertex)
 
     def starts(self, active: Active) -> None:
         """An undoing puts back what was."""
         vertex, world = active.vertex, self._world
+        active.excused = vertex in self._excused
+        self._excused.discard(vertex)
         if vertex.call.low["__id__"].startswith(UNDO):
             name, wish = vertex.resource.name, getattr(vertex.resource, "value", None)
             if name not in world.lent or world.lent[name] != wish:
@@ -68,7 +72,7 @@ class Deeds:
         """A run has come to its end."""
         vertex, name = active.vertex, active.vertex.resource.name
         if isinstance(vertex.resource, Action) and vertex.real:
-            self._again(vertex, outcome)
+            self._again(active, outcome)
         if outcome.result is False:
             if (
                 outcome.comment in OWN
@@ -79,12 +83,13 @@ class Deeds:
         elif outcome.result and vertex.real:
             self._true(active, outcome)
 
-    def _again(self, vertex: Vertex, outcome: Outcome) -> None:
+    def _again(self, active: Active, outcome: Outcome) -> None:
         """An action runs again when there is a reason."""
+        vertex = active.vertex
         now, every = asyncio.get_running_loop().time(), vertex.call.meta.rerun
         last = self._succeeded.pop(vertex, None)
         if outcome.result and _lonely(vertex):
-            if last is not None and not (isinstance(every, float) and now >= last + every - 1e-3):
+            if last is not None and not active.excused and not (isinstance(every, float) and now >= last + every - 1e-3):
                 self._wrong(vertex, f"has run {now - last:g} s ago, and again for no reason")
             self._succeeded[vertex] = now
 

@@ -69,13 +69,15 @@ def twice(done: Sequence[str], chapters: Sequence[Chapter]) -> Iterator[str]:
 
 def _owed(done: Sequence[str], place: int, chapters: Sequence[Chapter]) -> Iterator[Edge]:
     """Edges that carry this: of the states in force when its run began, of those before (they may have been at work still), and of all that came."""
-    name = done[place].split()[1]
+    what, name = done[place].split()
     began = next((number for number in range(place, -1, -1) if done[number] == f"look {name}"), 0)
     number = max((n for n, chapter in enumerate(chapters) if chapter.in_force is not None and chapter.in_force <= began), default=None)
     if number is None:
         return
     edges = set.intersection(*({*_edges(chapter.states)} for chapter in chapters[max(0, number - 1) :]))
-    yield from (edge for edge in sorted(edges) if _name(edge[0]) == name)
+    for edge in sorted(edges):
+        if _name(edge[0]) == name and (edge[0].partition("[")[0] in ACTIONS) is (what == "run"):  # else one of that name that has left
+            yield edge
 
 
 def _edges(states: Sequence[State]) -> Iterator[Edge]:

@@ -43,10 +43,10 @@ class Values:
         senders = vertex.requisites.get(RECV, ()) if vertex else ()
         if vertex is None or not senders:
             return  # it has left
-        said = self._published.get(senders[0].identity, [])
-        last = active.said_before.get(senders[0].identity, 0) if active else 0
-        if value not in said[max(0, last - 1) :]:
-            self._wrong(vertex, f"hears {value!r}, which {senders[0].identity} has not said: {said[-3:]}")
+        since = {sender.identity: 0 for sender in senders} | (active.said_before if active else {})  # a swap may have changed the sender
+        said = [word for sender, count in since.items() for word in self._published.get(sender, [])[max(0, count - 1) :]]
+        if value not in said:
+            self._wrong(vertex, f"hears {value!r}, which {', '.join(since)} has not said: {said[-3:]}")
         if (self._used.get((vertex.identity, argument)) != digest(value)) is not (new == "new"):
             self._wrong(vertex, f"hears {value!r} as {new}")
         if active:
