@@ -52,6 +52,12 @@ def coloured(descriptor: int) -> bool:
     return os.isatty(descriptor) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
+def clock(at: float) -> str:
+    """The time of day of a Unix time; with the day, if that is not today."""
+    then, now = time.localtime(at), time.localtime()
+    return time.strftime("%H:%M:%S" if then[:3] == now[:3] else "%m-%d %H:%M:%S", then)
+
+
 def width_of(descriptor: int) -> int | None:
     """Columns of the terminal at a descriptor; None where there is none, or none that knows."""
     try:
@@ -73,8 +79,8 @@ class Console:
 
     def render(self, entry: Entry) -> bytes:
         """One entry as the lines of a terminal, with its time."""
-        stamp = time.strftime("%H:%M:%S", time.localtime(entry.get("time")))
-        return f"{self._paint('2', stamp)} {self.text(entry, indent=9)}\n".encode("utf-8", "backslashreplace")
+        stamp = clock(entry.get("time") or time.time())
+        return f"{self._paint('2', stamp)} {self.text(entry, indent=len(stamp) + 1)}\n".encode("utf-8", "backslashreplace")
 
     def text(self, entry: Entry, indent: int = 4) -> str:
         """The sentence, and below it, `indent` columns to the right, the details. Control characters are shown, never obeyed.

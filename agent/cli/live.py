@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from holdfast.agent.cli.options import COUNT, Function, Source, output, print_json, source
+from holdfast.agent.cli.options import COUNT, Function, Source, output, print_json, resource, source
 from holdfast.agent.cli.terminal import say
 from holdfast.agent.console import Console, to_json
 from holdfast.agent.control.client import ask, follow
@@ -86,7 +86,7 @@ def reload(source: Source, form: str) -> None:
 
 
 @click.command()
-@click.argument("identity", metavar="KIND[ID]")
+@resource
 @_source
 def trigger(identity: str, source: Source) -> None:
     """Have it run one resource now, an action even when it is done already. Its guards (`unless`, ...) hold all the same.

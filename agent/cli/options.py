@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 NOT_COMPILED = 3
 """Exit code when the states, or the settings, cannot be used."""
+SHELL = frozenset(" \t\n:='\"\\$`&|;<>()*?!")
+"""Letters at which a shell breaks a word, or to which it does something."""
 _DIRECTORY = click.Path(path_type=Path)
 _FILE = click.Path(path_type=Path)
 
@@ -129,6 +132,26 @@ def source(*names: str) -> Callable[[Function], Function]:
         return wrapper
 
     return decorate
+
+
+def resource(function: Function) -> Function:
+    """A verb on one resource, named by its identity, its ID or its name; the shell completes what the running agent knows."""
+    return click.argument("identity", metavar="KIND[ID]", shell_complete=_resources)(function)
+
+
+def _resources(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """IDs that begin so; identities, once there is a bracket or the ID is that of several. None that a shell would take apart."""
+    from holdfast.agent.control.client import ask
+    from holdfast.agent.control.schema import ControlError, Request
+    from holdfast.states.errors import CompileError
+
+    try:
+        rows = ask(Source(ctx.params.get("config"), state_dir=ctx.params.get("state_dir")).socket(), Request("status"), 2.0)["resources"]
+    except (ControlError, CompileError):
+        return []
+    times = Counter(row["id"] for row in rows)
+    words = [row["identity"] if "[" in incomplete or times[row["id"]] > 1 else row["id"] for row in rows]
+    return [word for word in words if word.startswith(incomplete) and not set(word) & SHELL]
 
 
 def output(*forms: str) -> Callable[[Function], Function]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import click
 
 from holdfast.agent.cli.options import Source, source
 from holdfast.agent.cli.terminal import Paper, ago
-from holdfast.agent.console import coloured
+from holdfast.agent.console import clock, coloured
 from holdfast.agent.control.client import follow
 from holdfast.agent.control.schema import ControlError, Request
 from holdfast.agent.narrate import duration
@@ -158,11 +157,11 @@ def _urgency(row: Frame) -> int:
 def _recent(frame: Frame, paper: Paper) -> Iterator[str]:
     """What was changed, or failed, newest first."""
     for entry in reversed(frame["recent"][-RECENT:]):
-        at = time.strftime("%H:%M:%S", time.localtime(entry["at"]))
+        at = clock(entry["at"])
         times = f", {entry['times']} times" if entry["times"] > 1 else ""
         took, width = f"{duration(entry['duration'])} ({entry['cause']}{times})", paper.width or 80
         took = took if width >= 60 else ""
-        width -= 21 + columns(took)
+        width -= 13 + columns(at) + columns(took)
         yield f"{paper.dim(at)} {paper.state(entry['what'], entry['what'].ljust(10))} {paper.name(entry['identity'], width).rstrip()} {paper.dim(took)}"
 
 

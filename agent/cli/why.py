@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
 import click
 
-from holdfast.agent.cli.options import Source, output, print_json, source
+from holdfast.agent.cli.options import Source, output, print_json, resource, source
 from holdfast.agent.cli.terminal import Paper, ago, span
+from holdfast.agent.console import clock
 from holdfast.agent.control.client import ask
 from holdfast.agent.control.schema import Request
 from holdfast.agent.narrate import duration
@@ -49,7 +49,7 @@ Facts = dict[str, Any]
 
 
 @click.command()
-@click.argument("identity", metavar="KIND[ID]")
+@resource
 @source("config", "state_dir")
 @output("text", "json")
 def why(identity: str, source: Source, form: str) -> None:
@@ -130,10 +130,9 @@ def _entries(facts: Facts, paper: Paper) -> Iterator[str]:
         return
     yield paper.dim("history")
     for entry in facts["history"]:
-        day = "" if time.time() - entry["at"] < 86400 else time.strftime("%m-%d ", time.localtime(entry["at"]))
-        head = f"  {day}{time.strftime('%H:%M:%S', time.localtime(entry['at']))} "
+        head = f"  {clock(entry['at'])} "
         took = f"{duration(entry['duration']):>7}  {entry['cause']}"
-        times = f", {entry['times']} times since {time.strftime('%H:%M:%S', time.localtime(entry['first']))}" if entry["times"] > 1 else ""
+        times = f", {entry['times']} times since {clock(entry['first'])}" if entry["times"] > 1 else ""
         used, said = columns(head) + 11, f"{took}{times}"
         if entry["comment"] and not paper.narrow:
             said += f": {entry['comment']}"

@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import pty
+import re
 import select
 import socket
 import time
@@ -92,6 +93,16 @@ def test_terminal_has_colours(monkeypatch):
     assert "\x1b[1;33mrepaired\x1b[0m file.managed[motd]" in shown
     assert "\x1b[31m-a\x1b[0m" in shown
     assert "\x1b" not in plain
+
+
+def test_a_line_of_another_day_says_which():
+    """Who reads the log of an agent that has been up for weeks must not take last week's trouble for today's."""
+    old, new = (
+        Console(colour=False).render({"time": at, "event": "said", "details": "more"}).decode() for at in (time.time() - 9e5, time.time())
+    )
+
+    assert re.fullmatch(r"\d\d-\d\d \d\d:\d\d:\d\d said\n {15}more\n", old)
+    assert re.fullmatch(r"\d\d:\d\d:\d\d said\n {9}more\n", new)
 
 
 def test_sentences_fit_the_terminal_and_details_stay_as_they_are():

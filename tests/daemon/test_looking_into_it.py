@@ -70,6 +70,23 @@ def test_an_id_or_a_name_is_enough_where_only_one_has_it(tree):
         assert tree("trigger", tree.host, check=0).stdout.startswith("ok file.exists[same]")
 
 
+def test_the_shell_completes_what_the_agent_knows(tree):
+    """IDs, and identities where an ID would not do; nothing when no agent answers."""
+    tree.sls("twice", "same: {test.nop: [], file.exists: [{name: HOST}]}\nwith blank: test.nop\n")
+
+    def complete(word):
+        line = ["holdfast", "why", "--config", str(tree.config), word]
+        asked = {**environment(), "COMP_WORDS": " ".join(line), "COMP_CWORD": "4", "_HOLDFAST_COMPLETE": "bash_complete"}
+        done = subprocess.run(COMMAND, env=asked, capture_output=True, text=True, timeout=20, check=True)
+        return [each.removeprefix("plain,") for each in done.stdout.split()]
+
+    assert complete("") == []
+    with Agent(tree):
+        assert set(complete("")) == {f"{tree.host}/conf", "fail", "below", "secret", "file.exists[same]", "test.nop[same]"}
+        assert complete("be") == ["below"]
+        assert set(complete("test.nop[")) == {"test.nop[below]", "test.nop[same]"}
+
+
 def test_a_mistyped_identity_gets_a_hint(tree):
     """Nearly spelt; `trigger` says the same."""
     with Agent(tree):
