@@ -20,6 +20,8 @@ RUNS = 10_000
 """Runs that are kept of all passes together; a longer pass loses its end."""
 BRIEF = 50e-6
 """Seconds: shorter waits are not drawn."""
+TICK = 0.1
+"""Microseconds: the finest that a trace tells apart."""
 PASS_LANE = 0
 _COLOURS = {"changed": "good", "failed": "terrible", "skipped": "grey", "would-change": "olive", "unknown": "olive"}
 """Result -> one of the colours that trace viewers know."""
@@ -151,29 +153,30 @@ def _lanes(runs: list[Run]) -> Iterator[int]:
 
 def _run(run: Run, lane: int) -> Iterator[dict[str, Any]]:
     common = {"pid": 1, "tid": lane, "name": run.identity}
+    begin, end = _us(run.begun), _us(run.begun + run.duration)  # ends are rounded, not lengths: or else neighbours might overlap
     args = {"cause": run.cause, "result": run.result, "waited_ms": round(run.waited * 1000, 3)}
-    event = {"ph": "X", "cat": run.result, "ts": _us(run.begun), "dur": _us(run.duration), "args": args}
+    event = {"ph": "X", "cat": run.result, "ts": begin, "dur": round(end - begin, 1), "args": args}
     yield {**common, **event, **({"cname": _COLOURS[run.result]} if run.result in _COLOURS else {})}
     if run.waited >= BRIEF:
-        wait = {**common, "cat": "wait", "id": f"{run.identity} {_us(run.begun)}"}
+        wait = {**common, "cat": "wait", "id": f"{run.identity} {begin}"}
         yield {**wait, "ph": "b", "ts": _us(max(0.0, run.begun - run.waited)), "args": {"waited_ms": args["waited_ms"]}}
-        yield {**wait, "ph": "e", "ts": _us(run.begun)}
+        yield {**wait, "ph": "e", "ts": begin}
 
 
 def _arrows(runs: list[Run], lanes: list[int], graph: Graph) -> Iterator[dict[str, Any]]:
-    """From the end of the run that one waited for last to its own beginning."""
-    ended: dict[str, tuple[float, int]] = {}
+    """From the end of the run that one waited for last, within it still as the format has it, to its own beginning."""
+    ended: dict[str, tuple[float, float, int]] = {}
     number = count(1)
     for run, lane in zip(runs, lanes, strict=True):  # in the order in which they ended
         vertex = graph.by_identity.get(run.identity)
         above = [ended[up.identity] for up in vertex.upstream if up.identity in ended] if vertex else []
         before = [each for each in above if each[0] <= run.begun]
         if before:
-            end, where = max(before)
+            end, begun, where = max(before)
             arrow = {"pid": 1, "cat": "requisite", "name": "then", "id": next(number)}
-            yield {**arrow, "ph": "s", "tid": where, "ts": _us(end)}
+            yield {**arrow, "ph": "s", "tid": where, "ts": max(_us(begun), round(_us(end) - TICK, 1))}
             yield {**arrow, "ph": "f", "bp": "e", "tid": lane, "ts": _us(run.begun)}
-        ended[run.identity] = (run.begun + run.duration, lane)
+        ended[run.identity] = (run.begun + run.duration, run.begun, lane)
 
 
 def _meta(what: str, lane: int, name: str) -> dict[str, Any]:

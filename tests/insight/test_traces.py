@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from collections import defaultdict
 from typing import Any
@@ -98,6 +99,30 @@ def ran(kept: Traces, number: int, count: int) -> None:
     for place in range(count):
         kept.add(Outcome(f"a.b[{place}]", place, result=True), 0.0, 0.0, 0.0)
     kept.end(PassRecord(number, "drift", 0.0))
+
+
+@in_virtual_time
+async def test_rounded_times_still_fit_into_each_other(bench: Watched) -> None:
+    """Viewers drop a run that begins before the one before it has ended, and an arrow that begins outside of its run."""
+    names = [f"n{place}" for place in range(40)]
+    engine = await bench.converged(*(state(name, require=names[place - 1 : place]) for place, name in enumerate(names)))
+    kept = Traces(lambda: 1 / 3)
+    kept.begin(PassStarted(2, "drift"))
+    at = 1 / 3
+    for place, vertex in enumerate(engine.view.graph):
+        took = (place % 7) / 9e6
+        kept.add(Outcome(vertex.identity, place, result=True), at, 0.0, at + took)
+        at += took
+    found = kept.find()
+    assert found is not None
+    events = chrome(found, engine.view.graph)["traceEvents"]
+    spans = [(event["ts"], round(event["ts"] + event["dur"], 1)) for event in events if event["ph"] == "X" and event["cat"] != "pass"]
+    arrows = [event["ts"] for event in events if event["ph"] == "s"]
+
+    assert len(arrows) == len(spans) - 1
+    assert all(before[1] <= after[0] for before, after in itertools.pairwise(spans))
+    assert all(begin <= arrow < end or begin == arrow == end for arrow, (begin, end) in zip(arrows, spans, strict=False))
+    await engine.stop()
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
