@@ -13,7 +13,7 @@ from holdfast.resources.composite import Composite, Part
 from holdfast.resources.meta import META_FIELDS
 from holdfast.resources.traits import Refreshable
 from holdfast.states.check import Checker
-from holdfast.states.data import REQUISITES, Call, Low
+from holdfast.states.data import RECV, REQUISITES, Call, Low
 from holdfast.states.low import CONTROL, Chunk, Verdict
 
 DEPTH, MOST = 8, 10_000
@@ -113,6 +113,8 @@ class Opener:
         family, _, function = part.kind.partition(".")
         if wrong := sorted((CONTROL - {"name"}) & part.arguments.keys()):
             raise ValueError(f"{wrong[0]!r} is no argument of the part {part.id!r}; requisites are given apart")
+        if RECV in part.arguments:
+            raise ValueError(f"the part {part.id!r} cannot receive from another state")
         inner = outer.identity.partition("[")[2][:-1]
         down = {key: value for key, value in outer.low.items() if key in META_FIELDS and key not in OWN}
         low: Low = {**down, **part.arguments}

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from holdfast.resources.composite import Composite
 from holdfast.resources.contract import Resource
 from holdfast.resources.meta import Receive
 from holdfast.resources.registry import nearest
@@ -22,6 +23,8 @@ from holdfast.states.requisites import Resolver
 SAMPLES = {str: "2", int: 1, float: 1.5, bool: True, list: [], dict: {}}
 """A value of each type that can be sent, to be tried where a type is not the very same."""
 WORDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false", list: "a list", dict: "a mapping"}
+OWN_CHECKS = ("value_error", "assertion_error")
+"""Errors of a kind's own checks: they concern one value, not its type, and mostly repeat it."""
 JSON = {str: "string", int: "integer", float: "number", bool: "boolean", list: "array", dict: "object"}
 
 
@@ -53,7 +56,7 @@ def _wrong(chunk: Chunk, wanted: Receive, target: Target, found: list[Chunk]) ->
 
 
 def _not_taken(cls: type[Resource], wanted: Receive, target: Target) -> Problem | None:
-    if not issubclass(cls, Recvable):
+    if not issubclass(cls, Recvable) or issubclass(cls, Composite):  # its parts are made before anything is sent
         return target.spot.problem("recv-type", f"{cls.kind} receives nothing", "remove 'recv'")
     arguments = sorted(name for name in names(cls) if name != "name")
     if wanted.argument in arguments:
@@ -88,8 +91,10 @@ def fits(cls: type[BaseModel], argument: str, sent: type) -> bool:
         return True
     try:
         adapter.validate_python(SAMPLES[sent])
-    except (ValidationError, KeyError):
+    except KeyError:
         return False
+    except ValidationError as error:
+        return sent is str and any(wrong["type"] in OWN_CHECKS for wrong in error.errors())  # another text may do
     return True
 
 

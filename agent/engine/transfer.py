@@ -24,12 +24,11 @@ from holdfast.resources.meta import Receive
 from holdfast.resources.traits import Sendable
 from holdfast.states.check import names
 from holdfast.states.data import RECV, Call
+from holdfast.states.transfer import OWN_CHECKS
 
 Values = Mapping[str, Received]
 """Argument -> what was sent for it."""
 NONE: Values = {}
-OUTSPOKEN = ("value_error", "assertion_error")
-"""Errors of a kind's own checks, which mostly repeat the value."""
 
 
 class Prepared(NamedTuple):
@@ -135,7 +134,7 @@ def applied(call: Call, values: Values) -> Call:
     except ValidationError as error:
         wrong = error.errors(include_input=False, include_url=False, include_context=False)[0]
         where = wrong["loc"][0] if wrong["loc"] else "arguments"
-        why = "it does not fit, and saying why would show it" if wrong["type"] in OUTSPOKEN else wrong["msg"]
+        why = "it does not fit, and saying why would show it" if wrong["type"] in OWN_CHECKS else wrong["msg"]
         raise ValueError(f"cannot use what it receives as {where}: {why}") from None
     return replace(call, resource=resource)
 

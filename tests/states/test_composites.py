@@ -63,6 +63,7 @@ class Wrong(Composite, kind="zwrong.made"):
             "argument": (Part("box", "crate.packed", {"name": "/x", "mode": "rw", "user": "a"}),),
             "kind": (Part("box", "crate.pakced"),),
             "requisite": (Part("lamp", "lamp.lit", {"require": []}),),
+            "receives": (Part("lamp", "lamp.lit", {"recv": {"color": {"id": "other", "key": "color"}}}),),
             "nobody": (Part("lamp", "lamp.lit", {}, {"require": ("lmap",)}),),
             "backwards": (lamp, Part("b", "lamp.lit", {}, {"prereq": ("lamp",)})),
             "circle": (Part("a", "lamp.lit", {}, {"require": ("b",)}), Part("b", "lamp.lit", {}, {"watch": ("a",)})),
@@ -175,6 +176,7 @@ def test_names_make_a_composite_each(compile_tree):
     [
         ("argument", "crate.packed[bad/box]: the argument 'mode' is wrong"),
         ("kind", "pakced"),
+        ("receives", "the part 'lamp' cannot receive from another state"),
         ("requisite", "'require' is no argument of the part 'lamp'; requisites are given apart"),
         ("nobody", "the part 'lamp' has require on 'lmap', which is no part"),
         ("backwards", "the part 'b' cannot have 'prereq' on another part"),

@@ -51,6 +51,7 @@ def test_the_sender_runs_before_whoever_receives(tmp_path: Path, recv: str):
         ("[contents]", "argument-value", "says nothing"),
         ("[{contents: {cmd: token, key: stdout}}, {contents: {cmd: token, key: stderr}}]", "argument-value", "from one state only"),
         ("{contents: {cmd: 'tok*', key: stdout}}", "", ""),
+        ("{source: {cmd: token, key: stdout}}", "", ""),  # not any text is one, but some is
     ],
 )
 def test_what_cannot_be_received_is_an_error_with_its_line(tmp_path: Path, recv: str, code: str, text: str):
