@@ -2,7 +2,7 @@
 
 What a resource sends is published as one snapshot when its run has ended well, and remembered, for a command that is done need not
 run again after a restart only to say the same. A receiver pulls when it is about to run, from whoever has the identity then. A value
-counts as changed until a run with it has come to a good end. Nothing of this is ever logged.
+counts as changed until a run with it has come to a good end. Nothing of this is logged here.
 """
 
 from __future__ import annotations
@@ -91,13 +91,13 @@ class Transfers:
             if got is None and later(sender):
                 return _outcome(vertex, None, f"cannot be told before {sender.identity} has run, which sends {wanted.key}")
             if got is None:
-                why = f": {outcome.comment}" if outcome and not outcome.ran and outcome.comment else ""
-                return _outcome(vertex, False, f"{sender.identity} has sent no {wanted.key}{why}")
+                return _outcome(vertex, False, f"{sender.identity} has sent no {wanted.key}{_why_not(outcome)}")
             values[wanted.argument] = got
         try:
-            return Prepared(applied(vertex.call, values), values)
+            call = applied(vertex.call, values)
         except ValueError as error:
             return _outcome(vertex, False, str(error))
+        return Prepared(_hidden(call) if _secret(vertex) else call, values)
 
     def changed(self, vertex: Vertex) -> bool:
         """Something that it receives has changed since it last ran well."""
@@ -108,6 +108,13 @@ class Transfers:
         new = {argument: digest(value.value) for argument, value in values.items() if value.changed}
         if new:
             self._journal.receive(vertex.identity, new)
+
+
+def _why_not(outcome: Outcome | None) -> str:
+    """Why a sender has sent nothing, as far as that is known."""
+    if outcome and outcome.result is None:
+        return ": it is in noop, and would be changed first"
+    return f": {outcome.comment}" if outcome and not outcome.ran and outcome.comment else ""
 
 
 def _outcome(vertex: Vertex, result: bool | None, comment: str) -> Outcome:
@@ -137,6 +144,15 @@ def applied(call: Call, values: Values) -> Call:
         why = "it does not fit, and saying why would show it" if wrong["type"] in OWN_CHECKS else wrong["msg"]
         raise ValueError(f"cannot use what it receives as {where}: {why}") from None
     return replace(call, resource=resource)
+
+
+def _secret(vertex: Vertex) -> bool:
+    """Whether its state, or one whose values reach it, says that nothing of it is shown."""
+    return vertex.call.meta.no_log or any(_secret(sender) for _, sender in _senders(vertex))
+
+
+def _hidden(call: Call) -> Call:
+    return replace(call, meta=call.meta.model_copy(update={"no_log": True}))
 
 
 def digest(value: Any) -> str:

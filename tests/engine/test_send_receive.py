@@ -49,6 +49,17 @@ class Choosy(Recvable, Setting, kind="zchoosy.present"):
         return value
 
 
+class Relay(Sendable, Recvable, Setting, kind="zrelay.present"):
+    """A setting that sends what it has received."""
+
+    sends: ClassVar[Mapping[str, type]] = {"what": str}
+
+    async def check_apply(self, ctx: Context, apply: bool) -> bool:
+        """Pass it on."""
+        ctx.send(what=self.value)
+        return await super().check_apply(ctx, apply)
+
+
 class Once(Recvable, Resource, kind="zonce.run"):
     """An action that takes what it does from another."""
 
@@ -110,6 +121,7 @@ KINDS |= {
     "zsource.present": Source,
     "zsink.present": Sink,
     "zonce.run": Once,
+    "zrelay.present": Relay,
     "zchoosy.present": Choosy,
     "ztold.run": Told,
     "zliar.present": Liar,
@@ -268,6 +280,18 @@ async def test_in_noop_what_would_be_sent_is_unknown(bench: Bench, machine: Mach
     outcome = bench.outcomes("b")[0]
     assert (outcome.result, outcome.comment) == (None, "cannot be told before zsource.present[a] would be changed, which sends now")
     assert "b" not in machine.settings
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_who_receives_from_one_that_may_not_act_is_told_so(bench: Bench, machine: Machine) -> None:
+    """The sender alone is in noop: there is nothing that the other could act with."""
+    engine = bench.engine()
+    await engine.swap(compilation(source(meta={"noop": True}), sink()))
+    await engine.settle()
+
+    assert bench.outcomes("b")[0].result is False
+    assert bench.outcomes("b")[0].comment == "zsource.present[a] has sent no now: it is in noop, and would be changed first"
     await engine.stop()
 
 
@@ -512,4 +536,19 @@ async def test_a_receiver_that_comes_while_the_sender_runs_has_its_value(bench: 
 
     assert machine.settings["b"] == "hello"
     assert "c" not in machine.settings
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_what_a_secret_sender_sends_is_shown_by_no_receiver(bench: Bench, machine: Machine) -> None:
+    """Nor by one that receives from a receiver; `no_log` says that its output is not shown."""
+    relay = state("b", "zrelay.present", meta={"recv": {"value": {"zsource": "a", "key": "now"}}}, recv=["a"])
+    last = state("c", "zsink.present", meta={"recv": {"value": {"zrelay": "b", "key": "what"}}}, recv=["b"])
+    engine = bench.engine()
+    await engine.swap(compilation(source(meta={"no_log": True}), relay, last))
+    await engine.settle()
+
+    assert machine.settings["c"] == "hello"
+    assert all(bench.outcomes(name)[0].changes for name in "abc")
+    assert "hello" not in repr([bench.outcomes(name) for name in "abc"])
     await engine.stop()
