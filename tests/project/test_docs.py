@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import click
 import pytest
 
+from holdfast.agent.cli.main import cli
 from holdfast.states.compile import Compiler
 from holdfast.states.data import Request
 from holdfast.states.pillar import compile_pillar
@@ -26,6 +29,36 @@ def sections() -> Iterator[tuple[str, dict[str, str]]]:
             files = {match["path"]: match["text"] for match in BLOCK.finditer(section)}
             if files:
                 yield f"{page.name}: {section.splitlines()[0]}", files
+
+
+SHOWN = re.compile(r"^    (?:\S*/)?holdfast (?P<line>\S+(?: \S+)*)|`holdfast (?P<inline>[^`]+)`", re.MULTILINE)
+"""A command as a reader would type it: indented, up to two blanks or the end of the line; or between backticks."""
+
+
+def commands() -> Iterator[tuple[str, str]]:
+    """(page, words after `holdfast`) of each command that a page shows; `a | b` and `a|b` are alternatives."""
+    for page in sorted([*DOCS.glob("*.md"), *DOCS.parent.glob("*.md")]):
+        for found in SHOWN.finditer(page.read_text()):
+            shown = re.sub(r"\[(-\S+)\]", r"\1", (found["line"] or found["inline"]).partition(" > ")[0])
+            first, *others = re.split(r" \| ", shown)
+            for words in (first, *(f"{first.split()[0]} {other}" if other.startswith("-") else other for other in others)):
+                verb, *rest = re.sub(r"\|\S+", "", words).split(maxsplit=1)
+                yield page.name, " ".join([verb, *rest])
+
+
+@pytest.mark.parametrize(("page", "words"), sorted(set(commands())))
+def test_every_command_that_is_shown_is_understood(page: str, words: str) -> None:
+    """Its verb and its options exist; nothing is run. A page that shows what is no more misleads."""
+    command: click.Command = cli
+    args = shlex.split(words.replace("...", ""))
+    context = cli.make_context("holdfast", args, resilient_parsing=False)
+    while isinstance(command, click.Group) and args:
+        name = args.pop(0)
+        found = command.get_command(context, name)
+        assert found is not None, f"{page} shows `holdfast {words}`; there is no {name!r}"
+        command = found
+    needed = [parameter.metavar for parameter in command.params if isinstance(parameter, click.Argument) and parameter.required]
+    command.make_context(words, [*args, *(["x[y]"] if needed and not args else [])], parent=context)
 
 
 AT_HAND = {
