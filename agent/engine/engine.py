@@ -68,7 +68,7 @@ class Engine:
         self._leaving: dict[Vertex, asyncio.Task[None]] = {}
         """Resources that have left the graph and still run, each with what ends that."""
         self._waiting: set[asyncio.Task[None]] = set()
-        """What waits for that, or for a swap."""
+        """What waits for that, for a swap or for the disk."""
         self._recheck: asyncio.TimerHandle | None = None
         self._pumping = False
         """Something has been marked, and is started in a moment."""
@@ -105,7 +105,7 @@ class Engine:
             everything = options is not None and self._take_over(options)
             for vertex in vertices:
                 if vertex not in kept:
-                    vertex.first = self.options.ordering == "definition"
+                    vertex.first = self.options.ordering == "definition" or vertex.call.meta is ONCE
                     vertex.after = tuple(task for old, task in self._leaving.items() if self._succeeds(vertex, old))
                     self._arm(vertex)
                 failed = vertex.failed and vertex.call.meta.rewatch
@@ -116,7 +116,7 @@ class Engine:
             await self._backgrounds.prune([*vertices, *self._leaving])
             self._schedule_recheck()
             self._scheduler.pump()
-            await self._reversals.tidy()
+            self._wait(self._reversals.tidy())
 
     async def settle(self) -> PassRecord:
         """Wait until nothing is dirty or running; the record of the last pass."""
@@ -165,8 +165,9 @@ class Engine:
         self._resumed.set()
         async with self._swapping:
             await self._retire(reversed(self._graph.vertices), timeout)
-        if ending := {*self._leaving.values(), *self._waiting}:
-            await asyncio.wait(ending)
+        if self._leaving:
+            await asyncio.wait(self._leaving.values())
+        await _cancel(self._waiting)
         await self._backgrounds.prune(())
         self._passes.end(converged=False)
 
@@ -275,7 +276,7 @@ class Engine:
             vertex.watcher = asyncio.create_task(supervise(vertex, self._hooks), name=f"watch {vertex.identity}")
 
     def _wait(self, work: Coroutine[Any, Any, None]) -> None:
-        """Begin what has to wait for others."""
+        """Begin what nobody waits for."""
         task = asyncio.create_task(work)
         self._waiting.add(task)
         task.add_done_callback(self._waiting.discard)

@@ -41,10 +41,9 @@ class Reversals:
         self._emit = emit
         self._under_way: dict[str, Reversal] = {}
         """Identity of the call that undoes -> what it undoes."""
-        self._forgotten = False
-        """Something was forgotten, and that is not on the disk yet."""
-        self._copies: list[str] = []
-        """Files that nothing needs any more, once it is."""
+        self._forgotten: list[Reversal] = []
+        """What was forgotten, and that is not on the disk yet."""
+        self._tidying = asyncio.Lock()
 
     def wanted(self, vertex: Vertex) -> bool:
         """Whether what is now has to be remembered before the vertex is put right."""
@@ -60,6 +59,7 @@ class Reversals:
         """
         if not self.wanted(vertex):
             return
+        await self.tidy()  # a copy of before would be removed only now, and with it the next one
         declaration = await resource.inverse(vertex.ctx)
         if vertex.removed:
             raise asyncio.CancelledError
@@ -156,19 +156,20 @@ class Reversals:
 
     def _forget(self, reversal: Reversal) -> None:
         self._journal.forget(reversal)
-        self._forgotten = True
-        if reversal.declaration.kept:
-            self._copies.append(reversal.declaration.kept)
+        self._forgotten.append(reversal)
 
     async def tidy(self) -> None:
         """Have on the disk what was forgotten, or after a loss of power it would be undone again, whatever is there by then; remove copies."""
         if not self._forgotten:
             return
-        copies, self._copies, self._forgotten = self._copies, [], False
-        with suppress(OSError):  # they only take up room
-            await self._journal.secure()
-            for copy in copies:
-                Path(copy).unlink(missing_ok=True)
+        async with self._tidying:
+            forgotten = [*self._forgotten]
+            with suppress(OSError):
+                await self._journal.secure()
+                for reversal in forgotten:
+                    if reversal.declaration.kept:
+                        Path(reversal.declaration.kept).unlink(missing_ok=True)
+                del self._forgotten[: len(forgotten)]
 
 
 def undo(reversal: Reversal, resource: Resource, position: int) -> Call:

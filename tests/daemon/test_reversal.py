@@ -83,5 +83,24 @@ def test_files_links_and_directories_are_as_before(tree: Tree, running: bool):
     agent.wait(lambda: seen(tree.host) == before | after, "what was before")
 
     assert "is undone" in agent.log
-    assert not list((tree.root / "state").rglob("before")), "copies are not kept for ever"
+    assert not list((tree.root / "state").rglob("before*")), "copies are not kept for ever"
     assert agent.stop() == 0
+
+
+def test_a_state_that_moves_from_one_file_to_another_gives_back_each_with_its_own_content(tmp_path: Path):
+    """The second is copied before the first is put back."""
+    tree = Tree(tmp_path)
+    for name in "ab":
+        (tree.host / name).write_text(f"theirs {name}\n")
+    before = seen(tree.host)
+    text = "conf:\n  file.managed: [{{name: HOST/{}}}, {{contents: ours}}, {{reverse: true}}]\n"
+    sls = tree.sls("conf", text.format("a"))
+    with Agent(tree) as agent:
+        tree.sls("conf", text.format("b"))
+        agent.wait_log("is undone")
+        agent.wait(lambda: (tree.host / "b").read_text() == "ours\n", "the second file")
+        assert (tree.host / "a").read_text() == "theirs a\n"
+
+        sls.unlink()
+        agent.wait(lambda: agent.log.count("is undone") == 2, "both undone")
+        assert seen(tree.host) == before

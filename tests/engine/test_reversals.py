@@ -466,3 +466,43 @@ async def test_a_run_of_one_that_has_left_is_over_before_it_is_undone(bench: Ben
 
     assert machine.settings["A"] == "theirs"
     await engine.stop()
+
+
+@in_virtual_time
+async def test_whatever_the_order_of_others_what_is_undone_is_undone_one_after_the_other(bench: Bench, machine: Machine) -> None:
+    """A directory cannot go before what is in it."""
+    engine = bench.engine(ordering="requisites", workers=4)
+    await engine.swap(compilation(borrowed("a"), borrowed("b")))
+    await engine.settle()
+    bench.forget()
+    machine.hold("look b")
+    await engine.swap(compilation(state("c")))
+    await asyncio.sleep(1)
+    assert "remove a" not in machine.log
+    machine.free()
+    await engine.settle()
+
+    assert [line for line in machine.log if line.startswith(("apply", "remove"))] == ["apply c", "remove b", "remove a"]
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_what_is_kept_anew_waits_for_the_end_of_what_was_kept_before(machine: Machine, tmp_path: Path) -> None:
+    """Or the new copy would be removed in place of the old one."""
+    lasting = DurableBench(machine, tmp_path / "journal")
+    engine = lasting.engine()
+    await engine.swap(compilation(borrowed("a")))
+    await engine.settle()
+    lasting.disk.slow = asyncio.Event()
+    await engine.swap(compilation())
+    await asyncio.sleep(1)
+    lasting.forget()
+    await engine.swap(compilation(borrowed("a")))
+    await asyncio.sleep(1)
+    assert "inverse a" not in machine.log
+    lasting.disk.slow.set()
+    await engine.settle()
+
+    assert "inverse a" in machine.log
+    assert machine.settings == {"a": "right"}
+    await engine.stop()

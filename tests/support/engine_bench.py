@@ -291,6 +291,7 @@ class Gone(Resource, kind="zgone.absent"):
         """What is there."""
         if f"look {self.name}" in Setting.machine.broken:
             raise Setting.machine.broken[f"look {self.name}"]
+        await Setting.machine.gate(f"look {self.name}")
         return {"value": 1} if self.name in Setting.machine.settings else None
 
     async def apply(self, ctx: Context, delta: Delta) -> None:

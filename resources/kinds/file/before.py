@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 
@@ -9,9 +10,6 @@ from holdfast.resources.context import Context
 from holdfast.resources.kinds.file.base import status, telling
 from holdfast.resources.kinds.file.disk import read
 from holdfast.resources.traits import Declaration
-
-COPY = "before"
-"""Name of the copy of a file, in the resource's own directory."""
 
 
 async def before(ctx: Context, path: str) -> Declaration | None:
@@ -28,7 +26,7 @@ async def before(ctx: Context, path: str) -> Declaration | None:
         return Declaration("file.directory", {**owner, "mode": mode, "force": True})
     if not stat.S_ISREG(seen.st_mode):
         return None
-    copy = str(ctx.var_dir / COPY)
+    copy = str(ctx.var_dir / f"before-{hashlib.sha256(os.fsencode(path)).hexdigest()[:16]}")  # a state may come to manage another file
     with telling("keep a copy of", path):
         await ctx.write_file(copy, await read(ctx, path, seen.st_size), mode=0o600)
     return Declaration("file.managed", {**owner, "mode": mode, "source": copy, "follow_symlinks": False}, copy)
