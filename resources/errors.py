@@ -6,6 +6,13 @@ either into an `Outcome`; nothing else about an exception steers it.
 
 from __future__ import annotations
 
+import errno
+
+PASSING = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EBUSY, errno.ETXTBSY, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ESTALE}
+)
+"""What a system call refuses may be granted later: these refusals go away by themselves."""
+
 
 class HoldfastError(Exception):
     """Root of every error that Holdfast raises on purpose; its text is fit for a user's eyes."""
@@ -31,6 +38,11 @@ class Temporary(HoldfastError):
     def __init__(self, message: str, *, delay: float | None = None) -> None:
         super().__init__(message)
         self.delay = delay
+
+
+def passing_or_not(text: str, error: OSError) -> HoldfastError:
+    """The error, in these words, for a system call that was refused: `Temporary` where the refusal may go away by itself."""
+    return Temporary(text) if error.errno in PASSING else Permanent(text)
 
 
 class DeclarationError(HoldfastError, TypeError):

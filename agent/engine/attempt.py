@@ -17,7 +17,7 @@ from typing import Any
 from holdfast.agent.engine.batch import Batch
 from holdfast.agent.engine.report import Cause, Notice, Outcome, Reason
 from holdfast.resources.context import Completed, Context, Received, Report, announces
-from holdfast.resources.errors import Final, HoldfastError, Permanent, Temporary
+from holdfast.resources.errors import PASSING, Final, HoldfastError, Permanent, Temporary
 from holdfast.resources.fields import MASK
 from holdfast.resources.meta import Meta
 from holdfast.resources.traits import Refreshable, Reversible, Sendable
@@ -274,7 +274,8 @@ def _failed(job: Job, clock: Clock, error: HoldfastError | OSError) -> tuple[Out
         job.ctx.report = Report()
         comment = f"cannot be told before {', '.join(job.unsure)} would be changed ({why})"
         return replace(_outcome(job, clock, result=None, comment=comment), unknown=True), None
-    return _outcome(job, clock, result=False, comment=why), Failure(temporary=False, delay=None)
+    passes = isinstance(error, OSError) and error.errno in PASSING
+    return _outcome(job, clock, result=False, comment=why), Failure(temporary=passes, delay=None)
 
 
 def describe_os_error(error: OSError) -> str:

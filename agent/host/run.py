@@ -18,7 +18,7 @@ from typing import IO, Any
 
 from holdfast.resources.accounts import Account, account, local_gid, service_gid
 from holdfast.resources.context import PATH, Completed
-from holdfast.resources.errors import Permanent, Temporary
+from holdfast.resources.errors import Permanent, Temporary, passing_or_not
 
 GRACE = 0.5
 """Seconds between SIGTERM and SIGKILL."""
@@ -169,7 +169,7 @@ def home(path: str) -> str:
 
 
 def _start(command: Command, options: dict[str, Any]) -> subprocess.Popen[bytes]:
-    """Start it. Raises `Permanent` with the reason when that fails."""
+    """Start it. Raises `Permanent` with the reason when that fails, `Temporary` where it may go away."""
     try:
         with _stdin(command.stdin) as source:
             return subprocess.Popen(
@@ -177,7 +177,7 @@ def _start(command: Command, options: dict[str, Any]) -> subprocess.Popen[bytes]
             )
     except OSError as error:
         what = f"{error.filename}: {error.strerror}" if error.filename not in (None, command.argv[0]) else error.strerror
-        raise Permanent(f"cannot run {command.argv[0]}: {what}") from None
+        raise passing_or_not(f"cannot run {command.argv[0]}: {what}", error) from None
     except (ValueError, subprocess.SubprocessError) as error:
         raise Permanent(f"cannot run {command.argv[0]}: {error}") from None
 

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from holdfast.agent.places import trusted_uids
-from holdfast.resources.errors import Permanent, Temporary
+from holdfast.resources.errors import Permanent, Temporary, passing_or_not
 from holdfast.states.errors import CompileError
 from holdfast.states.source import demand_trust
 
@@ -60,7 +60,7 @@ class Sources:
         raise Permanent(f"cannot read {url}: write salt://, file://, http://, https:// or an absolute path")
 
     async def read(self, url: str) -> bytes:
-        """The content. Raises `Permanent` when it is not there or may not be read, `Temporary` when a server does not answer."""
+        """The content. Raises `Permanent` when it is not there or may not be read, `Temporary` when that may go away, like a server that does not answer."""
         path = self.local(url)
         if path is None:
             return bytes(await self._network(download, url))
@@ -73,7 +73,7 @@ class Sources:
                 self._demand_trust(url, path, status)
             return bytes(await self._blocking(read_file, path)) if status.st_size > LARGE else read_file(path)
         except OSError as error:
-            raise Permanent(f"cannot read {url}: {path}: {error.strerror}") from None
+            raise passing_or_not(f"cannot read {url}: {path}: {error.strerror}", error) from None
 
     def _demand_trust(self, url: str, path: str, status: os.stat_result) -> None:
         """Refuse a file of the states directory that others could have written, as a state file is. Raises `Permanent`, `OSError`."""

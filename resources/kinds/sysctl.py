@@ -13,7 +13,7 @@ from pydantic import field_validator
 from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Resource, Uid
 from holdfast.resources.delta import Delta, State
-from holdfast.resources.errors import HoldfastError, Permanent, Temporary
+from holdfast.resources.errors import HoldfastError, Permanent, passing_or_not
 from holdfast.resources.fields import AbsPath, Text, field
 from holdfast.resources.needs import Need, lies_in
 from holdfast.resources.traits import Declaration, Edgeable, Reversible
@@ -139,7 +139,7 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
 
     def _failure(self, doing: str, error: OSError) -> HoldfastError:
         text = f"cannot {doing} {self.name}: {REASONS.get(error.errno or 0) or (error.strerror or str(error)).lower()}"
-        return Temporary(text) if error.errno in (errno.ENOSPC, errno.EBUSY, errno.EAGAIN) else Permanent(text)
+        return passing_or_not(text, error)
 
     async def inverse(self, ctx: Context) -> Declaration:
         """Its value now, kept in the file if it is now."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import itertools
 
 import pytest
@@ -421,6 +422,22 @@ def test_one_whose_own_failure_wakes_it_is_tried_at_growing_intervals(bench: Ben
         engine.trigger("zsetting.present[a]")
         await engine.settle()
         assert bench.machine.settings == {"a": "right"}, "who does not want to wait says so"
+        await engine.stop()
+
+    simulate(scenario)
+
+
+@pytest.mark.parametrize(("number", "again"), [(errno.EMFILE, True), (errno.EACCES, False)])
+def test_a_refusal_of_the_system_that_goes_away_by_itself_is_tried_again(bench: Bench, number: int, *, again: bool) -> None:
+    """A kind that lets an `OSError` through has not decided that; too few descriptors are a matter of moments, permissions are not."""
+
+    async def scenario() -> None:
+        bench.machine.broken["a"] = OSError(number, "refused")
+        engine = await running(bench, state("a"))
+        bench.machine.broken.clear()
+        await asyncio.sleep(10)
+
+        assert bench.machine.settings == ({"a": "right"} if again else {})
         await engine.stop()
 
     simulate(scenario)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import signal
 import sys
 import threading
@@ -69,6 +70,19 @@ async def test_what_cannot_be_started_says_why(command, told):
     with pytest.raises(Permanent) as caught:
         await run(command, Blocking())
     assert str(caught.value) == told
+
+
+async def test_what_lacks_descriptors_is_tried_again():
+    """A shortage goes away by itself: it must not leave a resource failed until the next look at everything."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    blocking = Blocking()
+    await blocking(int)  # its thread and what else it needs is there
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+    try:
+        with pytest.raises(Temporary, match="Too many open files"):
+            await run(Command(("true",)), blocking)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 async def test_environment_is_minimal_and_added_to(monkeypatch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.server
 import os
+import resource
 import socket
 import threading
 import time
@@ -60,6 +61,17 @@ def tree(tmp_path):
     (states / "app" / "conf").write_text("conf")
     (tmp_path / "outside").write_text("outside")
     return Sources(states, Blocking(), Blocking())
+
+
+async def test_what_lacks_descriptors_is_tried_again(tree):
+    """A shortage goes away by itself."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+    try:
+        with pytest.raises(Temporary, match="Too many open files"):
+            await tree.read("salt://app/conf")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 async def test_local_forms(tree, tmp_path):

@@ -15,7 +15,7 @@ from pydantic import BeforeValidator
 from holdfast.resources import accounts
 from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Resource, Uid
-from holdfast.resources.errors import HoldfastError, Permanent, Temporary
+from holdfast.resources.errors import HoldfastError, Permanent, passing_or_not
 from holdfast.resources.fields import AbsPath, Mode, Text, field, parse_mode
 from holdfast.resources.needs import Need, lies_in, owned_by, unit_parts
 from holdfast.resources.temporaries import give_back, take_name
@@ -38,10 +38,6 @@ REASONS = {
     errno.ELOOP: "too many symbolic links",
     errno.EBUSY: "it is in use",
 }
-PASSING = frozenset(
-    {errno.ENOSPC, errno.EDQUOT, errno.EBUSY, errno.ETXTBSY, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ESTALE}
-)
-"""Errors that may go away by themselves."""
 ABSENT = (FileNotFoundError, NotADirectoryError)
 """What a look at a path raises when nothing is there."""
 
@@ -53,7 +49,7 @@ def failure(doing: str, path: str, error: OSError) -> HoldfastError:
     """The one-line error for a failed system call, `Temporary` where trying again may help."""
     reason = REASONS.get(error.errno or 0) or (error.strerror or str(error)).lower()
     text = f"cannot {doing} {path}: {reason}"
-    return Temporary(text) if error.errno in PASSING else Permanent(text)
+    return passing_or_not(text, error)
 
 
 @contextmanager
