@@ -139,7 +139,8 @@ class Systemd(Provider):
             raise Permanent(f"cannot {verb} {name}: it is masked; say `unmask: true`")
         if verb == "reload" and not before.extra["can_reload"]:
             raise Permanent(f"cannot reload {name}: its unit has no ExecReload=; leave out `reload: true` to have it restarted")
-        if before.extra["result"] == "start-limit-hit":  # the engine has its own brake on what fails again and again
+        # It may have failed too often for systemd, whatever its last result: the engine has its own brake on what fails again and again.
+        if before.state == "failed" and verb in ("start", "restart"):
             await self._units.manager("ResetFailedUnit", "s", unit_name(name))
 
     async def _run_job(self, verb: str, name: str, timeout: float | None, *, wait: bool) -> None:

@@ -34,8 +34,8 @@ WARM = min(10, len(CHOSEN))
 
 
 def turns(chance: random.Random, damages: list[Damage]) -> Iterator[Damage]:
-    """All damages in some order, and again in another, for ever."""
-    while True:
+    """All damages in some order, and again in another, for ever; none if there is none to choose from."""
+    while damages:
         yield from chance.sample(damages, len(damages))
 
 

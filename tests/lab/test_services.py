@@ -175,6 +175,17 @@ def test_unmask_covers_what_is_masked_until_the_next_boot(host: Host, driver: Dr
         assert driver.apply("service.unmasked", "toy").right
 
 
+def test_one_that_failed_too_often_for_systemd_is_started(host: Host, driver: Driver):
+    """Killed so often that systemd gives up, and refuses its start by hand for a while."""
+    add_unit(host, "toy", SLEEPER.replace("[Install]", "Restart=on-failure\n[Install]"))
+    host.sh("systemctl daemon-reload; for n in 1 2 3 4 5 6; do systemctl start toy && systemctl kill -s KILL toy; sleep 0.2; done || true")
+    assert host.run("systemctl", "start", "toy", check=False).returncode
+
+    driver.apply("service.running", "toy")
+
+    assert state(host, "toy")[0] == "active"
+
+
 def test_restart_of_dbus_is_survived(host: Host, driver: Driver):
     """When D-Bus goes away and comes back, health says so, watches look again and tell again, and calls go through."""
     add_unit(host, "toy")
