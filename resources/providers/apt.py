@@ -38,6 +38,8 @@ SWITCHES = {
 UPDATED: Mapping[str, Literal["updated", "unchanged", "failed"]] = {"Get": "updated", "Hit": "unchanged", "Err": "failed"}
 MISSING = ("Unable to locate package", "has no installation candidate", "was not found", "Failed to fetch", "404")
 """What apt says when its lists are not those of the repositories."""
+KILLED = ("dpkg exited unexpectedly", "dpkg received signal", "dpkg received a segmentation fault")
+"""What apt says when dpkg did not come to its end: for want of memory perhaps, or of an administrator's patience."""
 STEPS = ("Preparing to unpack", "Unpacking", "Setting up", "Removing", "Purging", "Processing triggers")
 """How a line begins with which dpkg says what it does next."""
 
@@ -213,7 +215,7 @@ class Apt(Provider):
             await self.host.run("dpkg", "--force-confdef", "--force-confold", "--configure", "--pending", env=QUIET, check=False)
 
     async def _apt(self, *arguments: str, test: bool = False, explain: bool = False) -> Completed:
-        """Run apt-get when nobody else does. With `explain` a failure raises `Permanent`, with apt's reason."""
+        """Run apt-get when nobody else does. With `explain` a failure raises `Permanent`, with apt's reason, or `Temporary` where one was killed."""
         deadline = time.monotonic() + LOCK_TIMEOUT
         while True:
             left = max(0.0, deadline - time.monotonic())
@@ -227,7 +229,10 @@ class Apt(Provider):
                 raise Temporary(f"cannot use apt: others were quicker to lock it for {LOCK_TIMEOUT:.0f} s")
             await asyncio.sleep(LOCK_INTERVAL)
         if done.retcode and explain:
-            raise Permanent(f"cannot {arguments[0]} {', '.join(named(arguments))}: {complaint(done)}{await self._hint(done)}")
+            text = f"cannot {arguments[0]} {', '.join(named(arguments))}: {complaint(done)}"
+            if done.retcode < 0 or any(words in done.stderr for words in KILLED):
+                raise Temporary(text)
+            raise Permanent(text + await self._hint(done))
         return done
 
     async def _wait(self, patience: float | None = None) -> None:

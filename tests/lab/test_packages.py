@@ -174,6 +174,18 @@ def test_package_whose_unpacking_was_cut_short_is_unpacked_again(host: Host, dri
         assert driver.apply("pkg.installed", "tiny").right
 
 
+@pytest.mark.parametrize("victim", ["dpkg", "apt-get"])
+def test_an_installation_that_is_killed_may_be_tried_again(host: Host, driver: Driver, victim: str):
+    """For want of memory, perhaps: it says nothing against the package."""
+    killer = f'#!/bin/sh\ncase "$*" in *--unpack*) pkill -KILL -x {victim};; esac\nexec /root/dpkg "$@"\n'
+    host.sh("cp /usr/bin/dpkg /root/")
+    host.write("/usr/bin/dpkg", killer, 0o755)
+
+    with pytest.raises(Failed) as caught:
+        driver.apply("pkg.installed", "tiny")
+    assert caught.value.kind == "Temporary"
+
+
 def test_interface_has_all_of_it(driver: Driver):
     """Every function of the interface works: what kinds do not use, templates and modules may."""
     driver.apply("pkg.installed", "tiny", version="1.0")
