@@ -102,12 +102,15 @@ class Courier:
             self._journal.recovered(vertex.identity)
         elif newly_failed and (edges := vertex.carriers(failure=True)) and not (self._daemon and self._journal.failing(vertex.identity)):
             self._journal.failed(vertex.identity, edges)
-        return list(self._told(vertex, outcome, newly_would=newly_would))
+        return list(self._told(vertex, outcome, newly_failed=newly_failed, newly_would=newly_would))
 
-    def _told(self, vertex: Vertex, outcome: Outcome, *, newly_would: bool) -> Iterator[Vertex]:
+    def _told(self, vertex: Vertex, outcome: Outcome, *, newly_failed: bool, newly_would: bool) -> Iterator[Vertex]:
         for who, kind in vertex.notify:
             pending = self._journal.pending((vertex.identity, who.identity, kind)) or (newly_would and not self._applies(who))
-            if pending and (outcome.result is False if kind == "onfail" else outcome.result is not False and kind != "listen"):
+            if kind == "onfail":
+                if pending and outcome.result is False and (newly_failed or not who.dirty):  # else it has been told, and waits
+                    yield who
+            elif pending and outcome.result is not False and kind != "listen":
                 yield who
 
 

@@ -93,6 +93,7 @@ class Engine:
             vertices = [vertex or Vertex(call, self._host.context(call.identity)) for vertex, call in zip(found, calls, strict=True)]
             declared = {call.identity for call in calls}
             self._journal.adopt(edges(calls), declared)
+            self._reversals.begin()
             await self._retire([old for old in reversed(self._graph.vertices) if old not in kept])
             self._tell_who_left(declared)
             for vertex, call in zip(vertices, calls, strict=True):

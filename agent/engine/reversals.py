@@ -41,6 +41,8 @@ class Reversals:
         self._emit = emit
         self._under_way: dict[str, Reversal] = {}
         """Identity of the call that undoes -> what it undoes."""
+        self._next: dict[str, Reversal] = {}
+        """The same of the graph that is to come, if nothing goes wrong."""
         self._forgotten: list[Reversal] = []
         """What was forgotten, and that is not on the disk yet."""
         self._tidying = asyncio.Lock()
@@ -76,7 +78,7 @@ class Reversals:
 
     def calls(self, calls: Sequence[Call]) -> list[Call]:
         """The calls that undo what these do not declare any more, to follow them, those that came last first."""
-        self._under_way.clear()
+        self._next = {}
         if not self._journal.reversals:
             return []
         left = list(self._left({(call.identity, call.resource.name): call for call in calls}))
@@ -91,9 +93,13 @@ class Reversals:
                 self._hand_over(reversal, manager)
                 continue
             call = undo(reversal, resource, len(calls) + len(undoing))
-            self._under_way[call.identity] = reversal
+            self._next[call.identity] = reversal
             undoing.append(call)
         return undoing
+
+    def begin(self) -> None:
+        """The calls that undo are in the graph, and no others any more."""
+        self._under_way = self._next
 
     @property
     def under_way(self) -> set[str]:
@@ -107,9 +113,10 @@ class Reversals:
 
     def holds(self, vertex: Vertex) -> None:
         """It is as declared now. If it was there to undo something, that is undone: it is forgotten, and nobody looks at the vertex again."""
-        reversal = self._under_way.pop(vertex.identity, None)
+        reversal = self._under_way.get(vertex.identity)
         if reversal is not None:
-            self._forget(reversal)
+            self._forget(reversal)  # first: where that cannot be written, it is tried again
+            del self._under_way[vertex.identity]
             vertex.removed = True
             self._emit(Notice("info", "undone", reversal.identity, "is undone"))
 

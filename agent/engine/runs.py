@@ -164,7 +164,10 @@ class Runs:
         report = vertex.ctx.report
         if vertex.real:
             begun = report.touched or bool(report.changes) or self._judge.is_action(vertex)
-            self._courier.interrupted(vertex, begun=begun)
+            try:
+                self._courier.interrupted(vertex, begun=begun)
+            except Exception as error:  # noqa: BLE001 - the journal cannot be written: the same as when a run meets it
+                self._broken(vertex, error)
 
     def unwatched(self, vertex: Vertex, why: str) -> None:
         """It was to be looked at, but its watch is down: until there is another it counts as failed."""

@@ -106,6 +106,48 @@ KEPT = {
             (0.1, "swap", []),
         ),
     ),
+    "a failure was told at each attempt to one that waited, and so its prereqs looked again, and found what fails": Plan(
+        states=(),
+        troubles=(
+            (0, "break_", "s3", "busy"),
+            (
+                0,
+                "swap",
+                [
+                    state("s0", value="other"),
+                    state("s1", "zplaced.present", within="s0", strict=False, value="right", prereq=["s3", "s5"]),
+                    state("s3", "zspeaker.present", value="other"),
+                    state("s5", "zaction.run", prereq=["s7"]),
+                    state("s7", "zhearer.present", onfail=["s0"], onfail_all=["s3"]),
+                ],
+            ),
+            (3.1, "free"),
+        ),
+    ),
+    "a run was cancelled when the journal could not be written, and that was nobody's to catch": Plan(
+        states=(),
+        troubles=(
+            (0, "break_", "s2", "busy for 3 s"),
+            (
+                0,
+                "swap",
+                [
+                    state("s2", "zspeaker.present", meta={"retry": {"attempts": 3, "interval": 2}}, value="right"),
+                    state("s6", "zhearer.present", onchanges_any=["s2"]),
+                ],
+            ),
+            (3.0, "full"),
+        ),
+        stop=(0.0,),
+    ),
+    "what was undone when the journal could not be written stayed to be undone": Plan(
+        states=(state("s4", "zlent.present", meta={"reverse": True}, value="other"),),
+        troubles=((0.1, "swap", []), (0, "full")),
+    ),
+    "a swap that failed let what is to be undone be forgotten": Plan(
+        states=(state("s4", "zlent.present", meta={"reverse": True}, value="other"),),
+        troubles=((0.1, "swap", []), (0, "swap", [state("s4", "zhearer.present")]), (0, "full")),
+    ),
 }
 
 

@@ -24,7 +24,7 @@ from simulated.world import World
 
 CALM = {"drift", "swap", "pause", "recheck"}
 """Troubles in which nothing fails; a pause is a good moment for a restart."""
-HARMLESS = {"noop", "unwatch"}
+HARMLESS = {"noop", "unwatch", "full"}
 """Troubles of plans that have no place here: a look is no run, and what is not watched is told when it is."""
 
 

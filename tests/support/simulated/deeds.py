@@ -8,6 +8,7 @@ from collections.abc import Callable
 from engine_bench import Action
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.graph import Vertex
+from holdfast.agent.engine.judge import CLOCK
 from holdfast.agent.engine.report import Outcome
 from simulated.active import Active
 from simulated.world import World
@@ -37,9 +38,10 @@ class Deeds:
 
     # -- actions -----------------------------------------------------------------------------------------------
 
-    def excused(self, vertex: Vertex) -> None:
+    def excused(self, vertex: Vertex | None) -> None:
         """It may run once more: somebody wants so, or it did not come to a good end."""
-        self._excused.add(vertex)
+        if vertex:
+            self._excused.add(vertex)
 
     def starts(self, active: Active) -> None:
         """An undoing puts back what was."""
@@ -89,7 +91,7 @@ class Deeds:
         now, every = asyncio.get_running_loop().time(), vertex.call.meta.rerun
         last = self._succeeded.pop(vertex, None)
         if outcome.result and _lonely(vertex):
-            if last is not None and not active.excused and not (isinstance(every, float) and now >= last + every - 1e-3):
+            if last is not None and not active.excused and not (isinstance(every, float) and now >= last + every - CLOCK):
                 self._wrong(vertex, f"has run {now - last:g} s ago, and again for no reason")
             self._succeeded[vertex] = now
 

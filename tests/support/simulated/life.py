@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import random
+import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 
 from engine_bench import Action, Bench, Setting, VirtualLoop, compilation
 from holdfast import Permanent, Temporary
@@ -13,7 +15,7 @@ from holdfast.agent.engine.graph import Vertex
 from holdfast.agent.engine.report import Cause, Event
 from simulated.plan import Plan, State, planned
 from simulated.rules import Rules
-from simulated.world import Lined, Speaker, World
+from simulated.world import Full, Lined, Speaker, World
 
 ERRORS: dict[str, Callable[[], Exception]] = {
     "no": lambda: Permanent("no"),
@@ -85,6 +87,7 @@ class Life(Bench):
         plan = self.plan
         recheck = {"recheck": 150.0, "recheck_splay": 0.0} if plan.recheck else {}
         self._engine = self.engine(workers=plan.workers, ordering=plan.ordering, stop_timeout=5, flap_limit=5, flap_window=20, **recheck)
+        self.journal._db = Full(self.journal._db, self.machine)
         self._rules = Rules(self._engine, self.machine, self.found)
         self.loop.after_step = self._step
         await self._take_over(list(states), "start")
@@ -96,7 +99,8 @@ class Life(Bench):
             raise RuntimeError(f"it goes round in circles at {self.loop.time():.2f} s")
 
     async def _take_over(self, states: list[State], cause: Cause) -> None:
-        await self._engine.swap(compilation(*states), cause)
+        with suppress(sqlite3.Error):  # nothing has changed then
+            await self._engine.swap(compilation(*states), cause)
 
     async def _live(self) -> None:
         plan = self.plan
@@ -257,6 +261,7 @@ class Life(Bench):
         """Nothing fails any more."""
         self.machine.broken.clear()
         self.machine.unwatchable.clear()
+        self.machine.full = False
 
     def unwatch(self, name: str) -> None:
         """Its watch breaks."""
@@ -310,6 +315,10 @@ class Life(Bench):
         self.machine.settings[f"says {name}"] = word
         if name in self.machine.watchers:
             self.machine.touch(name)
+
+    def full(self) -> None:
+        """The disk with the journal is full."""
+        self.machine.full = True
 
     def cut(self) -> None:
         """The line is cut."""

@@ -178,7 +178,7 @@ def random_troubles(chance: random.Random, states: list[State]) -> Iterator[Trou
     """What happens, each after a little while."""
     for _ in range(chance.randrange(5, 45)):
         name, wait = chance.choice(NAMES), sum(chance.choice(PAUSES) for _ in range(chance.randrange(4)))
-        match chance.randrange(18):
+        match chance.randrange(19):
             case 0 | 1 | 2:
                 yield wait, "drift", name, chance.choice(("drifted", "worse", "right", "odd"))
             case 3:
@@ -212,3 +212,5 @@ def random_troubles(chance: random.Random, states: list[State]) -> Iterator[Trou
                 yield wait, "say", chance.choice(senders or [name]), chance.choice(("this", "that"))
             case 17:
                 yield wait, *chance.choice((("cut",), ("cut",), ("break_", "line", "no"), ("hold", "line")))
+            case 18 if chance.random() < 0.4:
+                yield wait, "full"

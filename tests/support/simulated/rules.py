@@ -9,13 +9,13 @@ from typing import Any
 
 from engine_bench import Action, Placed
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.graph import Vertex
+from holdfast.agent.engine.graph import Graph, Vertex
 from holdfast.agent.engine.journal import Edge
 from holdfast.agent.engine.report import Event, Notice, Outcome, Ran
 from simulated.active import Active
 from simulated.deeds import Deeds
 from simulated.values import Values
-from simulated.world import Lined, World
+from simulated.world import FULL, Lined, World
 
 GATES = ("require", "watch", "recv")
 """Requisites that forbid a run when what they name has failed."""
@@ -35,6 +35,9 @@ class Rules:
         self._starts: dict[Vertex, list[float]] = {}
         """Runs on account of events, of those whose rate is limited."""
         self._repairs: dict[Vertex, list[float]] = {}
+        self._graph: Graph | None = None
+        """The graph of which is known what is above whom."""
+        self._known: dict[Vertex, set[Vertex]] = {}
         self.paused = self.stopped = False
         """What operators have asked for."""
         self.values = Values(engine, machine, self._wrong)
@@ -117,6 +120,13 @@ class Rules:
 
     def _above(self, vertex: Vertex) -> set[Vertex]:
         """Whatever must be settled before it, near or far: its requisites, those that have it as their prereq, and automatic edges."""
+        if self._graph is not self._engine._graph:
+            self._graph, self._known = self._engine._graph, {}
+        if vertex not in self._known:
+            self._known[vertex] = self._found_above(vertex)
+        return self._known[vertex]
+
+    def _found_above(self, vertex: Vertex) -> set[Vertex]:
         above: set[Vertex] = set()
         fresh = [vertex]
         while fresh:
@@ -161,7 +171,8 @@ class Rules:
         if len(self._machine.overlaps) > self._overlapped:
             self._wrong(None, f"two at once: {self._machine.overlaps[self._overlapped :]}")
             self._overlapped = len(self._machine.overlaps)
-        self._let_go()
+        if self._active:
+            self._let_go()
         self.deeds.step()
 
     def _read_on(self) -> None:
@@ -212,7 +223,9 @@ class Rules:
 
     def told(self, event: Event) -> None:
         """The engine tells of something."""
-        if isinstance(event, Notice) and event.code in {"engine-trouble", "traceback"}:
+        if isinstance(event, Notice) and event.code == "engine-trouble" and FULL in event.text:
+            self.deeds.excused(self._engine._graph.by_identity.get(event.identity))
+        elif isinstance(event, Notice) and event.code in {"engine-trouble", "traceback"}:
             self._wrong(None, f"{event.code}: {event.text}")
         if isinstance(event, Notice) and event.code == "undone":
             self.deeds.undone(event.identity)
@@ -221,7 +234,9 @@ class Rules:
             active = next((each for each in self._active.values() if each.vertex.identity == event.outcome.identity), None)
             if active:
                 active.told = True
-            if active and event.outcome.ran and not event.outcome.listener:
+            if active and FULL in event.outcome.comment:
+                self.deeds.excused(active.vertex)
+            elif active and event.outcome.ran and not event.outcome.listener:
                 self._came_of_it(active, event.outcome)
                 self.values.came(active, event.outcome)
                 self.deeds.came(active, event.outcome)

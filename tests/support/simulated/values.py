@@ -57,7 +57,7 @@ class Values:
         vertex = active.vertex
         if outcome.result and vertex.real:
             self._used |= {(vertex.identity, argument): digest(value) for argument, value in active.heard.items()}
-        if outcome.result and not vertex.removed and isinstance(vertex.resource, Sendable) and vertex.resource.name in self._world.said:
+        if outcome.result and isinstance(vertex.resource, Sendable) and vertex.resource.name in self._world.said:
             self._published.setdefault(vertex.identity, []).append(self._world.said[vertex.resource.name])
 
     def wanted(self, vertex: Vertex) -> str | None:

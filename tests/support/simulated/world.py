@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Hashable, Mapping, Sequence
+import sqlite3
+from collections.abc import AsyncIterator, Hashable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -12,6 +13,9 @@ from engine_bench import KINDS, Action, Borrowed, Machine, Setting
 from holdfast import Backed, Context, Delta, Groupable, Permanent, Recvable, Sendable, Watch
 from holdfast.resources.context import announced
 from holdfast.resources.traits import Declaration, Member, together
+
+FULL = "database or disk is full"
+"""What SQLite says then."""
 
 
 @dataclass
@@ -34,6 +38,8 @@ class World(Machine):
     """Name -> loop time at which its watch over the line ended."""
     lost: float = -1.0
     """Loop time at which the last line went down."""
+    full: bool = False
+    """Nothing can be written to the journal."""
     clock: float = 1e9
     """Unix time at which its present agent was started."""
 
@@ -50,6 +56,33 @@ class World(Machine):
     def word(self, name: str) -> str:
         """What it would send now."""
         return self.settings.get(f"says {name}", "nothing")
+
+
+class Full:
+    """A database on a disk that may be full: then nothing can be written."""
+
+    def __init__(self, db: sqlite3.Connection, world: World) -> None:
+        self._db, self._world = db, world
+
+    def execute(self, statement: str, *values: Any) -> sqlite3.Cursor:
+        """Raises `sqlite3.OperationalError` when the disk is full; what was begun can be taken back all the same."""
+        self._room(statement)
+        return self._db.execute(statement, *values)
+
+    def executemany(self, statement: str, rows: Iterable[Any]) -> sqlite3.Cursor:
+        """Likewise, if there is anything to write."""
+        rows = list(rows)
+        if rows:
+            self._room(statement)
+        return self._db.executemany(statement, rows)
+
+    def _room(self, statement: str) -> None:
+        if self._world.full and not statement.startswith(("begin", "rollback", "select")):
+            raise sqlite3.OperationalError(FULL)
+
+    def __getattr__(self, name: str) -> Any:
+        """All else is as ever."""
+        return getattr(self._db, name)
 
 
 class Speaker(Sendable, Setting, kind="zspeaker.present"):
