@@ -30,7 +30,17 @@ class AutoEdges:
         self._told: set[str] = set()
 
     async def find(self, calls: Sequence[Call]) -> Edges:
-        """The edges of these calls. Where they stand to each other as those of before did, the edges are those of before."""
+        """The edges of these calls; none where a kind raises when it is asked."""
+        try:
+            return await self._find(calls)
+        except Exception as error:  # noqa: BLE001 - kinds' own code; without it the order is that of the states
+            self._calls = ()
+            text = f"there are no automatic edges: a kind cannot say what it offers or needs: {type(error).__name__}: {error}"
+            self._emit(Notice("error", "edges-unknown", "", text, error))
+            return NOTHING
+
+    async def _find(self, calls: Sequence[Call]) -> Edges:
+        """Where they stand to each other as those of before did, the edges are those of before."""
         same = len(calls) == len(self._calls) and all(map(_alike, calls, self._calls))
         if not same:
             self._packages = packages(calls)

@@ -141,4 +141,5 @@ _END: Any = object()
 
 def key_of(resource: Any) -> Any:
     """Kinds with an equal one share a task."""
-    return type(resource).background.__func__
+    background = type(resource).background
+    return getattr(background, "__func__", background)

@@ -226,7 +226,10 @@ class Engine:
         old = self._graph.by_identity.get(call.identity)
         if old is None or old.call is call:
             return old
-        same = old.resource is call.resource or old.resource.cmp(call.resource) is None
+        try:
+            same = old.resource is call.resource or old.resource.cmp(call.resource) is None
+        except Exception:  # noqa: BLE001 - the code of a kind may raise anything; then it is another
+            same = False
         return old if same and (old.call.meta is call.meta or old.call.meta == call.meta) else None
 
     async def _retire(self, vertices: Iterable[Vertex], timeout: float | None = None) -> None:

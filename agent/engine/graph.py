@@ -150,7 +150,11 @@ class Vertex:
         meta, resource = self.call.meta, self.call.resource
         if not isinstance(resource, Groupable) or not meta.autogroup or meta.aggregate is False or meta.timeout is not None:
             return None
-        key = resource.group()
+        try:
+            key = resource.group()
+            hash(key)
+        except Exception:  # noqa: BLE001 - the code of a kind may raise anything; it is put right alone then
+            return None
         return None if key is None else (type(resource), key)
 
     @property

@@ -171,7 +171,7 @@ class Reversals:
             return
         async with self._tidying:
             forgotten = [*self._forgotten]
-            with suppress(OSError):
+            with suppress(OSError, RuntimeError):  # the disk fails, or there is no thread: some other time
                 await self._journal.secure()
                 for reversal in forgotten:
                     if reversal.declaration.kept:
