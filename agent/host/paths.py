@@ -31,6 +31,8 @@ SETTLE = 0.02
 what was written, and do the work twice."""
 PERIOD = 1.0
 """Seconds between two looks at what the kernel does not watch."""
+REMOUNT = 0.2
+"""Seconds from a change of the mount table to a look at it: it is long, and changes often, where containers come and go."""
 HEALTH = "watch-polling"
 
 
@@ -42,6 +44,7 @@ class PathWatcher:
         self._kernel = Kernel(self._listen, self._unlisten)
         self._tree = Tree(self._kernel)
         self._mounts: Mounts | None = None
+        self._remounting: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._clock: Callable[[], float] = lambda: 0.0
@@ -83,10 +86,10 @@ class PathWatcher:
         """Give back everything; watches get no more events."""
         self._kernel.close()
         self._tree = Tree(self._kernel)
-        for timer in (self._timer, self._settling):
+        for timer in (self._timer, self._settling, self._remounting):
             if timer is not None:
                 timer.cancel()
-        self._timer = self._settling = None
+        self._timer = self._settling = self._remounting = None
         self._writing.clear()
 
     def _leave(self, subscription: Subscription) -> None:
@@ -101,7 +104,7 @@ class PathWatcher:
         self._loop.add_reader(descriptor, self._drain)
         with suppress(OSError):  # no /proc: nothing tells of mounts
             self._mounts = Mounts()
-            self._loop.add_reader(self._mounts.fileno(), self._remounted, self._mounts)
+            self._loop.add_reader(self._mounts.fileno(), self._remounted, self._loop)
 
     def _unlisten(self, descriptor: int) -> None:
         open_loop = self._loop if self._loop is not None and not self._loop.is_closed() else None
@@ -113,9 +116,15 @@ class PathWatcher:
             self._mounts.close()
             self._mounts = None
 
-    def _remounted(self, mounts: Mounts) -> None:
-        """Another thing may be at these paths, and below."""
-        for path in mounts.changed():
+    def _remounted(self, loop: asyncio.AbstractEventLoop) -> None:
+        """The mount table has changed. Its descriptor says so once, so it is not taken out of the loop meanwhile."""
+        if self._remounting is None:
+            self._remounting = loop.call_later(REMOUNT, self._look_at_mounts)
+
+    def _look_at_mounts(self) -> None:
+        """Another thing may be where something was mounted or unmounted, and below."""
+        self._remounting = None
+        for path in self._mounts.changed() if self._mounts else ():
             node = self._tree.find(path)
             if node is not None:
                 self._changed(node)
