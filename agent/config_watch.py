@@ -160,7 +160,9 @@ class ConfigWatch:
         warnings.filterwarnings("ignore", "Callback with id .* already exists", RuntimeWarning)
 
     def update(self, watched: Watched, settings: WatchSettings) -> None:
-        """Watch something else from now on."""
+        """Watch something else from now on: what is there now is read after this."""
+        if (watched, settings) == (self._watched, self._settings):
+            return
         if watched != self._watched:
             self._signature = watched.signature()
         self._watched, self._settings = watched, settings

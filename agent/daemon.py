@@ -107,7 +107,7 @@ class Daemon:
         self._host = await stack.enter_async_context(self._make_host())
         self._engine = Engine(self._host, settings.engine, journal, self._emit)
         stack.push_async_callback(self._stop_engine)
-        self._watch = ConfigWatch(self._watched(), settings.watch, self._config_changed, self.health, self._host.paths)
+        self._watch = ConfigWatch(self._watched(settings), settings.watch, self._config_changed, self.health, self._host.paths)
         for name, work in (("watch of the configuration", self._watch.run()), ("reconciling", self._reconcile())):
             stack.push_async_callback(_end, self._tasks.start(name, work))
         server = ControlServer(settings.socket, self, self._logs)
@@ -189,8 +189,8 @@ class Daemon:
 
     # -- settings and states -----------------------------------------------------------------------------------
 
-    def _watched(self) -> Watched:
-        return Watched.of(self.settings, (self._config or CONFIG).absolute())
+    def _watched(self, settings: Settings) -> Watched:
+        return Watched.of(settings, (self._config or CONFIG).absolute())
 
     def _config_changed(self, paths: list[str]) -> None:
         shown = ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
@@ -225,6 +225,9 @@ class Daemon:
     async def _take_over(self) -> None:
         """Read settings, compile, swap. Raises `CompileError` before anything has changed."""
         settings = load(self._config, self._overrides)
+        self._watch.update(
+            self._watched(settings), settings.watch
+        )  # before they are read: what is mended, or changed meanwhile, is noticed
         began = time.monotonic()
         compiled: Compiled = await self._blocking(lambda: self._trees.compile(settings))
         self._apply_settings(settings)
@@ -252,7 +255,6 @@ class Daemon:
             log.warning("the change of %s takes effect when the agent is started again", ", ".join(late))
         self._logs.configure(settings.log)
         self._host.states, self._host.durable = settings.states, settings.durable
-        self._watch.update(self._watched(), settings.watch)
 
     def _report(self, problems: list[Problem]) -> None:
         """Say what is wrong, all of it, and what goes on in spite of it."""

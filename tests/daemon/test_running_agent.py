@@ -232,6 +232,19 @@ def test_status_for_people(tree):
         assert re.fullmatch(rf"ok        file.managed\[{tree.host}/motd\]  changed \d+ s ago \(start\)", second)
 
 
+def test_a_new_directory_of_states_is_watched_though_what_it_holds_is_broken(tree):
+    """Or mending it would not be noticed."""
+    other = tree.root / "other"
+    other.mkdir(mode=0o755)
+    (other / "x.sls").write_text("x: [\n")
+    with Agent(tree) as agent:
+        tree.settings("states: ../other\n")
+        agent.wait_log("the last good graph keeps running")
+        (other / "x.sls").write_text(f"{tree.host}/x:\n  file.managed:\n    - contents: mended\n")
+
+        restored(tree, agent, "x", "mended\n")
+
+
 def test_before_the_first_states_are_read_nothing_is_converged(tree):
     """Though nothing is dirty, running or failed: whoever waits for the host to be right after a start must not go on."""
     (tree.root / "state").mkdir(mode=0o700)
