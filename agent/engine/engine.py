@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Collection, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine
 from functools import partial
 from typing import Any, Protocol
 
@@ -17,6 +17,7 @@ from holdfast.agent.engine import limits
 from holdfast.agent.engine.autoedges import NOTHING, AutoEdges
 from holdfast.agent.engine.backgrounds import Backgrounds
 from holdfast.agent.engine.courier import Courier
+from holdfast.agent.engine.departures import Departures, cancel
 from holdfast.agent.engine.graph import Graph, Vertex, connect, edges, same_shape
 from holdfast.agent.engine.journal import Journal
 from holdfast.agent.engine.options import EngineOptions
@@ -65,15 +66,14 @@ class Engine:
         self._resumed = asyncio.Event()
         self._resumed.set()
         self._swapping = asyncio.Lock()
-        self._leaving: dict[Vertex, asyncio.Task[None]] = {}
-        """Resources that have left the graph and still run, each with what ends that."""
+        self._departures = Departures(self._left)
         self._waiting: set[asyncio.Task[None]] = set()
-        """What waits for that, for a swap or for the disk."""
+        """What waits for those that leave, for a swap or for the disk."""
         self._recheck: asyncio.TimerHandle | None = None
         self._pumping = False
         """Something has been marked, and is started in a moment."""
         self._gave_up = False
-        self._stopped = self._hurried = False
+        self._stopped = False
 
     # -- what operators and the daemon do ----------------------------------------------------------------------
 
@@ -94,7 +94,8 @@ class Engine:
             declared = {call.identity for call in calls}
             self._journal.adopt(edges(calls), declared)
             self._reversals.begin()
-            await self._retire([old for old in reversed(self._graph.vertices) if old not in kept])
+            leaving = [old for old in reversed(self._graph.vertices) if old not in kept]
+            await self._departures.retire(leaving, self.options.stop_timeout)
             self._tell_who_left(declared)
             for vertex, call in zip(vertices, calls, strict=True):
                 vertex.call = call
@@ -107,14 +108,14 @@ class Engine:
             for vertex in vertices:
                 if vertex not in kept:
                     vertex.first = self.options.ordering == "definition" or vertex.call.meta is ONCE
-                    vertex.after = tuple(task for old, task in self._leaving.items() if self._succeeds(vertex, old))
+                    vertex.after = self._departures.before(partial(self._succeeds, vertex))
                     self._arm(vertex)
                 failed = vertex.failed and vertex.call.meta.rewatch
                 if everything or vertex not in kept or failed or not same_shape(vertex.requisites, kept[vertex]):
                     self._mark(vertex, cause)
                     for sender in vertex.requisites.get(RECV, ()):
                         self._mark(sender, cause)  # what nobody received so far was not kept
-            await self._backgrounds.prune([*vertices, *self._leaving])
+            await self._backgrounds.prune([*vertices, *self._departures])
             self._schedule_recheck()
             self._scheduler.pump()
             self._wait(self._reversals.tidy())
@@ -165,20 +166,15 @@ class Engine:
             self._recheck.cancel()
         self._resumed.set()
         async with self._swapping:
-            await self._retire(reversed(self._graph.vertices), timeout)
-        if self._leaving:
-            await asyncio.wait(self._leaving.values())
-        await _cancel(self._waiting)
+            await self._departures.retire(reversed(self._graph.vertices), self.options.stop_timeout if timeout is None else timeout)
+        await self._departures.over()
+        await cancel(self._waiting)
         await self._backgrounds.prune(())
         self._passes.end(converged=False)
 
     def hurry(self) -> None:
         """When it stops, or while it does: what still runs is not waited for, but cancelled."""
-        self._hurried = True
-        for vertex in self._leaving:
-            for task in (vertex.task, vertex.look):
-                if task:
-                    task.cancel()
+        self._departures.hurry()
 
     @property
     def paused(self) -> bool:
@@ -232,37 +228,20 @@ class Engine:
             same = False
         return old if same and (old.call.meta is call.meta or old.call.meta == call.meta) else None
 
-    async def _retire(self, vertices: Iterable[Vertex], timeout: float | None = None) -> None:
-        """End the watches of these vertices, and see to the end of what runs of them."""
-        leaving = list(vertices)
-        for vertex in leaving:
-            vertex.removed = True
-            if vertex.timer:
-                vertex.timer.cancel()
-        await _cancel([vertex.watcher for vertex in leaving if vertex.watcher])
-        for vertex in leaving:
-            if running := [task for task in (vertex.task, vertex.look) if task]:
-                patience = self.options.stop_timeout if timeout is None else timeout
-                ending = _end(running, 0 if self._hurried else patience)
-                self._leaving[vertex] = asyncio.create_task(ending)
-                self._leaving[vertex].add_done_callback(partial(self._left, vertex))
-
     def _succeeds(self, new: Vertex, old: Vertex) -> bool:
         """The one takes the place of the other: the same state, another for the same thing, or what undoes it."""
         same = old.identity in (new.identity, self._reversals.undone_by(new))
         return same or not set(old.resource.uids()).isdisjoint(new.resource.uids())
 
-    def _left(self, vertex: Vertex, ended: asyncio.Task[None]) -> None:
+    def _left(self, vertex: Vertex) -> None:
         """Nothing of it runs any more."""
-        if self._leaving.get(vertex) is ended:
-            del self._leaving[vertex]
         if isinstance(vertex.resource, Backed) and not self._stopped:
             self._wait(self._prune())
 
     async def _prune(self) -> None:
         """End the background tasks that were needed only by what has left now."""
         async with self._swapping:
-            await self._backgrounds.prune([*self._graph, *self._leaving])
+            await self._backgrounds.prune([*self._graph, *self._departures])
 
     def _tell_who_left(self, declared: Collection[str]) -> None:
         for old in self._graph:
@@ -311,7 +290,7 @@ class Engine:
         """The watch is down: what runs is cancelled, and until the next one is armed the resource counts as failed."""
         vertex.armed = False
         if vertex.task:
-            await _cancel([vertex.task])
+            await cancel([vertex.task])
         vertex.listening = False
         self._emit(Notice("warning", "watch-failed", vertex.identity, f"cannot watch: {why}; again in {delay:.3g} s", error))
         if vertex.dirty:
@@ -426,18 +405,3 @@ class Engine:
             vertex.listening = vertex.first = True
             self._scheduler.mark(vertex, "refresh")
         self._scheduler.pump()
-
-
-async def _end(tasks: Iterable[asyncio.Task[Any]], timeout: float) -> None:
-    """Let them finish for `timeout` seconds, then cancel them."""
-    _, late = await asyncio.wait(tasks, timeout=timeout)
-    await _cancel(late)
-
-
-async def _cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Cancel and wait for the end."""
-    ending = list(tasks)
-    for task in ending:
-        task.cancel()
-    if ending:
-        await asyncio.wait(ending)

@@ -1,0 +1,101 @@
+"""Stopping: whatever is under way, and whatever it waits for, the engine is stopped in time, and nothing of it is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine_bench import KINDS, Machine, Setting, compilation, in_virtual_time, state
+from holdfast import Backed
+from holdfast.agent.engine.engine import Engine
+from power import DurableBench
+
+
+class Lined(Backed, Setting, kind="zlined.present"):
+    """A setting whose kind has a line."""
+
+    @classmethod
+    async def background(cls, services: Any) -> AsyncIterator[None]:
+        """It comes up when the machine lets it."""
+        await cls.machine.gate("line")
+        yield None
+        await asyncio.Event().wait()
+
+
+KINDS["zlined.present"] = Lined
+STATES = (
+    state("p", prereq=["a"]),
+    state("a", "zborrowed.present", meta={"reverse": True, "retry": -1}),
+    state("w", "zlined.present"),
+    state("l", listen=["a"]),
+    state("r", watch=["a"]),
+    state("g", "zbundled.present", meta={"sema": ["disk:2"]}),
+    state("h", "zbundled.present", meta={"sema": ["disk:2"]}),
+    state("s", meta={"sema": ["net"]}),
+    state("t", meta={"sema": ["net"]}),
+)
+LINES = ["watch a", "watch w", "line", "p", "apply p", "a", "inverse a", "apply a", "g", "together", "refresh r", "s", "refresh l"]
+MOMENTS = ["nothing", "the disk", *LINES]
+PATIENCE = 4
+
+
+async def plainly(engine: Engine) -> None:
+    """With the patience that the settings say."""
+    await engine.stop()
+
+
+async def in_a_hurry(engine: Engine) -> None:
+    """With none at all."""
+    stopping = asyncio.create_task(engine.stop())
+    await asyncio.sleep(0)
+    engine.hurry()
+    await stopping
+
+
+async def when_paused(engine: Engine) -> None:
+    """Nothing starts any more."""
+    engine.pause()
+    await engine.stop()
+
+
+async def after_a_swap(engine: Engine) -> None:
+    """Some have left, and others have come."""
+    await engine.swap(compilation(state("a"), state("z")))
+    await engine.stop()
+
+
+async def in_a_swap(engine: Engine) -> None:
+    """Which is cancelled."""
+    swapping = asyncio.create_task(engine.swap(compilation()))
+    await asyncio.sleep(0)
+    swapping.cancel()
+    await engine.stop()
+
+
+@pytest.mark.parametrize("how", [plainly, in_a_hurry, when_paused, after_a_swap, in_a_swap], ids=lambda how: how.__name__)
+@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("seconds", [0, 1])
+def test_nothing_hangs_and_nothing_is_left(machine: Machine, tmp_path: Path, moment: str, how: Any, seconds: float) -> None:
+    """Each waits at another place."""
+
+    @in_virtual_time
+    async def scenario() -> None:
+        bench = DurableBench(machine, tmp_path / "journal")
+        engine = bench.engine(workers=3, stop_timeout=PATIENCE)
+        if moment == "the disk":
+            bench.disk.slow = asyncio.Event()
+        elif moment != "nothing":
+            machine.hold(moment)
+        await engine.swap(compilation(*STATES), "start")
+        await asyncio.sleep(seconds)
+        began = asyncio.get_running_loop().time()
+        await how(engine)
+
+        assert asyncio.get_running_loop().time() - began <= (0.1 if how is in_a_hurry else PATIENCE + 0.1)
+        assert len(asyncio.all_tasks()) == 1
+
+    scenario()
