@@ -15,7 +15,7 @@ from holdfast.agent.engine.engine import Engine
 from power import DurableBench
 
 
-class Lined(Backed, Setting, kind="zlined.present"):
+class Online(Backed, Setting, kind="zonline.present"):
     """A setting whose kind has a line."""
 
     @classmethod
@@ -26,11 +26,11 @@ class Lined(Backed, Setting, kind="zlined.present"):
         await asyncio.Event().wait()
 
 
-KINDS["zlined.present"] = Lined
+KINDS["zonline.present"] = Online
 STATES = (
     state("p", prereq=["a"]),
     state("a", "zborrowed.present", meta={"reverse": True, "retry": -1}),
-    state("w", "zlined.present"),
+    state("w", "zonline.present"),
     state("l", listen=["a"]),
     state("r", watch=["a"]),
     state("g", "zbundled.present", meta={"sema": ["disk:2"]}),
