@@ -145,6 +145,7 @@ SABOTAGE = [
     ("which it was not", Reversals, "remember", remembers_what_is_to_be),
     ("is not undone", Runs, "start", undone_before_it_runs),
     ("is asked again what was before", Reversals, "wanted", lambda _, vertex: vertex.call.meta.reverse),
+    ("is not settled", Runs, "_broken", never(None)),
     ("is overdue", Runs, "_until_rerun", never(1e6)),
     ("again for no reason", Journal, "done_at", never(None)),
 ]

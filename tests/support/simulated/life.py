@@ -6,16 +6,17 @@ import asyncio
 import hashlib
 import random
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from engine_bench import Action, Bench, Setting, VirtualLoop, compilation
 from holdfast import Permanent, Temporary
 from holdfast.agent.engine.graph import Vertex
 from holdfast.agent.engine.report import Cause, Event
+from simulated.calm import reached, unhealed
 from simulated.plan import Plan, State, planned
 from simulated.rules import Rules
-from simulated.world import Full, Lined, Speaker, World
+from simulated.world import Full, World
 
 ERRORS: dict[str, Callable[[], Exception]] = {
     "no": lambda: Permanent("no"),
@@ -112,9 +113,9 @@ class Life(Bench):
         if plan.stop is None:
             await asyncio.gather(*self._swaps, *self._fights)
             await self._heal()
-            self.found += self._unhealed()
+            self.found += unhealed(self._engine, self._rules, self.machine)
             await self._be_disturbed_once()
-            self.found += (f"after all: {fault}" for fault in self._unhealed())
+            self.found += (f"after all: {fault}" for fault in unhealed(self._engine, self._rules, self.machine))
         await self._end(plan.stop or ())
 
     async def _end(self, hurry: tuple[float, ...]) -> None:
@@ -155,56 +156,6 @@ class Life(Bench):
                 self._engine.trigger(vertex.identity)
         await asyncio.sleep(HEALING)
 
-    def _unhealed(self) -> Iterator[str]:
-        engine = self._engine
-        there = [vertex for vertex in engine._graph if not vertex.removed]  # else it has undone what it was there to undo
-        helpless = self._helpless(there)
-        for row, vertex in zip(engine.status(), there, strict=True):
-            bad = [key for key in ("dirty", "running", "failed", "pending_refresh") if row[key]]
-            if vertex in helpless:
-                bad = [key for key in bad if key in {"dirty", "running"}]
-            if bad or vertex.outcome is None or not vertex.armed:
-                yield f"{row['identity']} is not settled: {bad}"
-            elif vertex not in helpless:
-                yield from self._not_as_declared(vertex)
-        if bool(self.machine.line) is not any(isinstance(vertex.resource, Lined) for vertex in there):
-            yield f"the line is {'up' if self.machine.line else 'down'}"
-        if left := {identity for identity, _ in engine._journal.reversals} - engine._graph.by_identity.keys():
-            yield f"not undone: {left}"
-        if not engine.converged and not helpless:
-            yield "not converged"
-        if engine._scheduler.running or engine._scheduler.unsettled:
-            yield "the scheduler is busy"
-
-    def _helpless(self, there: Sequence[Vertex]) -> set[Vertex]:
-        """Those in noop, those to whom nothing was sent by them, and those that wait for such a one to have run."""
-        helpless = {vertex for vertex in there if vertex.call.meta.noop}
-        more = helpless
-        while more:
-            waiting = {vertex for vertex in there if any(more.intersection(named) for named in vertex.requisites.values())}
-            waiting.update(before for vertex in more for before in vertex.requisites.get("prereq", ()))
-            more = {
-                vertex
-                for vertex in waiting - helpless
-                if not vertex.failed or vertex.call.meta.recv or (vertex.outcome and vertex.outcome.because)
-            }
-            helpless |= more
-        return helpless
-
-    def _not_as_declared(self, vertex: Vertex) -> Iterator[str]:
-        values, resource, outcome = self._rules.values, vertex.resource, vertex.outcome
-        assert outcome is not None
-        if isinstance(resource, Setting) and outcome.ran:
-            wanted = values.wanted(vertex) or resource.value
-            if self.machine.settings.get(resource.name) != wanted:
-                yield f"{vertex.identity} is not as declared"
-        if isinstance(resource, Speaker) and outcome.ran and values.said(vertex) not in (None, self.machine.word(resource.name)):
-            yield f"{vertex.identity} has said {values.said(vertex)!r} last, and would say {self.machine.word(resource.name)!r}"
-        if outcome.ran or outcome.reason == "action":
-            yield from values.unheard(vertex)
-        if self._rules.deeds.overdue(vertex):
-            yield f"{vertex.identity} is overdue"
-
     async def _be_disturbed_once(self) -> None:
         """One drift when all is calm: only what it reaches is looked at, and after that nothing happens any more."""
         watched = sorted(name for name in self.machine.armed if self._vertex(name))
@@ -213,33 +164,22 @@ class Life(Bench):
         name = watched[self.plan.seed % len(watched)]
         vertex, log = self._vertex(name), len(self.machine.log)
         assert vertex is not None
-        reached = {each.resource.name for each in self._reached(vertex)}
+        near = {each.resource.name for each in reached(self._engine, vertex)}
         ticking = [each for each in self._engine._graph if each.call.meta.poll or isinstance(each.call.meta.rerun, float)]
-        polled = {each.resource.name for one in ticking for each in self._reached(one)}
+        polled = {each.resource.name for one in ticking for each in reached(self._engine, one)}
         self.machine.settings[f"says {name}"] = "finally"
         self.machine.drift(name)
         await asyncio.sleep(HEALING if self.plan.recheck is False else 100)
         looks = [line.removeprefix("check ") for line in self.machine.log[log:] if line.startswith("check ")]
-        if not self.plan.recheck and (far := {*looks} - reached - polled):
+        if not self.plan.recheck and (far := {*looks} - near - polled):
             self.found.append(f"a drift of {name} looked at {sorted(far)}")
         if not self.plan.recheck and not polled:
-            if len(looks) > 6 * len(reached):
-                self.found.append(f"a drift of {name} took {len(looks)} looks at {len(reached)} resources")
+            if len(looks) > 6 * len(near):
+                self.found.append(f"a drift of {name} took {len(looks)} looks at {len(near)} resources")
             steps = self.loop.steps
             await asyncio.sleep(HEALING)
             if self.loop.steps > steps + 10:
                 self.found.append(f"{self.loop.steps - steps} steps while nothing happened")
-
-    def _reached(self, vertex: Vertex) -> set[Vertex]:
-        """Whatever a change of it may concern: those that are told, and those whose prereqs have to be asked."""
-        reached, fresh = {vertex}, [vertex]
-        while fresh:
-            now = fresh.pop()
-            near = [who for who in self._engine._graph if any(now in targets for targets in _telling(who))]
-            near += now.requisites.get("prereq", ())
-            fresh += {*near} - reached
-            reached.update(near)
-        return reached
 
     # -- what may happen ---------------------------------------------------------------------------------------
 
@@ -342,8 +282,3 @@ class Life(Bench):
     def trace(self) -> list[str]:
         """All that was told and done."""
         return [*map(str, self.events), *self.machine.log, *self.machine.done, str(self._steps)]
-
-
-def _telling(vertex: Vertex) -> Iterator[tuple[Vertex, ...]]:
-    """Targets whose changes or looks concern it."""
-    return (targets for kind, targets in vertex.requisites.items() if not kind.startswith("require"))

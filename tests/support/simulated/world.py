@@ -202,9 +202,8 @@ class Bundle(Groupable, Setting, kind="zbundle.present"):
             name = member.resource.name
             if name in cls.machine.broken:
                 raise cls.machine.broken[name]
-            if cls.machine.settings.get(name) != member.resource.value:
-                cls.machine.settings[name] = member.resource.value
-                cls.machine.done.append(f"change {name}")
+            cls.machine.settings[name] = member.resource.value
+            cls.machine.done.append(f"change {name}")
         return names
 
     async def probe(self, ctx: Any) -> Any:

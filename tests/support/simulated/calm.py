@@ -1,0 +1,81 @@
+"""What must hold when nothing is broken any more and all is calm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from engine_bench import Setting
+from holdfast.agent.engine.engine import Engine
+from holdfast.agent.engine.graph import Vertex
+from simulated.rules import Rules
+from simulated.world import Lined, Speaker, World
+
+
+def unhealed(engine: Engine, rules: Rules, world: World) -> Iterator[str]:
+    """What is not as it should be."""
+    there = [vertex for vertex in engine._graph if not vertex.removed]  # else it has undone what it was there to undo
+    helpless = _helpless(there)
+    for row, vertex in zip(engine.status(), there, strict=True):
+        bad = [key for key in ("dirty", "running", "failed", "pending_refresh") if row[key]]
+        if vertex in helpless:
+            bad = [key for key in bad if key in {"dirty", "running"}]
+        if bad or vertex.outcome is None or not vertex.armed:
+            yield f"{row['identity']} is not settled: {bad}"
+        elif not vertex.call.meta.noop and not vertex.failed:
+            yield from _not_as_declared(vertex, rules, world)
+    if bool(world.line) is not any(isinstance(vertex.resource, Lined) for vertex in there):
+        yield f"the line is {'up' if world.line else 'down'}"
+    if left := {identity for identity, _ in engine._journal.reversals} - engine._graph.by_identity.keys():
+        yield f"not undone: {left}"
+    if not engine.converged and not helpless:
+        yield "not converged"
+    if engine._scheduler.running or engine._scheduler.unsettled:
+        yield "the scheduler is busy"
+
+
+def reached(engine: Engine, vertex: Vertex) -> set[Vertex]:
+    """Whatever a change of a vertex may concern: those that are told, and those whose prereqs have to be asked."""
+    found, fresh = {vertex}, [vertex]
+    while fresh:
+        now = fresh.pop()
+        near = [who for who in engine._graph if any(now in targets for targets in _telling(who))]
+        near += now.requisites.get("prereq", ())
+        fresh += {*near} - found
+        found.update(near)
+    return found
+
+
+def _helpless(there: Sequence[Vertex]) -> set[Vertex]:
+    """Those in noop, and those that may wait for ever for what such a one would do, or send."""
+    helpless = {vertex for vertex in there if vertex.call.meta.noop}
+    more = helpless
+    while more:
+        near = {vertex for vertex in there if any(more.intersection(named) for named in vertex.requisites.values())}
+        near.update(before for vertex in more for before in vertex.requisites.get("prereq", ()))
+        more = {
+            vertex
+            for vertex in near - helpless
+            if not vertex.failed or vertex.call.meta.recv or (vertex.outcome and vertex.outcome.because)
+        }
+        helpless |= more
+    return helpless
+
+
+def _not_as_declared(vertex: Vertex, rules: Rules, world: World) -> Iterator[str]:
+    values, resource, outcome = rules.values, vertex.resource, vertex.outcome
+    assert outcome is not None
+    if isinstance(resource, Setting) and outcome.ran:
+        wanted = values.wanted(vertex) if vertex.call.meta.recv else resource.value
+        if world.settings.get(resource.name) != wanted:
+            yield f"{vertex.identity} is not as declared"
+    if isinstance(resource, Speaker) and outcome.ran and values.said(vertex) != world.word(resource.name):
+        yield f"{vertex.identity} has said {values.said(vertex)!r} last, and would say {world.word(resource.name)!r}"
+    if outcome.ran or outcome.reason == "action":
+        yield from values.unheard(vertex)
+    if rules.deeds.overdue(vertex):
+        yield f"{vertex.identity} is overdue"
+
+
+def _telling(vertex: Vertex) -> Iterator[tuple[Vertex, ...]]:
+    """Targets whose changes or looks concern it."""
+    return (targets for kind, targets in vertex.requisites.items() if not kind.startswith("require"))
