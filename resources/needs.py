@@ -16,6 +16,8 @@ from typing import NamedTuple
 UNIT_FILE, UNIT_PART = "unit-file", "unit-part"
 UNITS = ("/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
 """Directories in which units are looked for."""
+BY_NUMBER = frozenset({"user", "group"})
+"""Types of what others know by a number, which is another when it was made anew: no event of theirs tells them."""
 _UNIT = re.compile(rf"(?:{'|'.join(UNITS)})/(?:([^/]+\.[a-z]+)|([^/]+\.[a-z]+)\.d/[^/]+\.conf)")
 CACHED = 4096
 """Needs that many have in common, and that are therefore kept."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -19,6 +19,8 @@ from holdfast.agent.engine.passes import Passes
 from holdfast.agent.engine.report import Cause, Event, Notice, Outcome, Started
 from holdfast.agent.engine.reversals import Reversals
 from holdfast.agent.engine.transfer import Prepared, Transfers
+from holdfast.resources.needs import BY_NUMBER
+from holdfast.resources.traits import Edgeable
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +223,9 @@ class Runs:
             for below in vertex.downstream:
                 if below.failed and vertex in below.auto:
                     self._mark(below, "recovery", vertex)
+        if self._daemon and vertex.real and outcome.changed and outcome.result and not outcome.listener:
+            for below in _who_know_it_by_number(vertex):
+                self._mark(below, "refresh", vertex)
 
     def _record(self, vertex: Vertex, outcome: Outcome) -> None:
         if outcome.listener and outcome.result is not False:
@@ -269,3 +274,11 @@ class Runs:
         done = self._journal.done_at(vertex.identity, digest(vertex))
         left = period if done is None else done + period - time.time()
         return left if 0 < left < period else period
+
+
+def _who_know_it_by_number(vertex: Vertex) -> Iterator[Vertex]:
+    """Those below that may now belong to somebody else: a file whose user was made anew."""
+    made = {uid for uid in vertex.resource.offers() if uid[0] in BY_NUMBER} if isinstance(vertex.resource, Edgeable) else set()
+    for below in vertex.downstream if made else ():
+        if isinstance(below.resource, Edgeable) and any((need.type, need.value) in made for need in below.resource.needs()):
+            yield below

@@ -48,6 +48,24 @@ async def test_downstream_waits_while_upstream_is_unsettled(bench: Bench, machin
 
 
 @in_virtual_time
+async def test_what_belongs_to_one_who_was_made_anew_is_looked_at_again(bench: Bench, machine: Machine) -> None:
+    """He has another number now, of which no watch of theirs tells; others that only come after him are left alone, and so are all when he is right."""
+    engine = bench.engine()
+    mine, required = placed("mine", owner="he"), state("required", "zplaced.present", owner="he", require=["he"])
+    await engine.swap(compilation(placed("he"), mine, required, state("other", "zplaced.present", require=["he"])), "start")
+    await engine.settle()
+    bench.forget()
+
+    machine.drift("he")
+    await asyncio.sleep(1)
+    assert [len(bench.outcomes(name)) for name in ("he", "mine", "required", "other")] == [1, 1, 1, 0]
+    machine.touch("he")
+    await asyncio.sleep(1)
+    assert [len(bench.outcomes(name)) for name in ("he", "mine", "required", "other")] == [2, 1, 1, 0]
+    await engine.stop()
+
+
+@in_virtual_time
 async def test_a_failed_upstream_does_not_gate(bench: Bench, machine: Machine) -> None:
     """Nobody wrote that it must not run: it runs, and is right."""
     machine.settings["dir"] = "wrong"

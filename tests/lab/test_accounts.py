@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from driver import Driver, Failed
-from lab import Host
+from lab import Host, wait_for
 
 pytestmark = pytest.mark.lab
 
@@ -178,3 +178,19 @@ def test_interface_has_all_of_it(driver: Driver):
     assert "eve" in driver.call("user.list")
     assert driver.call("user.info", ["eve", "alice"])["alice"] is None
     assert "sudo" in driver.call("group.list")
+
+
+def test_files_of_a_user_who_was_made_anew_are_given_to_him(host: Host):
+    """Another user was given the number in between, and with it the files: that nobody may keep."""
+    host.write("/etc/holdfast/agent.yaml", "engine: {recheck: 0}\n")
+    host.write(
+        "/etc/holdfast/states/site.sls",
+        "app:\n  user.present: []\n/srv/f:\n  file.managed: [{contents: x}, {user: app}]\n/srv/d:\n  file.directory: [{user: app}, {require: [{user: app}]}]\n",
+    )
+    host.run("holdfast", "install")
+    wait_for("the files", lambda: host.run("stat", "-c", "%U", "/srv/f", "/srv/d", check=False).stdout == "app\napp\n", 20)
+
+    host.sh("systemctl kill -s STOP holdfast; userdel app; useradd other; systemctl kill -s CONT holdfast")
+
+    wait_for("the user", lambda: host.run("id", "app", check=False).returncode == 0, 20)
+    wait_for("their owner", lambda: host.run("stat", "-c", "%U", "/srv/f", "/srv/d").stdout == "app\napp\n", 20)

@@ -243,15 +243,21 @@ class Placed(Edgeable, Setting, kind="zplaced.present"):
     within: str = ""
     strict: bool = True
     """False: it can be set all the same."""
+    owner: str = ""
+    """Whose it is, by name."""
+
+    def offers(self) -> tuple[tuple[str, str], ...]:
+        """Itself, as a place and as an owner."""
+        return (*self.uids(), ("user", self.name))
 
     def needs(self) -> tuple[Need, ...]:
-        """The other one."""
-        return (Need("setting", self.within),) if self.within else ()
+        """The other ones."""
+        return (*([Need("setting", self.within)] if self.within else ()), *([Need("user", self.owner)] if self.owner else ()))
 
     async def probe(self, ctx: Any) -> Any:
         """Without its place, which is nothing on the machine."""
         found = await super().probe(ctx)
-        return found and {**found, "within": self.within, "strict": self.strict}
+        return found and {**found, "within": self.within, "strict": self.strict, "owner": self.owner}
 
     async def apply(self, ctx: Any, delta: Any) -> None:
         """Fail where there is no place for it."""
