@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,8 @@ from holdfast.states.data import Call
 Edges = Mapping[int, tuple[int, ...]]
 """Position of who waits -> positions of whom."""
 NOTHING: Edges = {}
+PATIENCE = 10.0
+"""Seconds for which new states wait for the package database."""
 
 
 class AutoEdges:
@@ -60,9 +63,11 @@ class AutoEdges:
         """Which packages the paths that matter belong to; nothing where no provider knows."""
         try:
             owners: Any = self._context("automatic edges").interface("pkg").owners
-            found: Shipped = await owners(self._packages, self._paths)
+            async with asyncio.timeout(PATIENCE):
+                found: Shipped = await owners(self._packages, self._paths)
         except Exception as error:  # noqa: BLE001 - a provider's own code; without an answer there are some edges less
-            self._emit(Notice("debug", "packages-unknown", "", f"the files of packages are not known: {error}", error))
+            why = f"the provider has not answered for {PATIENCE:g} s" if isinstance(error, TimeoutError) else error
+            self._emit(Notice("debug", "packages-unknown", "", f"the files of packages are not known: {why}", error))
             return {}
         return found
 

@@ -6,16 +6,17 @@ import asyncio
 import shutil
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from engine_bench import Bench, Machine, compilation, in_virtual_time, state
-from holdfast import Permanent, Watch
+from holdfast import Context, Permanent, Watch
+from holdfast.agent.engine.autoedges import PATIENCE, AutoEdges
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.journal import Journal
 from holdfast.agent.engine.options import EngineOptions
-from holdfast.agent.engine.report import Event, Ran
+from holdfast.agent.engine.report import Event, Notice, Ran
 from holdfast.agent.host.host import Host
 from holdfast.resources import registry
 from holdfast.resources.interfaces.results import ChangeSet, Pkg, PkgSpec, ServiceStatus
@@ -372,3 +373,28 @@ def test_a_failed_service_is_looked_at_again_when_its_package_is_back(tmp_path: 
         assert packages.done == ["install", "start", "install", "start"]
 
     asyncio.run(asyncio.wait_for(with_packages(tmp_path, "nginx", scenario), 10))
+
+
+class Silent:
+    """A host whose package database does not answer."""
+
+    def interface(self, name: str) -> Any:
+        """Whatever is asked for."""
+        return self
+
+    async def owners(self, names: Sequence[str], paths: Collection[str]) -> dict[str, list[str]]:
+        """Never."""
+        await asyncio.Event().wait()
+        return {}
+
+
+@in_virtual_time
+async def test_a_package_database_that_does_not_answer_holds_up_no_states() -> None:
+    """What it knows is not known then; what follows from the states alone is."""
+    told: list[Notice] = []
+    calls = compiled(("pkg.installed", "nginx", {}), ("service.running", "nginx", {})).calls
+    edges = await AutoEdges(lambda _: cast("Context", Silent()), told.append).find(calls)
+
+    assert asyncio.get_running_loop().time() == PATIENCE
+    assert edges == {1: (0,)}
+    assert [notice.text for notice in told] == [f"the files of packages are not known: the provider has not answered for {PATIENCE:g} s"]
