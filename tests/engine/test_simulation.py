@@ -64,7 +64,13 @@ def test_a_seed_is_the_same_life_each_time() -> None:
     assert digests == [digest(seed) for seed in range(100)]
     for order in ("1", "2"):
         command = [sys.executable, "-c", "from simulated.life import digest\nfor seed in range(100): print(digest(seed))"]
-        done = subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": order}, capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            command,
+            env={**os.environ, "PYTHONPATH": ":".join(sys.path), "PYTHONHASHSEED": order},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         assert done.stdout.split() == digests
 
 
