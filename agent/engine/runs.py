@@ -242,6 +242,7 @@ class Runs:
         elif vertex.failures:
             vertex.failures = 0
             self.failing.discard(vertex)
+            self._courier.listened.discard(vertex)  # a turn that has failed may be in vain no more
         if outcome.changed and outcome.result:
             vertex.last_change = outcome
         self._passes.add(outcome)

@@ -148,6 +148,30 @@ KEPT = {
         states=(state("s4", "zlent.present", meta={"reverse": True}, value="other"),),
         troubles=((0.1, "swap", []), (0, "swap", [state("s4", "zhearer.present")]), (0, "full")),
     ),
+    "a listener had its turn when it could not have the value that it receives, and no other in that pass": Plan(
+        states=(state("s4", "zplaced.present", within="s2", strict=False, value="right"),),
+        troubles=(
+            (0, "unwatch", "s5"),
+            (0, "break_", "s4", "busy"),
+            (0, "swap", [state("s5", value="other")]),
+            (0, "swap", [state("s4", "zhearer.present")]),
+            (
+                0.1,
+                "swap",
+                [
+                    state("s0", "zspeaker.present", value="right"),
+                    state("s2", "zhearer.present"),
+                    state("s4", "zhearer.present", meta={"recv": {"value": {"id": "s0", "key": "said"}}}),
+                    state("s5", "zhearer.present", meta={"recv": {"value": {"id": "s4", "key": "said"}}}, listen=["s0"]),
+                    state("s7", "zplaced.present", within="s2", strict=False, value="right", listen=["s4"]),
+                ],
+            ),
+            (0.1, "unwatch", "s2"),
+            (0.1, "break_", "s0", "busy"),
+            (0, "unwatch", "s7"),
+        ),
+        seed=32889,
+    ),
 }
 
 
