@@ -219,7 +219,13 @@ class Runs:
             for below in vertex.downstream:
                 if any(vertex.identity in found.because for found in (below.outcome, below.probe and below.probe.outcome) if found):
                     self._mark(below, "recovery", vertex)
-        if self._daemon and self.failing and vertex.outcome is outcome and not vertex.failed and (recovered or outcome.changed):
+        if (
+            self._daemon
+            and self.failing
+            and vertex.outcome is outcome
+            and not vertex.failed
+            and (recovered or (outcome.changed and outcome.result))
+        ):
             for below in vertex.downstream:
                 if below.failed and vertex in below.auto:
                     self._mark(below, "recovery", vertex)

@@ -172,6 +172,23 @@ KEPT = {
         ),
         seed=32889,
     ),
+    "one that was only kept from changing counted as changed, woke whoever needs it, and was looked at for that": Plan(
+        states=(),
+        troubles=(
+            (0, "fight", "s0", 12),
+            (0, "break_", "look s7", "busy"),
+            (
+                0,
+                "swap",
+                [
+                    state("s1", "zlent.present", value="other", prereq=["s5", "s6"]),
+                    state("s5", "zplaced.present", within="s2", strict=False, value="right"),
+                    state("s6", "zplaced.present", within="s5", strict=False, value="right", prereq=["s7"]),
+                    state("s7", value="other"),
+                ],
+            ),
+        ),
+    ),
 }
 
 
