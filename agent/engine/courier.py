@@ -107,8 +107,8 @@ class Courier:
     def _told(self, vertex: Vertex, outcome: Outcome, *, newly_failed: bool, newly_would: bool) -> Iterator[Vertex]:
         for who, kind in vertex.notify:
             pending = self._journal.pending((vertex.identity, who.identity, kind)) or (newly_would and not self._applies(who))
-            if kind == "onfail":
-                if pending and outcome.result is False and (newly_failed or not who.dirty):  # else it has been told, and waits
+            if kind == "onfail":  # one that is dirty has been told, and waits; a failure that it has missed is over when all is right again
+                if pending and outcome.result is not None and (outcome.result or newly_failed or not who.dirty):
                     yield who
             elif pending and outcome.result is not False and kind != "listen":
                 yield who

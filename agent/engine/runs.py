@@ -98,10 +98,10 @@ class Runs:
             self.conclude(vertex, prepared, seen)
             return
         outcome, failure = await self._attempt(vertex, self._job(vertex, prepared, refresh=decision.refresh))
-        if outcome.result and vertex.real:
-            self._transfers.used(vertex, prepared.values)
         if vertex.real and outcome.result:
+            vertex.forced = self._judge.is_action(vertex)  # if it cannot be written down that it is done, it is to be done again
             vertex.prepared = ahead
+            self._transfers.used(vertex, prepared.values)
         self.conclude(vertex, outcome, seen, failure)
         await self._reversals.tidy()
 
@@ -148,7 +148,7 @@ class Runs:
         vertex.task = None
         if vertex.listening and task.cancelled():
             self._courier.listened.discard(vertex)  # that was no turn
-        vertex.listening = vertex.forced = False
+        vertex.listening = False
         if vertex.batch:
             vertex.batch.leave(vertex.identity)
         try:
@@ -157,6 +157,7 @@ class Runs:
             elif error := task.exception():
                 self._broken(vertex, error)
         finally:
+            vertex.forced = False
             self._finished(vertex)
 
     def _interrupted(self, vertex: Vertex) -> None:
@@ -192,7 +193,7 @@ class Runs:
     # -- outcomes ----------------------------------------------------------------------------------------------
 
     def conclude(self, vertex: Vertex, outcome: Outcome, seen: Seen | None = None, failure: Failure | None = None) -> None:
-        """Something came of a vertex: remember, deliver, wake whoever it concerns."""
+        """Something came of a vertex: write it down, say it, wake whoever it concerns. What cannot be written down has not come to a good end."""
         recovered, real = vertex.outcome is None or vertex.failed, vertex.real
         newly_failed = outcome.result is False and not vertex.failed
         vertex.probe = None
@@ -203,13 +204,13 @@ class Runs:
             self._courier.delivered(seen or [])
         would = vertex.would_change and not would_before
         told = [] if outcome.listener else self._courier.tell(vertex, outcome, real=real, newly_failed=newly_failed, newly_would=would)
-        self._record(vertex, outcome)
-        if outcome.ran and outcome.result and not outcome.listener:
-            told += self._transfers.publish(vertex)
-        for who in told:
-            self._mark(who, "refresh", vertex)
         if outcome.ran and outcome.result and real and self._judge.is_action(vertex):
             self._journal.done(vertex.identity, digest(vertex), time.time())
+        if outcome.ran and outcome.result and not outcome.listener:
+            told += self._transfers.publish(vertex)
+        self._record(vertex, outcome)
+        for who in told:
+            self._mark(who, "refresh", vertex)
         self._wake_below(vertex, outcome, recovered=recovered)
         self._later(vertex, outcome, failure)
 

@@ -172,6 +172,30 @@ KEPT = {
         ),
         seed=32889,
     ),
+    "that a triggered action is done could not be written down, and its value was lost": Plan(
+        states=(state("s5", "zcaller.run"), state("s7", "zhearer.present", meta={"recv": {"value": {"id": "s5", "key": "said"}}})),
+        troubles=((0, "full"), (0, "say", "s5", "this"), (0, "swap", []), (0, "trigger", "s5")),
+    ),
+    "a failure that could not be written down was pending for ever after it was over": Plan(
+        states=(state("s0", value="other"), state("s1", "zbundle.present", value="other", bundle="two", onfail_all=["s0"])),
+        troubles=(
+            (0, "break_", "look s0", "busy"),
+            (0.2, "mend"),
+            (3.1, "cancel", "s6"),
+            (0, "full"),
+            (0, "drift", "s0", "worse"),
+            (0, "swap", []),
+        ),
+    ),
+    "a sender whose value could not be written down counted as right, and its receiver ran with the value of before": Plan(
+        states=(
+            state("s0", value="right"),
+            state("s2", "zlined.present", value="right", watch_any=["s0"]),
+            state("s3", "zspeaker.present", value="other", watch_any=["s2"]),
+            state("s4", "zhearer.present", meta={"noop": False, "recv": {"value": {"id": "s3", "key": "said"}}}),
+        ),
+        troubles=((0.1, "full"), (0, "say", "s3", "this"), (0, "drift", "s0", "worse"), (0, "noop", True), (6.2, "mend")),
+    ),
     "one that was only kept from changing counted as changed, woke whoever needs it, and was looked at for that": Plan(
         states=(),
         troubles=(

@@ -4,8 +4,42 @@ from __future__ import annotations
 
 import asyncio
 
-from engine_bench import Bench, compilation, simulate, state
+from engine_bench import KINDS, Action, Bench, Setting, compilation, simulate, state
 from holdfast.agent.engine.report import Ran
+
+
+class Watching(Action, kind="zwatchingaction.run"):
+    """Something done when asked for, which watches whether that may be."""
+
+    watch = Setting.watch
+
+
+KINDS[Watching.kind] = Watching
+
+
+def test_a_triggered_run_that_a_failing_watch_cancels_is_run_again(bench: Bench) -> None:
+    """The wish of the operator is not lost with it."""
+
+    async def scenario() -> None:
+        engine = bench.engine()
+        await engine.swap(compilation(state("a", "zwatchingaction.run")), "start")
+        await engine.settle()
+        bench.forget()
+        bench.machine.hold("apply a")
+        engine.trigger("zwatchingaction.run[a]")
+        while not bench.machine.log:
+            await asyncio.sleep(0)
+        bench.machine.unwatchable.add("a")
+        bench.machine.touch("a")
+        await bench.until(lambda _: bool(bench.notices("watch-failed")))
+        bench.machine.unwatchable.clear()
+        bench.machine.free()
+        await bench.until(lambda e: isinstance(e, Ran) and e.outcome.result is True)
+
+        assert bench.machine.log == ["run a", "run a"]
+        await engine.stop()
+
+    simulate(scenario)
 
 
 def test_a_resource_that_cannot_be_watched_fails_until_it_can(bench: Bench) -> None:
