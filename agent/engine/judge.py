@@ -50,12 +50,14 @@ class Judge:
 
     async def decide(self, vertex: Vertex) -> Decision:
         """The requisite table for this vertex; its prereqs' targets are probed on the way."""
-        for before in vertex.prerequired:
-            if before.failed:
-                return Decision(run=False, reason="prereq" if vertex.probe else "requisite_failed", because=(before.identity,))
-        if not vertex.requisites:
-            return Decision(run=True)
-        return self._table(vertex, await self._looks.ahead(vertex))
+        own = Decision(run=True)
+        before = next((before for before in vertex.prerequired if before.failed), None)
+        blamed = before is not None and before.outcome is not None and vertex.identity in before.outcome.because
+        if vertex.requisites and (before is None or (blamed and not vertex.probe)):
+            own = self._table(vertex, await self._looks.ahead(vertex))
+        if before is None or own.reason == "requisite_failed":  # who blame each other would wait for each other for ever
+            return own
+        return Decision(run=False, reason="prereq" if vertex.probe else "requisite_failed", because=(before.identity,))
 
     def _table(self, vertex: Vertex, probes: Probes, *, probing: bool = False) -> Decision:
         """Probing, upstreams that can only run later count as good: what came of them before may be for want of this very run."""

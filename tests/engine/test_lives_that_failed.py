@@ -172,6 +172,22 @@ KEPT = {
         ),
         seed=32889,
     ),
+    "a prereq and its target blamed each other, and nobody looked at them again when the true cause was gone": Plan(
+        states=(state("s1", "zcaller.run"),),
+        troubles=(
+            (0, "break_", "s1", "busy"),
+            (
+                0,
+                "swap",
+                [
+                    state("s1", "zcaller.run", meta={"rerun": "start"}),
+                    state("s2", "zaction.run", prereq=["s3"]),
+                    state("s3", "zplaced.present", within="s1", strict=False, value="right", watch_any=["s1"], prereq=["s5"]),
+                    state("s5", "zplaced.present", within="s2", strict=False, value="right", onfail_all=["s2"]),
+                ],
+            ),
+        ),
+    ),
     "that a triggered action is done could not be written down, and its value was lost": Plan(
         states=(state("s5", "zcaller.run"), state("s7", "zhearer.present", meta={"recv": {"value": {"id": "s5", "key": "said"}}})),
         troubles=((0, "full"), (0, "say", "s5", "this"), (0, "swap", []), (0, "trigger", "s5")),

@@ -76,6 +76,8 @@ def _without(one: State, name: str) -> State:
     """A state that does not refer to that name."""
     own, kind, meta, spec = one
     left = {key: [each for each in value if each != name] if key in REQUISITES else value for key, value in spec.items()}
+    if any(wanted["id"] == name for wanted in meta.get("recv", {}).values()):
+        meta = {key: value for key, value in meta.items() if key != "recv"}
     return own, kind, meta, {key: value for key, value in left.items() if value or key not in REQUISITES}
 
 
