@@ -103,6 +103,7 @@ class Runs:
             vertex.prepared = ahead
             self._transfers.used(vertex, prepared.values)
         self.conclude(vertex, outcome, seen, failure)
+        vertex.forced = False
         await self._reversals.tidy()
 
     async def _listen(self, vertex: Vertex) -> None:
