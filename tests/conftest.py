@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -11,6 +13,16 @@ from hypothesis import settings
 # looking for new ones is the work of every other run, and of scripts/fuzz.
 settings.register_profile("holdfast", deadline=None, derandomize="CI" in os.environ, print_blob=True)
 settings.load_profile("holdfast")
+
+CLOCK = time.time
+
+
+@pytest.fixture(autouse=True)
+def _clock_is_given_back() -> Iterator[None]:
+    """A test that leaves a clock of its own behind makes others fail."""
+    yield
+    left, time.time = time.time, CLOCK
+    assert left is CLOCK
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

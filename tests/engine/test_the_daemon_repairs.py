@@ -465,9 +465,10 @@ def test_a_wall_clock_that_steps_back_disturbs_nothing(bench: Bench, monkeypatch
     async def scenario() -> None:
         bench.machine.broken["a"] = Temporary("busy", delay=5)
         engine = await running(bench, state("a"), state("b", watch=["a"]))
-        monkeypatch.setattr("holdfast.agent.engine.attempt.time.time", lambda: 0.0)
-        bench.machine.broken.clear()
-        await bench.until(ended("retry"))
+        with monkeypatch.context() as world:
+            world.setattr("holdfast.agent.engine.attempt.time.time", lambda: 0.0)
+            bench.machine.broken.clear()
+            await bench.until(ended("retry"))
 
         assert bench.machine.settings == {"a": "right", "b": "right"}
         assert bench.outcomes("a")[0].duration >= 0
