@@ -79,10 +79,15 @@ class Replacement:
             sync_directory(os.path.dirname(self.path))  # noqa: PTH120 - the same
 
     def place(self) -> None:
-        """Both, unless it was given up in between. Raises `OSError`."""
+        """Both, unless it was given up in between. Raises `OSError` and leaves nothing."""
         self.fill()
-        if not self.abandoned:
+        if self.abandoned:
+            return
+        try:
             self.commit()
+        except OSError:
+            self.discard()
+            raise
 
     def discard(self) -> None:
         """Remove the temporary; harmless when there is none."""

@@ -6,14 +6,12 @@ The server knows one page and reads at most a few kilobytes, for a few seconds: 
 from __future__ import annotations
 
 import asyncio
-import os
-import tempfile
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 from holdfast.agent.health import Health
 from holdfast.agent.host.blocking import Blocking
+from holdfast.agent.host.files import Replacement
 from holdfast.agent.settings import MetricsSettings, split_address
 
 TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -71,7 +69,7 @@ class Exporter:
     async def _write(self, path: Path, period: float) -> None:
         while True:
             try:
-                await self._blocking(replace, path, self._text())
+                await self._blocking(Replacement(str(path), self._text().encode(), 0o644, -1, -1, durable=False).place)
                 self._health.clear(UNWRITTEN)
             except OSError as error:
                 self._health.set(UNWRITTEN, f"cannot write the metrics to {path}: {error.strerror or error}")
@@ -106,20 +104,6 @@ class Exporter:
             return _response("404 Not Found", "there is only /metrics\n")
         answer = _response("200 OK", self._text(), kind=TYPE)
         return answer if method == b"GET" else answer.partition(b"\r\n\r\n")[0] + b"\r\n\r\n"
-
-
-def replace(path: Path, text: str) -> None:
-    """Write a file that others read, whole or not at all. Raises `OSError`."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            os.fchmod(descriptor, 0o644)
-            file.write(text)
-        Path(name).replace(path)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            Path(name).unlink()
-        raise
 
 
 def _response(status: str, body: str, more: str = "", kind: str = "text/plain; charset=utf-8") -> bytes:

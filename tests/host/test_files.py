@@ -111,6 +111,14 @@ async def test_error_of_the_target_leaves_nothing(tmp_path):
     assert leftovers(tmp_path) == []
 
 
+def test_placing_at_once_leaves_nothing_either(tmp_path):
+    """Without a loop, too: a target that cannot be renamed over is an OSError, and the temporary goes."""
+    (tmp_path / "d" / "full").mkdir(parents=True)
+    with pytest.raises(OSError, match="directory"):
+        Replacement(str(tmp_path / "d"), b"new", 0o600, -1, -1, durable=False).place()
+    assert leftovers(tmp_path) == []
+
+
 async def test_attributes_are_kept(tmp_path):
     """User attributes of the file that is replaced are handed on."""
     target = tmp_path / "f"

@@ -115,10 +115,12 @@ async def test_a_file_for_the_collector(tmp_path, health):
     assert list(tmp_path.iterdir()) == [path]
 
 
-async def test_a_file_that_cannot_be_written_is_a_condition_of_health(tmp_path, health):
-    """The agent goes on."""
+@pytest.mark.parametrize("path", ["none/x.prom", "taken.prom"])
+async def test_a_file_that_cannot_be_written_is_a_condition_of_health(tmp_path, health, path):
+    """The agent goes on; nothing is left beside the file."""
+    (tmp_path / "taken.prom" / "full").mkdir(parents=True)
     exporter = Exporter(str, health)
-    await exporter.use(MetricsSettings(textfile=tmp_path / "none" / "x.prom"))
+    await exporter.use(MetricsSettings(textfile=tmp_path / path))
     async with asyncio.timeout(10):
         while not health.conditions:
             await asyncio.sleep(0)
@@ -126,6 +128,7 @@ async def test_a_file_that_cannot_be_written_is_a_condition_of_health(tmp_path, 
     assert health.conditions[0].code == UNWRITTEN
     await exporter.stop()
     assert not health.conditions
+    assert [each.name for each in tmp_path.iterdir()] == ["taken.prom"]
 
 
 @pytest.mark.parametrize("listen", ["9464", ":9464", "localhost", "localhost:x", "localhost:0", "localhost:70000", "[::1]", "a:\u0661"])
