@@ -13,6 +13,7 @@ import struct
 from pathlib import Path
 from typing import Any, Protocol
 
+from holdfast.agent.connections import Connections
 from holdfast.agent.console import Entry
 from holdfast.agent.control.schema import LIMIT, ControlError, Request, Response, address, decode_request, encode, unix_socket
 from holdfast.agent.logs import Logs
@@ -72,7 +73,7 @@ class ControlServer:
         self._agent = agent
         self._logs = logs
         self._server: asyncio.Server | None = None
-        self._clients: set[asyncio.Task[None]] = set()
+        self._connections = Connections(self._talk)
 
     async def start(self) -> None:
         """Listen. A socket left by an agent that died is replaced: the caller holds the lock. Raises `OSError`, also for any other file there."""
@@ -89,31 +90,20 @@ class ControlServer:
             raise
         finally:
             os.umask(mask)
-        self._server = await asyncio.start_unix_server(self._serve, sock=listener, limit=LIMIT)
+        self._server = await asyncio.start_unix_server(self._connections.take, sock=listener, limit=LIMIT)
 
     async def stop(self) -> None:
         """Listen no more, let go of all clients, remove the socket."""
         if self._server is None:
             return
         self._server.close()
-        for client in self._clients:
-            client.cancel()
-        await asyncio.gather(*self._clients, return_exceptions=True)
+        await self._connections.stop()
         self._path.unlink(missing_ok=True)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, from its request to its end."""
-        task = asyncio.current_task()
-        if task is not None:
-            self._clients.add(task)
-            task.add_done_callback(self._clients.discard)
-        try:
-            writer.write(encode(await self._answer(reader, writer)))
-            await asyncio.wait_for(writer.drain(), PATIENCE)
-        except (OSError, TimeoutError, asyncio.CancelledError):
-            pass  # the client is gone, or we are: there is nobody to tell
-        finally:
-            writer.close()
+        writer.write(encode(await self._answer(reader, writer)))
+        await asyncio.wait_for(writer.drain(), PATIENCE)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Response:
         try:

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
+from holdfast.agent.connections import Connections
 from holdfast.agent.health import Health
 from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.host.files import Replacement
@@ -36,7 +37,7 @@ class Exporter:
         self._settings = MetricsSettings()
         self._server: asyncio.Server | None = None
         self._writer: asyncio.Task[None] | None = None
-        self._clients: set[asyncio.Task[None]] = set()
+        self._connections = Connections(self._talk)
 
     async def use(self, settings: MetricsSettings) -> None:
         """Take new settings; an address that cannot be used, now or later, is a condition of health, and tried again with the next."""
@@ -47,7 +48,7 @@ class Exporter:
         if settings.listen:
             host, port = split_address(settings.listen)
             try:
-                self._server = await asyncio.start_server(self._serve, host, port, limit=LIMIT)
+                self._server = await asyncio.start_server(self._connections.take, host, port, limit=LIMIT)
             except OSError as error:
                 why = error.strerror or str(error)
                 self._health.set(UNAVAILABLE, f"cannot listen at {settings.listen} for requests of metrics: {why}")
@@ -56,12 +57,12 @@ class Exporter:
 
     async def stop(self) -> None:
         """Serve no more."""
-        ending = [*self._clients, *([self._writer] if self._writer else [])]
         if self._server:
             self._server.close()
-        for task in ending:
-            task.cancel()
-        await asyncio.gather(*ending, return_exceptions=True)
+        await self._connections.stop()
+        if self._writer:
+            self._writer.cancel()
+            await asyncio.gather(self._writer, return_exceptions=True)
         self._server = self._writer = None
         for code in (UNAVAILABLE, UNWRITTEN):
             self._health.clear(code)
@@ -75,27 +76,18 @@ class Exporter:
                 self._health.set(UNWRITTEN, f"cannot write the metrics to {path}: {error.strerror or error}")
             await asyncio.sleep(period)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, one answer."""
-        task = asyncio.current_task()
-        if task is not None:
-            self._clients.add(task)
-            task.add_done_callback(self._clients.discard)
-        try:
-            async with asyncio.timeout(PATIENCE):
-                writer.write(await self._answer(reader))
-                await writer.drain()
-        except (OSError, TimeoutError, asyncio.CancelledError):
-            pass  # the client is gone, or we are
-        finally:
-            writer.close()
+        async with asyncio.timeout(PATIENCE):
+            writer.write(await self._answer(reader))
+            await writer.drain()
 
     async def _answer(self, reader: asyncio.StreamReader) -> bytes:
         try:
             head = await reader.readuntil(b"\r\n\r\n")
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             return _response("400 Bad Request", "this is no request, or a long one\n")
-        if len(self._clients) > CLIENTS:
+        if len(self._connections) > CLIENTS:
             return _response("503 Service Unavailable", "too many at once\n")
         method, _, rest = head.partition(b"\r\n")[0].partition(b" ")
         if method not in (b"GET", b"HEAD"):
