@@ -79,7 +79,7 @@ class Narrator:
             return ("info", self._sentence("still failing", outcome)) if again else ("error", self._sentence("failed", outcome))
         recovered = self._failing.pop(identity, None) is not None and outcome.result is True
         if not outcome.ran:
-            return ("info" if first or outcome.reason == "requisite_failed" else "debug"), skipped(outcome)
+            return ("info" if first or outcome.blocked else "debug"), skipped(outcome)
         if outcome.changed or outcome.refreshed:
             return "info", self._sentence(verb(outcome), outcome)
         if outcome.unknown:
@@ -105,7 +105,7 @@ class Narrator:
 def result_of(outcome: Outcome) -> Result:
     """The outcome in one word, for programs."""
     if not outcome.ran:
-        return "failed" if outcome.result is False and outcome.reason != "requisite_failed" else "skipped"
+        return "failed" if outcome.result is False and not outcome.blocked else "skipped"
     if outcome.result is False:
         return "failed"
     if outcome.changed:
@@ -153,7 +153,7 @@ def _noop(outcome: Outcome) -> str:
 
 def skipped(outcome: Outcome) -> str:
     """Why a resource did not run; whose fault that is was reported where it happened."""
-    if outcome.because and outcome.reason == "requisite_failed":
+    if outcome.because and outcome.blocked:
         return f"skipped {outcome.identity} because of {', '.join(outcome.because)}"
     return f"skipped {outcome.identity}: {outcome.comment or outcome.reason}"
 
@@ -218,7 +218,7 @@ def summary(outcomes: Sequence[Outcome], seconds: float) -> str:
     """How a whole run went: converged or not (or only looked), how long it took, what there was. A resource counts once, however often it ran."""
     last = {outcome.identity: outcome for outcome in outcomes}
     words = [result_of(outcome) for outcome in last.values()]
-    waiting = sum(outcome.reason == "requisite_failed" for outcome in last.values())
+    waiting = sum(outcome.blocked for outcome in last.values())
     counts = {
         "checked": sum(outcome.ran for outcome in last.values()),
         "changed": len({outcome.identity for outcome in outcomes if result_of(outcome) == "changed"}),

@@ -99,7 +99,7 @@ def culprits(vertex: Vertex, view: View) -> tuple[Vertex, ...]:
         if up in seen:
             continue
         seen.add(up)
-        if up.failed and up.outcome and up.outcome.reason == "requisite_failed":
+        if up.failed and up.outcome and up.outcome.blocked:
             stack.extend(_because(up, view))
         elif up.failed:
             found[up] = None
@@ -124,7 +124,7 @@ def dependents(vertex: Vertex) -> Iterator[tuple[str, Vertex]]:
 
 def _because(vertex: Vertex, view: View) -> list[Vertex]:
     outcome = vertex.outcome
-    if not outcome or outcome.reason not in ("requisite_failed", "prereq"):
+    if not outcome or not (outcome.blocked or outcome.reason == "prereq"):
         return []
     return [view.graph.by_identity[each] for each in outcome.because if each in view.graph.by_identity]
 

@@ -51,6 +51,11 @@ class Outcome:
         """It changed something, or would have: even where no `changes` say so, as Salt has it of some kinds in noop."""
         return bool(self.changes) or (self.result is None and not self.unknown)
 
+    @property
+    def blocked(self) -> bool:
+        """It did not run, for what it requires has failed or was blocked itself: not its own fault."""
+        return self.reason == "requisite_failed"
+
 
 @dataclass(frozen=True, slots=True)
 class PassRecord:

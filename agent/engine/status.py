@@ -50,7 +50,7 @@ def state_of(vertex: Vertex, options: EngineOptions, now: float) -> State:
     if vertex.running:
         return "running"
     if vertex.failed and outcome:
-        return "blocked" if outcome.reason == "requisite_failed" else "failed"
+        return "blocked" if outcome.blocked else "failed"
     if vertex.flapping and limits.flaps(vertex, options, now):
         return "flapping"
     if vertex.dirty or vertex.timer is not None or outcome is None:

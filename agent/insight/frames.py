@@ -23,7 +23,7 @@ def frame(view: View, history: History, traces: Traces, running_for: Callable[[s
     now = asyncio.get_running_loop().time()
     unsettled = view.scheduler.unsettled
     running = sum(vertex.running for vertex in unsettled)
-    blocked = sum(vertex.outcome is not None and vertex.outcome.reason == "requisite_failed" for vertex in view.failing)
+    blocked = sum(vertex.outcome is not None and vertex.outcome.blocked for vertex in view.failing)
     return {
         "counts": {
             "resources": len(view.graph),

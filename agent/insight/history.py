@@ -84,9 +84,9 @@ class History:
 def _worth(outcome: Outcome, known: tuple[Entry, ...]) -> str:
     """What happened, in a word; empty when it is not worth an entry."""
     if outcome.result is False:
-        return "blocked" if outcome.reason == "requisite_failed" else "failed"
+        return "blocked" if outcome.blocked else "failed"
     if not outcome.ran:
         return ""
     if outcome.changed or outcome.refreshed:
         return verb(outcome)
-    return "recovered" if known and known[-1].what in ("failed", "blocked") else ""
+    return "recovered" if known and known[-1].what in LASTING else ""
