@@ -40,7 +40,7 @@ from holdfast.agent.settings import Settings, load
 from holdfast.agent.statedir import Lock, open_journal, private_directory
 from holdfast.agent.tasks import Tasks
 from holdfast.agent.tree import Compiled, Trees
-from holdfast.agent.words import number_of
+from holdfast.agent.words import first_of, number_of
 from holdfast.states.errors import CompileError, Place, Problem
 
 log = structlog.get_logger("holdfast")
@@ -193,8 +193,7 @@ class Daemon:
         return Watched.of(settings, (self._config or CONFIG).absolute())
 
     def _config_changed(self, paths: list[str]) -> None:
-        shown = ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
-        log.info("the configuration has changed: %s", shown)
+        log.info("the configuration has changed: %s", first_of(paths))
         self._wanted.set()
 
     async def _reconcile(self) -> None:

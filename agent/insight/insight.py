@@ -17,6 +17,7 @@ from holdfast.agent.insight.frames import frame
 from holdfast.agent.insight.history import History
 from holdfast.agent.insight.metrics import Metrics, kind_of
 from holdfast.agent.insight.traces import Traces, chrome
+from holdfast.agent.words import first_of
 from holdfast.resources.registry import nearest
 
 CANDIDATES = 5000
@@ -108,8 +109,7 @@ def find(given: str, view: View, verb: str) -> Vertex:
         if len(found) == 1:
             return found[0]
         if found:
-            names = [each.identity for each in found]
-            which = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+            which = first_of([each.identity for each in found])
             raise ControlError(f"cannot {verb} {given}: which one? there are {which}")
     meant = nearest(given, [each.identity for each in itertools.islice(view.present, CANDIDATES)])
     raise ControlError(f"cannot {verb} {given}: there is no such resource{f'; did you mean {meant}?' if meant else ''}")
