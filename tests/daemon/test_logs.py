@@ -13,6 +13,7 @@ import time
 import pytest
 import structlog
 
+from effort import effort
 from holdfast.agent import logs, outlet
 from holdfast.agent.console import Console, to_json
 from holdfast.agent.engine.report import Outcome, Ran
@@ -303,14 +304,11 @@ def test_a_closed_reader_is_no_error():
 
 
 def test_thousands_of_lines_a_second(tmp_path):
-    """Logging is no bottleneck: at least 5 000 repaired files a second of CPU time, diff and all."""
+    """Logging is no bottleneck: 20 000 repaired files a second of CPU time on a quiet machine, diff and all."""
     with (tmp_path / "log").open("wb") as file:
         log = Logs(LogSettings(format="console"), file.fileno())
-        began = time.process_time()
-        for _ in range(1000):
-            log.emit(REPAIRED)
 
-        assert time.process_time() - began < 0.2
+        assert effort(lambda: [log.emit(REPAIRED) for _ in range(1000)], 5) < 5
 
 
 def test_field_names_are_ones_journald_takes():

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import stat
-import time
 
 import pytest
 import structlog
 
+from effort import effort
 from holdfast.agent.host.context import file_name
 from holdfast.agent.host.host import Host
 from holdfast.agent.logs import Logs
@@ -76,11 +76,13 @@ async def test_update_is_seen_at_once(host):
 
 async def test_managed_paths_are_found_fast(host):
     """Thousands of directories may ask what is managed below them, each among tens of thousands of paths."""
-    host.update(managed=lambda: [f"/d{n // 10}/f{n}" for n in range(50_000)])
-    ctx = host.context("x")
-    began = time.process_time()
-    assert all(len(ctx.managed_below(f"/d{n}")) == 10 for n in range(5_000))
-    assert time.process_time() - began < 1
+    paths, ctx = [f"/d{n // 10}/f{n}" for n in range(50_000)], host.context("x")
+
+    def ask() -> None:
+        host.update(managed=lambda: paths)
+        assert all(len(ctx.managed_below(f"/d{n}")) == 10 for n in range(5_000))
+
+    assert effort(ask, 5) < 5
 
 
 async def test_private_directory(host):
@@ -118,10 +120,8 @@ async def test_published_values(host):
 
 async def test_contexts_are_cheap(host):
     """10 000 of them take a fraction of a second."""
-    began = time.process_time()
-    contexts = [host.context(f"file.managed[{n}]") for n in range(10_000)]
-    assert time.process_time() - began < 0.5
-    assert contexts[0].log is not None
+    assert host.context("file.managed[1]").log is not None
+    assert effort(lambda: [host.context(f"file.managed[{n}]") for n in range(10_000)], 10) < 10
 
 
 async def test_templates_import_only_what_nobody_else_may_write(host, tmp_path):

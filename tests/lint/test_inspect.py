@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import time
 from pathlib import Path
 
 import pytest
 import yaml
+
+from effort import effort
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(path.name for path in (ROOT / "config/examples").iterdir())
@@ -97,16 +98,14 @@ def test_states_directory_that_is_not_there(look, tmp_path):
     assert [error.code for error in report.errors] == ["sls-missing"]
 
 
-def test_five_thousand_states_are_looked_at_in_less_than_three_seconds(look):
+def test_five_thousand_states_are_looked_at_in_about_a_second(look):
     """Of processor time, which does not depend on what else the host does."""
     text = "".join(
         f"/srv/{n}:\n  file.managed:\n    - contents: number {n}\n    - mode: '0644'\n"
         f"run {n}:\n  cmd.run:\n    - name: echo {n}\n    - onchanges:\n      - file: /srv/{n}\n"
         for n in range(2500)
     )
-    before = time.process_time()
     report = look(text)
-    spent = time.process_time() - before
 
     assert (report.states, report.errors, report.warnings) == (5000, (), ())
-    assert spent < 3
+    assert effort(lambda: look(text), 120) < 120

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
-import time
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from effort import effort
 from holdfast.agent.pictures.layout import Layout, _rising, layout
 
 SIZE = (100.0, 30.0)
@@ -116,8 +116,8 @@ def test_the_nearest_values_that_never_fall(values: list[float]) -> None:
 
 
 @pytest.mark.parametrize("shape", ["tree", "wide", "chain", "fan", "full"])
-def test_a_thousand_nodes_take_seconds_at_most(shape: str) -> None:
-    """Whatever their shape; a full graph of three hundred nodes, too, whose edges would bend a million times."""
+def test_a_thousand_nodes_take_little_whatever_their_shape(shape: str) -> None:
+    """Half a second on a quiet machine; a full graph of three hundred nodes, too, whose edges would bend a million times."""
     draw = random.Random(1)
     edges = {
         "tree": [(draw.randrange(max(0, key - 10), key), key) for key in range(1, 1000)],
@@ -126,8 +126,6 @@ def test_a_thousand_nodes_take_seconds_at_most(shape: str) -> None:
         "fan": [(0, key) for key in range(1, 1000)],
         "full": [(before, after) for after in range(300) for before in range(after)],
     }[shape]
-    began = time.process_time()
-    found = drawn(1000, edges)
 
-    assert time.process_time() - began < 6
-    assert overlapping(found) == []
+    assert effort(lambda: drawn(1000, edges), 80) < 80
+    assert overlapping(drawn(1000, edges)) == []
