@@ -162,7 +162,7 @@ def test_stop_ends_a_long_command_within_the_limit(tree):
     began = time.monotonic()
 
     assert agent.stop() == 0
-    assert time.monotonic() - began < 1.5
+    assert time.monotonic() - began < 4
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
 

@@ -51,7 +51,7 @@ async def test_timeout(host):
     began = time.monotonic()
     with pytest.raises(Temporary, match=r"still ran after 0\.2 s"):
         await run(host, "cmd.run", "sleep 99", timeout=0.2)
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 20
 
 
 async def test_prepend_path_umask_and_no_shell(host, tmp_path):
