@@ -14,7 +14,6 @@ Optional powers (a refresh action, ...) are the mix-ins of `traits.py`. The engi
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
@@ -26,6 +25,7 @@ from holdfast.resources.delta import Delta, State, compare
 from holdfast.resources.errors import DeclarationError, Permanent
 from holdfast.resources.fields import MASK, secret_fields
 from holdfast.resources.traits import together
+from holdfast.resources.watches import idle
 
 Uid = tuple[str, str]
 """What a resource is, for others to refer to: `("path", "/etc/motd")`, `("unit", "nginx.service")`."""
@@ -170,9 +170,3 @@ class Resource(BaseModel):
     def declare(cls, name: str, **arguments: Any) -> Self:
         """Make one from Python. Raises pydantic's `ValidationError` with all mistakes at once."""
         return cls.model_validate({"name": name, **arguments})
-
-
-async def idle() -> Watch:
-    """A watch that is armed at once and never tells anything."""
-    yield None
-    await asyncio.Event().wait()

@@ -38,8 +38,9 @@ import yaml
 
 from holdfast.resources import registry
 from holdfast.resources.context import Completed, Report
-from holdfast.resources.contract import Resource, idle
+from holdfast.resources.contract import Resource
 from holdfast.resources.errors import HoldfastError, Permanent
+from holdfast.resources.watches import idle
 
 
 class SilentLog:

@@ -29,8 +29,8 @@ from holdfast.agent.engine.scheduler import Scheduler
 from holdfast.agent.engine.status import View, describe, gone
 from holdfast.agent.engine.watch import Hooks, needs_watch, supervise, watch_of
 from holdfast.resources.context import Context, Watch
-from holdfast.resources.contract import idle
 from holdfast.resources.traits import Backed
+from holdfast.resources.watches import idle
 from holdfast.states.data import RECV, Call, Compilation
 from holdfast.states.memory import collector_at_rest
 

@@ -14,9 +14,10 @@ from holdfast.agent.engine.attempt import backoff, describe_os_error
 from holdfast.agent.engine.graph import Vertex
 from holdfast.agent.engine.report import Cause
 from holdfast.resources.context import Watch
-from holdfast.resources.contract import Resource, idle
+from holdfast.resources.contract import Resource
 from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.traits import Backed
+from holdfast.resources.watches import idle
 
 ARMING = 60.0
 """Seconds a watch may take to say "armed": until then nothing that comes later in the order starts."""

@@ -6,9 +6,9 @@ from collections.abc import Collection, Sequence
 from typing import Literal
 
 from holdfast.resources.context import Watch
-from holdfast.resources.contract import idle
 from holdfast.resources.interfaces.base import Interface, Options, not_applicable, supported
 from holdfast.resources.interfaces.results import ChangeSet, Pkg, PkgSpec
+from holdfast.resources.watches import idle
 
 HOLDERS = ("Debian", "RedHat", "Suse", "FreeBSD")
 

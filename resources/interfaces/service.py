@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.resources.context import Watch
-from holdfast.resources.contract import idle
 from holdfast.resources.interfaces.base import Interface, Options, not_applicable, supported
 from holdfast.resources.interfaces.results import ChangeSet, ServiceStatus
+from holdfast.resources.watches import idle
 
 
 class ServiceInterface(Interface, name="service"):

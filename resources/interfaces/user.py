@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast.resources.context import Watch
-from holdfast.resources.contract import idle
 from holdfast.resources.interfaces.base import Interface, Options, supported
 from holdfast.resources.interfaces.results import ChangeSet, User
+from holdfast.resources.watches import idle
 
 
 class UserInterface(Interface, name="user"):

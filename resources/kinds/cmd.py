@@ -15,11 +15,12 @@ from pydantic import BeforeValidator
 
 from holdfast.resources.accounts import account
 from holdfast.resources.context import PATH, Completed, Context, Watch
-from holdfast.resources.contract import Resource, idle
+from holdfast.resources.contract import Resource
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Text, Texts, field, parse_list, parse_text
 from holdfast.resources.needs import Need, owned_by, programs
 from holdfast.resources.traits import Edgeable, Recvable, Refreshable, Sendable
+from holdfast.resources.watches import idle
 
 TRUE = frozenset({"yes", "true", "on", "1"})
 

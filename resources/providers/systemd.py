@@ -14,6 +14,7 @@ from holdfast.resources.interfaces.results import ChangeSet, ServiceStatus
 from holdfast.resources.interfaces.service import ServiceInterface
 from holdfast.resources.providers._units import Units, job_result, manager_signals, unit_name, unit_signals
 from holdfast.resources.registry import nearest
+from holdfast.resources.watches import either
 
 SETTLE = 0.25
 """Seconds for which a service that does not say when it is ready is looked at after its start."""
@@ -21,6 +22,8 @@ UNSAID = ("simple", "exec", "idle")
 """Types of services that do not say when they are ready."""
 OTHERS = 90.0
 """Seconds for which what somebody else asked of a unit (a restart by hand) may take before it is cut short."""
+LINKS = "/etc/systemd/system"
+"""Where what is enabled is linked to."""
 RELOAD_TIMEOUT = 90.0
 """Seconds that systemd may take to read all unit files again."""
 
@@ -189,12 +192,12 @@ class Systemd(Provider):
 
     # -- watching ------------------------------------------------------------------------------------------------
 
-    async def watch(self, names: Sequence[str]) -> Watch:
-        """Signals of these units, and of anything that changes what is enabled.
+    def watch(self, names: Sequence[str]) -> Watch:
+        """Signals of these units, and anything that changes what is enabled: also links made or removed behind systemd's back."""
+        return either(self._told(names), self.host.watch_path(LINKS, recursive=True))
 
-        Whatever ends a job also changes a property of its unit, so jobs need no watch of their own. Not seen: links that somebody
-        makes or removes below /etc/systemd without telling systemd.
-        """
+    async def _told(self, names: Sequence[str]) -> Watch:
+        """What systemd says. Whatever ends a job also changes a property of its unit, so jobs need no watch of their own."""
         while True:
             paths = await self._paths(names)
             matches = (*map(unit_signals, paths), manager_signals("UnitFilesChanged"), manager_signals("Reloading"))

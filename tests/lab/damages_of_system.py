@@ -37,6 +37,12 @@ def service_disabled(site: Site) -> None:
     site.hurt("systemctl disable -q nginx")
 
 
+@damage(NGINX)
+def service_unlinked(site: Site) -> None:
+    """Disabled behind systemd's back."""
+    site.hurt("rm -f /etc/systemd/system/*.wants/nginx.service")
+
+
 @damage(SLEEPER)
 def service_masked_and_stopped(site: Site) -> None:
     """It could not even be started."""

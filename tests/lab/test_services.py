@@ -75,6 +75,20 @@ def test_watch_tells_of_every_change_by_hand(host: Host, driver: Driver):
         watch.wait(2.0)
 
 
+def test_watch_tells_of_links_that_systemd_is_not_told_of(host: Host, driver: Driver):
+    """A service whose link is removed with rm would not come up at the next boot; the same for one that is linked by hand."""
+    add_unit(host, "toy")
+    driver.apply("service.running", "toy", enable=True)
+    watch = driver.watch("service.running", "toy")
+    link = "/etc/systemd/system/multi-user.target.wants/toy.service"
+
+    for change, enabled in ((f"rm {link}", "disabled"), (f"ln -s /usr/lib/systemd/system/toy.service {link}", "enabled")):
+        watch.quiet()
+        host.sh(change)
+        watch.wait(2.0)
+        assert state(host, "toy") == ("active", enabled)
+
+
 def test_watch_tells_of_a_unit_that_appears(host: Host, driver: Driver):
     """A service that does not exist yet can be watched, and would change without an error; once there, that is told."""
     watch = driver.watch("service.running", "toy")
