@@ -117,17 +117,15 @@ def _pass(last: Frame | None, tick: int) -> str:
 
 def _bar(counts: Frame, paper: Paper) -> str:
     """How much of the graph is settled, as a bar, and what is not."""
-    total = counts["resources"]
-    right = max(0, total - counts["running"] - counts["waiting"] - counts["failed"] - counts["blocked"])
-    parts = [("ok", right), ("running", counts["running"]), ("waiting", counts["waiting"])]
-    parts += [("failed", counts["failed"]), ("blocked", counts["blocked"])]
-    text = ", ".join(f"{number} {'right' if word == 'ok' else word}" for word, number in parts if number or word == "ok")
+    total, others = counts["resources"], [(word, number) for word, number in counts.items() if word != "resources" and number]
+    parts = [("ok", total - sum(number for _, number in others)), *others]
+    text = ", ".join(f"{number} {'right' if word == 'ok' else word}" for word, number in parts)
     width = min(40, (paper.width or 80) - columns(text) - 2)
     if width < 8 or not total:
         return paper.line(text)
     lengths = [number * width // total or (number > 0) for _, number in parts]
-    lengths[0] += width - sum(lengths)
-    bar = "".join(paper.state(word, "█" * length) for (word, _), length in zip(parts, lengths, strict=True) if length > 0)
+    lengths[lengths.index(max(lengths))] += width - sum(lengths)
+    bar = "".join(paper.state(word, "█" * length) for (word, _), length in zip(parts, lengths, strict=True))
     return f"{bar}  {text}"
 
 

@@ -3,42 +3,43 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from heapq import nsmallest
 from itertools import islice
 from typing import Any
 
 from holdfast.agent.engine.graph import Vertex
-from holdfast.agent.engine.status import View, gone, state_of
+from holdfast.agent.engine.status import State, View, gone, state_of
 from holdfast.agent.insight.history import History
 from holdfast.agent.insight.traces import Traces
 
 ROWS = 200
 """Resources in one frame; of a larger graph those where something happens, or happened last."""
 REPAIRS = 20
+COUNTED: tuple[State, ...] = ("running", "waiting", "flapping", "failed", "blocked")
+"""States that are counted by themselves. Each resource counts once, by the word of its row."""
 
 
 def frame(view: View, history: History, traces: Traces, running_for: Callable[[str], float | None]) -> dict[str, Any]:
     """What is now, ready for JSON; times are in seconds."""
     now = asyncio.get_running_loop().time()
-    unsettled = view.scheduler.unsettled
-    running = sum(vertex.running for vertex in unsettled)
-    blocked = sum(vertex.outcome is not None and vertex.outcome.blocked for vertex in view.failing)
+    chosen = _chosen(view, history)
     return {
-        "counts": {
-            "resources": len(view.graph),
-            "running": running,
-            "waiting": len(unsettled) - running,
-            "failed": len(view.failing) - blocked,
-            "blocked": blocked,
-        },
+        "counts": {"resources": len(view.graph), **_counts({*view.failing, *view.scheduler.unsettled, *chosen}, view, now)},
         "pass": _pass(traces),
-        "rows": [_row(vertex, view, now, running_for) for vertex in _chosen(view, history)],
+        "rows": [_row(vertex, view, now, running_for) for vertex in chosen],
         "recent": [
             {"identity": identity, "at": each.at, "what": what, "cause": each.cause, "duration": each.duration, "times": each.times}
             for (identity, what), each in list(history.recent.items())[-REPAIRS:]
         ],
     }
+
+
+def _counts(vertices: Iterable[Vertex], view: View, now: float) -> dict[str, int]:
+    """How many of these are in each of the states that `COUNTED` names; what is in another, or not among them, is right."""
+    words = Counter(state_of(vertex, view.options, now) for vertex in vertices)
+    return {word: words[word] for word in COUNTED}
 
 
 def _chosen(view: View, history: History) -> list[Vertex]:

@@ -223,6 +223,17 @@ def test_a_picture_shows_first_where_something_happens():
     assert [line[1:] for line in first] == [line[1:] for line in second]
 
 
+@pytest.mark.parametrize("width", [40, 79, 132])
+@pytest.mark.parametrize("total", [6, 7, 40, 5000])
+def test_the_bar_of_many_words_has_its_text_whole(width, total):
+    """However little room is left for the bar itself."""
+    counts = {"resources": total, "running": 1, "waiting": 1, "flapping": 1, "failed": 1, "blocked": 1}
+    bar = plain(watch.picture({**FRAME, "counts": counts}, Paper(width, colour=True), 24, 0))[2]
+
+    assert columns(bar) <= width
+    assert bar.endswith(f"{total - 5} right, 1 running, 1 waiting, 1 flapping, 1 failed, 1 blocked" if width > 70 else "…")
+
+
 def test_an_empty_graph_has_a_picture():
     """Before the first pass, and when nothing applies."""
     frame = {**FRAME, "rows": [], "recent": [], "health": [], "pass": None, "counts": dict.fromkeys(FRAME["counts"], 0)}

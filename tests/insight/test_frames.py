@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 
 from engine_bench import in_virtual_time, state
 from holdfast import Permanent
@@ -25,12 +26,36 @@ async def test_counts_pass_and_repairs(bench: Watched) -> None:
     await engine.settle()
     after = bench.insight.frame(engine.view)
 
-    assert busy["counts"] == {"resources": 4, "running": 1, "waiting": 1, "failed": 1, "blocked": 1}
+    assert busy["counts"] == {"resources": 4, "running": 1, "waiting": 1, "flapping": 0, "failed": 1, "blocked": 1}
     assert busy["pass"] | {"at": 0} == {"number": 2, "cause": "drift", "at": 0, "running": True, "for": 3.0, "done": 0}
     assert busy["rows"][0] == {"identity": "zsetting.present[a]", "state": "running", "for": 3.0}
     assert "2 changed" in after["pass"]["text"]
     assert [(entry["identity"][17:-1], entry["what"]) for entry in after["recent"][-2:]] == [("a", "repaired"), ("b", "repaired")]
     assert json.loads(json.dumps(after)) == after
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_each_resource_counts_once_by_the_word_of_its_row(bench: Watched) -> None:
+    """Also one that has failed, or is blocked, and is to be looked at again or runs; and one that waits for its time."""
+    bench.machine.broken |= {name: Permanent("no") for name in ("bad", "held")}
+    often = state("often", meta={"rerun": 60.0}, kind="zaction.run")
+    engine = await bench.converged(state("a"), state("bad"), state("c", require=["bad"]), state("held"), often)
+    bench.machine.hold("held")
+    bench.machine.drift("held")
+    await asyncio.sleep(1)
+    engine.pause()
+    for name in ("a", "bad", "c"):
+        bench.machine.drift(name)
+    await asyncio.sleep(1)
+    frame = bench.insight.frame(engine.view)
+    words = Counter(row["state"] for row in frame["rows"])
+
+    assert words == {"waiting": 2, "failed": 1, "blocked": 1, "running": 1}
+    assert frame["counts"] == {"resources": 5, "flapping": 0, **words}
+    bench.machine.free()
+    engine.resume()
+    await engine.settle()
     await engine.stop()
 
 
