@@ -17,6 +17,7 @@ from holdfast.resources.contract import Resource, Uid
 from holdfast.resources.fields import secret_fields
 from holdfast.resources.meta import IDLE, META_FIELDS, Meta
 from holdfast.resources.traits import Edgeable
+from holdfast.states.elsewhere import meant_argument
 from holdfast.states.errors import Problem
 from holdfast.states.low import CONTROL, Chunk, Verdict
 from holdfast.states.marks import Spot, descend
@@ -28,6 +29,8 @@ IGNORED: Mapping[str, str] = {
 """Arguments that every Salt state accepts and that have no effect here -> why."""
 CONDITIONAL = frozenset({"onlyif", "unless", "creates", "onfail", "onfail_any", "onfail_all", "onchanges", "onchanges_any", "prereq"})
 """A state with one of these does not apply always, so it may contradict another one."""
+COMMON = CONTROL - {"state", "fun"} - {word for word in CONTROL if word.startswith("__")}
+"""What every state takes that is no argument of its kind."""
 _NO_META = Meta()
 _WANTED = {
     "bool": "true or false",
@@ -222,8 +225,7 @@ def _said(detail: Mapping[str, Any]) -> str:
 
 def _unknown_argument(name: str, chunk: Chunk, shape: Shape) -> Problem:
     """The problem for an argument that there is not."""
-    known = shape.fields | shape.meta | (CONTROL - {"state", "fun"} - {word for word in CONTROL if word.startswith("__")})
-    near = registry.nearest(name, sorted(known))
+    near = meant_argument(name, shape.cls.kind, shape.fields, shape.meta | COMMON)
     hint = f"did you mean {near!r}?" if near else f"it takes: {', '.join(sorted(shape.fields - {'name'})) or 'only a name'}"
     problem = spot_of(chunk, (name,)).problem("unknown-argument", f"{shape.cls.kind} has no argument {name!r}", hint)
     return replace(problem, text="") if near in shape.secrets else problem

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from holdfast.resources.composite import Composite
 from holdfast.resources.contract import Uid
-from holdfast.resources.registry import nearest
 from holdfast.resources.traits import Reversible
 from holdfast.states.check import CONDITIONAL, Checked, conditional, shape_of, spot_of
+from holdfast.states.elsewhere import meant_argument
 from holdfast.states.errors import Problem
 from holdfast.states.lint.rule import Subject, rule
 from holdfast.states.low import CONTROL
@@ -84,7 +84,7 @@ def variables(subject: Subject) -> Iterator[Problem]:
         for key in low.keys() - shape.fields - shape.meta - shape.ignored.keys() - CONTROL - {"show_diff"}:
             if key.startswith("__"):
                 continue
-            near = nearest(key, sorted(shape.fields))
+            near = meant_argument(key, call.resource.kind, shape.fields)
             hint = f"did you mean {near!r}?" if near else "say so: put it below 'context'"
             text = f"file.managed has no argument {key!r}: its template gets it as a variable"
             yield replace(spot_of(call.chunk, (key,)).problem("argument-variable", text, hint), text="")  # it may be a password

@@ -1,0 +1,81 @@
+"""What others call what has another name here, for those who come from elsewhere: a hint must not send them astray."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from difflib import get_close_matches
+
+from holdfast.resources.registry import nearest
+
+ARGUMENTS: Mapping[str, tuple[str, ...]] = {
+    "become_user": ("runas",),
+    "body": ("contents", "content", "text"),
+    "chdir": ("cwd",),
+    "chmod": ("mode", "file_mode"),
+    "comment": ("fullname",),
+    "content": ("contents", "text"),
+    "contents": ("content", "text"),
+    "create_home": ("createhome",),
+    "create_parents": ("makedirs",),
+    "directory": ("cwd", "home"),
+    "enabled": ("enable",),
+    "environment": ("env",),
+    "exclude": ("exclude_pat",),
+    "executable": ("shell",),
+    "gecos": ("fullname",),
+    "group": ("gid",),
+    "include": ("include_pat",),
+    "manage_home": ("createhome",),
+    "managehome": ("createhome",),
+    "mode": ("file_mode",),
+    "owner": ("user",),
+    "packages": ("pkgs",),
+    "parents": ("makedirs",),
+    "passwd": ("password",),
+    "perm": ("mode", "file_mode"),
+    "permission": ("mode", "file_mode"),
+    "permissions": ("mode", "file_mode"),
+    "perms": ("mode", "file_mode"),
+    "recursive": ("recurse",),
+    "regex": ("pattern",),
+    "regexp": ("pattern", "regex", "match"),
+    "replace": ("repl",),
+    "replacement": ("repl",),
+    "run_as": ("runas",),
+    "search": ("pattern",),
+    "source": ("target",),
+    "src": ("source", "target"),
+    "text": ("contents", "content"),
+    "to": ("target",),
+    "user": ("runas",),
+    "validate": ("check_cmd",),
+    "variables": ("context", "env"),
+    "vars": ("context", "env"),
+    "workdir": ("cwd",),
+    "working_directory": ("cwd",),
+}
+"""Argument as it is called elsewhere, or by another kind -> what it may be here; the first that a kind has."""
+NAMES: Mapping[str, frozenset[str]] = {
+    "cmd": frozenset({"cmd", "command"}),
+    "cron": frozenset({"cmd", "command", "job"}),
+    "file": frozenset({"dest", "destination", "file", "filename", "path"}),
+    "group": frozenset({"group", "groupname"}),
+    "pkg": frozenset({"package", "pkg"}),
+    "service": frozenset({"service", "unit"}),
+    "sysctl": frozenset({"key"}),
+    "systemd_unit": frozenset({"service", "unit"}),
+    "user": frozenset({"login", "user", "username"}),
+}
+"""Family -> what its `name` is called elsewhere."""
+SURE = 0.75
+"""How alike a word must be to an argument that every state has: those are many, and one of them is always a little like it."""
+
+
+def meant_argument(word: str, kind: str, own: Collection[str], common: Collection[str] = ()) -> str | None:
+    """The argument of a kind that an unknown one probably means: of its own, or of those that every state has."""
+    if word in NAMES.get(kind.partition(".")[0], ()):
+        return "name"
+    for meant in ARGUMENTS.get(word, ()):
+        if meant in own:
+            return meant
+    return nearest(word, sorted({*own, *get_close_matches(word, common, cutoff=SURE)}))

@@ -1,0 +1,53 @@
+"""Words that people bring along from elsewhere: what is said leads to the right one, and never astray."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.resources import registry
+from holdfast.states.elsewhere import ARGUMENTS, NAMES
+
+
+@pytest.mark.parametrize(
+    ("kind", "argument", "hint"),
+    [
+        ("file.managed", "owner: root", "did you mean 'user'?"),
+        ("file.managed", "perms: 644", "did you mean 'mode'?"),
+        ("file.recurse", "permissions: 644", "did you mean 'file_mode'?"),
+        ("file.managed", "content: hi", "did you mean 'contents'?"),
+        ("file.managed", "src: tree://a", "did you mean 'source'?"),
+        ("file.symlink", "source: /a", "did you mean 'target'?"),
+        ("file.managed", "dest: /a", "did you mean 'name'?"),
+        ("file.managed", "path: /a", "did you mean 'name'?"),
+        ("cmd.run", "command: make", "did you mean 'name'?"),
+        ("cmd.run", "user: nobody", "did you mean 'runas'?"),
+        ("pkg.installed", "packages: [a]", "did you mean 'pkgs'?"),
+        ("crate.packed", "owner: root", "did you mean 'user'?"),
+        ("cmd.run", "owner: root", "it takes: bg"),  # it has none of what an owner may mean, and an order is nothing like it
+        ("file.managed", "odrer: 5", "did you mean 'order'?"),
+        ("file.managed", "onlyfi: 'true'", "did you mean 'onlyif'?"),
+    ],
+)
+def test_unknown_argument_leads_to_what_it_is_called_here(problems, kind, argument, hint):
+    """By its meaning, and only where the kind has it; by its spelling otherwise, and to what every state has only when that is sure."""
+    found = problems(f"/x:\n  {kind}:\n    - {argument}\n")
+
+    (problem,) = (problem for problem in found if problem.code == "unknown-argument")
+    assert problem.place.line == 3
+    assert problem.hint.startswith(hint)
+
+
+def test_word_of_elsewhere_for_a_secret_is_not_shown(problems):
+    """Its line holds the secret, whatever it is called."""
+    (problem,) = problems("u:\n  user.present:\n    - passwd: hunter2\n")
+
+    assert problem.hint == "did you mean 'password'?"
+    assert "hunter2" not in str(problem)
+
+
+def test_every_word_that_is_meant_exists():
+    """A hint that names what there is not would be worse than none."""
+    known = {field for cls in registry.kinds() for field in cls.model_fields} | {"runas"}
+
+    assert {meant for several in ARGUMENTS.values() for meant in several} <= known
+    assert NAMES.keys() <= {*registry.families()}
