@@ -1,11 +1,11 @@
-"""What others call what has another name here, for those who come from elsewhere: a hint must not send them astray."""
+"""What others call what has another name here, and types that there are not: a hint must not send anybody astray."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 
-from holdfast.resources.registry import nearest
+from holdfast.resources.registry import families, nearest
 
 ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     "become_user": ("runas",),
@@ -79,3 +79,11 @@ def meant_argument(word: str, kind: str, own: Collection[str], common: Collectio
         if meant in own:
             return meant
     return nearest(word, sorted({*own, *get_close_matches(word, common, cutoff=SURE)}))
+
+
+def no_such_type(word: str) -> str:
+    """A hint for the type that a requisite or an extension names, where there is none of the kind; empty if there is."""
+    if word in ("id", "sls") or word in (known := families()):
+        return ""
+    near = nearest(word, known)
+    return f"there is no type {word!r}: " + (f"did you mean {near!r}?" if near else f"there are {', '.join(known)}")

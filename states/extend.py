@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from holdfast.resources.registry import nearest
+from holdfast.states.elsewhere import no_such_type
 from holdfast.states.errors import Problem
 from holdfast.states.high import BACKWARD, FUNCTION, IN_FORMS, NOTED, TARGETING, Declaration, Item, Mapped, State, Target
 from holdfast.states.load import Loaded
@@ -62,6 +63,8 @@ class Finder:
 
     def missing(self, type_: str, value: str) -> str:
         """A hint for a state that is not there."""
+        if hint := no_such_type(type_):
+            return hint
         known = self.declarations.get(value)
         if known is not None and known.states:
             return f"the ID {value!r} is of the type {', '.join(known.states)}"

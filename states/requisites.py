@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from holdfast.resources.registry import nearest
 from holdfast.states.data import RELATIONS
+from holdfast.states.elsewhere import no_such_type
 from holdfast.states.errors import Problem
 from holdfast.states.extend import shown_target
 from holdfast.states.high import Target
@@ -125,6 +126,8 @@ class Resolver:
         if type_ == "sls":
             near = nearest(value, self.loaded.included)
             return MEANT.format(near) if near else "add it to 'include'"
+        if hint := no_such_type(type_):
+            return hint
         others = sorted({self.chunks[position].low["state"] for position in self._index.get(value, ())})
         if others:
             return f"{value!r} is of the type {', '.join(others)}"

@@ -51,3 +51,29 @@ def test_every_word_that_is_meant_exists():
 
     assert {meant for several in ARGUMENTS.values() for meant in several} <= known
     assert NAMES.keys() <= {*registry.families()}
+
+
+@pytest.mark.parametrize(
+    ("requisite", "code", "hint"),
+    [
+        ("require: [{lamsp: x}]", "requisite-missing", "there is no type 'lamsp': did you mean 'lamps'?"),
+        ("require: [{files: x}]", "requisite-missing", "there is no type 'files': did you mean 'file'?"),
+        ("watch_in: [{services: nginx}]", "requisite-missing", "there is no type 'services': did you mean 'service'?"),
+        ("require: [{xyzzy: x}]", "requisite-missing", "there is no type 'xyzzy': there are bell, "),
+        ("require: [{lamp.lit: x}]", "requisite-shape", "write '- lamp: x'"),
+        ("require: [{file: x}]", "requisite-missing", "'x' is of the type lamp"),
+    ],
+)
+def test_requisite_of_a_type_that_there_is_not(problems, requisite, code, hint):
+    """It is not the state that is missing, but the word that is wrong."""
+    (problem,) = problems(f"x: lamp.lit\ny:\n  lamp.lit:\n    - {requisite}\n")
+
+    assert (problem.code, problem.place.line) == (code, 4)
+    assert problem.hint.startswith(hint)
+
+
+def test_extension_of_a_type_that_there_is_not(problems):
+    """As with requisites."""
+    (problem,) = problems({"one.sls": "x: lamp.lit\n", "two.sls": "include: [one]\nextend:\n  x:\n    lmap: [color: red]\n"})
+
+    assert (problem.code, problem.hint) == ("extend-missing", "there is no type 'lmap': did you mean 'lamp'?")
