@@ -17,6 +17,8 @@ USAGE = 64
 """Exit code of a command line that cannot be understood (2 means "changes were made")."""
 FAILED = 1
 """Exit code of whatever else goes wrong."""
+COMPLETING = "_HOLDFAST_COMPLETE"
+"""The variable by which a shell asks for completion."""
 
 
 class Verb(NamedTuple):
@@ -107,6 +109,8 @@ def main(args: list[str] | None = None) -> None:
     words = sys.argv[1:] if args is None else args
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that lacks a letter is no reason to fail
+    if COMPLETING in os.environ:
+        load("holdfast.agent.cli.bash").install()
     try:
         code = cli(args=words, prog_name="holdfast", standalone_mode=False)
         sys.stdout.flush()

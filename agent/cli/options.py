@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import json
 import math
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
 
 NOT_COMPILED = 3
 """Exit code when the states, or the settings, cannot be used."""
-SHELL = frozenset(" \t\n:='\"\\$`&|;<>()*?!")
-"""Letters at which a shell breaks a word, or to which it does something."""
 _DIRECTORY = click.Path(path_type=Path)
 _FILE = click.Path(path_type=Path)
 
@@ -136,22 +133,19 @@ def source(*names: str) -> Callable[[Function], Function]:
 
 def resource(function: Function) -> Function:
     """A verb on one resource, named by its identity, its ID or its name; the shell completes what the running agent knows."""
-    return click.argument("identity", metavar="KIND[ID]", shell_complete=_resources)(function)
+    return click.argument("identity", metavar="KIND[ID]", shell_complete=completed("resources"))(function)
 
 
-def _resources(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """IDs that begin so; identities, once there is a bracket or the ID is that of several. None that a shell would take apart."""
-    from holdfast.agent.control.client import ask
-    from holdfast.agent.control.schema import ControlError, Request
-    from holdfast.states.errors import CompileError
+def completed(what: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    """How the shell completes an argument: by the function of `completion` that has this name, imported when it is needed."""
 
-    try:
-        rows = ask(Source(ctx.params.get("config"), state_dir=ctx.params.get("state_dir")).socket(), Request("status"), 2.0)["resources"]
-    except (ControlError, CompileError):
-        return []
-    times = Counter(row["id"] for row in rows)
-    words = [row["identity"] if "[" in incomplete or times[row["id"]] > 1 else row["id"] for row in rows]
-    return [word for word in words if word.startswith(incomplete) and not set(word) & SHELL]
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+        from holdfast.agent.cli import completion
+
+        words: list[str] = getattr(completion, what)(ctx, param, incomplete)
+        return words
+
+    return complete
 
 
 def output(*forms: str) -> Callable[[Function], Function]:
@@ -192,7 +186,7 @@ def on_states(*forms: str) -> Callable[[Function], Function]:
 
     def decorate(function: Function) -> Function:
         options = source("config", "states", "pillar", "state_dir", "grains", "id", "environment")
-        return click.argument("sls", nargs=-1)(options(output(*forms)(reports_problems(function))))
+        return click.argument("sls", nargs=-1, shell_complete=completed("sls"))(options(output(*forms)(reports_problems(function))))
 
     return decorate
 

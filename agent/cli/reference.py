@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.agent.cli.options import Source, output, print_json, reports_problems, source
+from holdfast.agent.cli.options import Source, completed, output, print_json, reports_problems, source
 from holdfast.agent.cli.terminal import Paper
 from holdfast.agent.widths import flow
 
@@ -34,7 +34,7 @@ def version() -> None:
 
 
 @click.command()
-@click.argument("kind", required=False)
+@click.argument("kind", required=False, shell_complete=completed("kinds"))
 @source("config")
 @output("text", "json")
 @reports_problems

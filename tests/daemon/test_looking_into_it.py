@@ -75,16 +75,18 @@ def test_the_shell_completes_what_the_agent_knows(tree):
     tree.sls("twice", "same: {test.nop: [], file.exists: [{name: HOST}]}\nwith blank: test.nop\n")
 
     def complete(word):
-        line = ["holdfast", "why", "--config", str(tree.config), word]
-        asked = {**environment(), "COMP_WORDS": " ".join(line), "COMP_CWORD": "4", "_HOLDFAST_COMPLETE": "bash_complete"}
+        line = f"holdfast why --config {tree.config} {word}"
+        asked = {**environment(), "HOLDFAST_LINE": line, "HOLDFAST_WORD": word, "_HOLDFAST_COMPLETE": "bash_complete"}
         done = subprocess.run(COMMAND, env=asked, capture_output=True, text=True, timeout=20, check=True)
-        return [each.removeprefix("plain,") for each in done.stdout.split()]
+        return [each.removeprefix("plain,") for each in done.stdout.splitlines() if each]
 
     assert complete("") == []
     with Agent(tree):
-        assert set(complete("")) == {f"{tree.host}/conf", "fail", "below", "secret", "file.exists[same]", "test.nop[same]"}
+        assert set(complete("")) == {f"{tree.host}/conf", "fail", "below", "secret", "with\\ blank", "file.exists[same]", "test.nop[same]"}
         assert complete("be") == ["below"]
-        assert set(complete("test.nop[")) == {"test.nop[below]", "test.nop[same]"}
+        assert set(complete("test.nop[")) == {"test.nop[below]", "test.nop[same]", "test.nop[with\\ blank]"}
+        assert set(complete("f")) == {"fail", f"file.managed[{tree.host}/conf]", "file.exists[same]"}
+        assert complete("cmd.run[f") == ["cmd.run[fail]"]
 
 
 def test_a_mistyped_identity_gets_a_hint(tree):

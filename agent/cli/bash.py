@@ -1,0 +1,85 @@
+"""Completion in bash, of words that a shell would take apart too: with blanks, quotes, colons, whether they are begun within quotes or not.
+
+Bash hands a function the line cut at `COMP_WORDBREAKS`, and puts the reply in place of what stands behind the last break. So the line is read
+here, as a shell reads it, and of each word only what comes behind that break is answered, written as it has to be there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any, ClassVar
+
+from click.shell_completion import CompletionItem, ShellComplete, add_completion_class
+
+SCRIPT = """\
+%(complete_func)s() {
+    local IFS=$'\\n' type word
+    COMPREPLY=()
+    while IFS=, read -r type word; do
+        case $type in
+            dir) compopt -o dirnames ;;
+            file) compopt -o default ;;
+            plain) COMPREPLY+=("$word") ;;
+        esac
+    done < <(HOLDFAST_LINE="${COMP_LINE:0:COMP_POINT}" HOLDFAST_WORD="$2" %(complete_var)s=bash_complete %(prog_name)s 2>/dev/null)
+}
+complete -o nosort -F %(complete_func)s %(prog_name)s
+"""
+"""The program is called by its name, not by the word that bash found: an alias of that name then serves as well."""
+
+_WORD = re.compile(r"""(?:\\.|'[^']*(?:'|$)|"(?:\\.|[^"\\])*(?:"|\\?$)|[^\s\\'"]|\\$)+""", re.DOTALL)
+_PIECE = re.compile(r"""\\(?P<one>.?)|'(?P<single>[^']*)'?|"(?P<double>(?:\\.|[^"\\])*)\\?"?|(?P<plain>[^\\'"]+)""", re.DOTALL)
+_SPECIAL = re.compile(r"""[\s'"\\$`&|;<>()*?!{}]|^[#~]""")
+"""What a shell does something to outside of quotes. Brackets are left: `cmd.run[x]` is how a resource is named, and no file is."""
+
+
+class Bash(ShellComplete):
+    """One question of bash."""
+
+    name: ClassVar[str] = "bash"
+    source_template: ClassVar[str] = SCRIPT
+    _kept = ""
+    """What the line keeps of the word; all that is answered begins so."""
+    _quote = ""
+    """The quote that is open."""
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        """The words before, and the beginning of the one that is asked for."""
+        line, tail = os.environ["HOLDFAST_LINE"], os.environ["HOLDFAST_WORD"]
+        words = [found.group() for found in _WORD.finditer(line)]
+        last = words.pop() if words and line.endswith(words[-1]) else ""
+        self._kept, self._quote = plain(last.removesuffix(tail))[0], plain(last)[1]
+        args, incomplete = [plain(word)[0] for word in words[1:]], plain(last)[0]
+        if incomplete.startswith("--") and "=" in incomplete:
+            option, _, incomplete = incomplete.partition("=")
+            args.append(option)
+            self._kept = self._kept.partition("=")[2]
+        return args, incomplete
+
+    def format_completion(self, item: CompletionItem[Any]) -> str:
+        """A word as it has to stand behind what is kept."""
+        return f"{item.type},{quoted(str(item.value).removeprefix(self._kept), self._quote)}"
+
+
+def plain(word: str) -> tuple[str, str]:
+    """A word as a program gets it, and the quote that is still open at its end."""
+    said, quote = "", ""
+    for found in _PIECE.finditer(word):
+        kind = found.lastgroup or "plain"
+        within, behind = found[kind], word[found.end(kind) : found.end()]
+        said += re.sub(r"\\([\\\"$`])", r"\1", within) if kind == "double" else within
+        quote = found.group()[0] if kind in ("single", "double") and found.group()[0] not in behind else ""
+    return said, quote
+
+
+def quoted(text: str, quote: str) -> str:
+    """Text as a shell must read it to get it, behind an open quote or none."""
+    if quote == "'":
+        return text.replace("'", "'\\''")
+    return re.sub(r"[\\\"$`]", r"\\\g<0>", text) if quote else _SPECIAL.sub(r"\\\g<0>", text)
+
+
+def install() -> None:
+    """Answer bash so."""
+    add_completion_class(Bash)
