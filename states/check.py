@@ -17,7 +17,7 @@ from holdfast.resources.contract import Resource, Uid
 from holdfast.resources.fields import secret_fields
 from holdfast.resources.meta import IDLE, META_FIELDS, Meta
 from holdfast.resources.traits import Edgeable
-from holdfast.states.elsewhere import meant_argument
+from holdfast.states.elsewhere import meant_argument, no_such_family
 from holdfast.states.errors import Problem
 from holdfast.states.low import CONTROL, Chunk, Verdict
 from holdfast.states.marks import Spot, descend
@@ -149,10 +149,7 @@ class Checker:
             hint = f"did you mean {family}.{near}?" if near else f"there are: {', '.join(f'{family}.{name}' for name in functions)}"
             self.problems.append(chunk.spot.problem("unknown-function", f"the state {family!r} has no function {function!r}", hint))
             return
-        families = registry.families()
-        near = registry.nearest(family, families)
-        hint = f"did you mean {near}?" if near else f"there are: {', '.join(families)}"
-        self.problems.append(chunk.spot.problem("unknown-state", f"there is no state {family!r}", hint))
+        self.problems.append(chunk.spot.problem("unknown-state", *no_such_family(family, registry.families())))
 
     def _validate(self, model: type[Any], arguments: dict[str, Any], chunk: Chunk, shape: Shape) -> Any:
         """An instance of the model, or None."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 
 from holdfast.resources.registry import families, nearest
@@ -67,6 +67,30 @@ NAMES: Mapping[str, frozenset[str]] = {
     "user": frozenset({"login", "user", "username"}),
 }
 """Family -> what its `name` is called elsewhere."""
+_SALT = (
+    "acl alias alternatives archive at beacon bower btrfs cloud composer consul debconf disk docker environ ethtool etcd event firewalld gem"
+    " git github gpg grains helm hg host http incron ini ipset iptables kernelpkg keyboard kmod kubernetes layman ldap locale logrotate lvm"
+    " lxc lxd makeconf memcached module monit mount network nfs_export nftables npm ntp openvswitch_bridge pip pkgbuild pkgrepo ports"
+    " process pyenv quota raid rbenv redis rsync rvm salt saltutil schedule selinux snapper sqlite3 ssh_auth ssh_known_hosts stateconf status"
+    " supervisord svn sysfs sysrc syslog_ng timezone tls tuned vault virt virtualenv x509 xml zfs zookeeper zpool"
+)
+SALT = frozenset(_SALT.split())
+"""States of Salt that Holdfast does not have: those that are met most."""
+SALT_KINDRED = (
+    "apache_",
+    "boto",
+    "docker_",
+    "grafana",
+    "influxdb_",
+    "lxd_",
+    "mongodb_",
+    "mysql_",
+    "postgres_",
+    "rabbitmq_",
+    "win_",
+    "zabbix_",
+)
+"""How whole families of them begin."""
 SURE = 0.75
 """How alike a word must be to an argument that every state has: those are many, and one of them is always a little like it."""
 
@@ -85,5 +109,16 @@ def no_such_type(word: str) -> str:
     """A hint for the type that a requisite or an extension names, where there is none of the kind; empty if there is."""
     if word in ("id", "sls") or word in (known := families()):
         return ""
+    said, hint = no_such_family(word, known)
+    return f"{said}: {hint}"
+
+
+def no_such_family(word: str, known: Iterable[str]) -> tuple[str, str]:
+    """What is to be said of a type of state that there is not, and a hint; `known` has those that there are."""
+    if word in SALT or word.startswith(SALT_KINDRED):
+        return (
+            f"Holdfast does not have Salt's state {word!r}",
+            "cmd.run with creates, unless or onlyif may stand in for it, or a kind of your own",
+        )
     near = nearest(word, known)
-    return f"there is no type {word!r}: " + (f"did you mean {near!r}?" if near else f"there are {', '.join(known)}")
+    return f"there is no state {word!r}", f"did you mean {near}?" if near else f"there are: {', '.join(known)}"

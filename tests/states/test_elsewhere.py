@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.resources import registry
-from holdfast.states.elsewhere import ARGUMENTS, NAMES
+from holdfast.states.elsewhere import ARGUMENTS, NAMES, SALT, SALT_KINDRED
 
 
 @pytest.mark.parametrize(
@@ -56,9 +56,10 @@ def test_every_word_that_is_meant_exists():
 @pytest.mark.parametrize(
     ("requisite", "code", "hint"),
     [
-        ("require: [{files: x}]", "requisite-missing", "there is no type 'files': did you mean 'file'?"),
-        ("watch_in: [{services: nginx}]", "requisite-missing", "there is no type 'services': did you mean 'service'?"),
-        ("require: [{xyzzy: x}]", "requisite-missing", "there is no type 'xyzzy': there are "),
+        ("require: [{files: x}]", "requisite-missing", "there is no state 'files': did you mean file?"),
+        ("watch_in: [{services: nginx}]", "requisite-missing", "there is no state 'services': did you mean service?"),
+        ("require: [{xyzzy: x}]", "requisite-missing", "there is no state 'xyzzy': there are: "),
+        ("require: [{pkgrepo: x}]", "requisite-missing", "Holdfast does not have Salt's state 'pkgrepo': cmd.run"),
         ("require: [{lamp.lit: x}]", "requisite-shape", "write '- lamp: x'"),
         ("require: [{file: x}]", "requisite-missing", "'x' is of the type lamp"),
     ],
@@ -75,4 +76,24 @@ def test_extension_of_a_type_that_there_is_not(problems):
     """As with requisites."""
     (problem,) = problems({"one.sls": "x: lamp.lit\n", "two.sls": "include: [one]\nextend:\n  x:\n    lmap: [color: red]\n"})
 
-    assert (problem.code, problem.hint) == ("extend-missing", "there is no type 'lmap': did you mean 'lamp'?")
+    assert (problem.code, problem.hint) == ("extend-missing", "there is no state 'lmap': did you mean lamp?")
+
+
+@pytest.mark.parametrize(
+    "kind", ["pkgrepo.managed", "git.latest", "host.present", "ssh_auth.present", "mysql_user.present", "pip.installed"]
+)
+def test_state_that_only_salt_has(problems, kind):
+    """Said plainly: `pkg` is not what somebody means who writes `pkgrepo`."""
+    (problem,) = problems(f"x:\n  {kind}: []\n")
+
+    assert (problem.code, problem.place.line) == ("unknown-state", 2)
+    assert problem.message == f"Holdfast does not have Salt's state {kind.partition('.')[0]!r}"
+    assert "cmd.run" in problem.hint
+
+
+def test_nothing_is_denied_that_there_is():
+    """Whoever adds a kind takes its family out of the list of those that are wanting."""
+    builtin = {cls.kind.partition(".")[0] for cls in registry.kinds() if cls.__module__.startswith(registry.BUILTIN)}
+
+    assert not SALT & builtin
+    assert not [family for family in builtin if family.startswith(SALT_KINDRED)]
