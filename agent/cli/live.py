@@ -91,7 +91,7 @@ def reload(source: Source, form: str) -> None:
 def trigger(identity: str, source: Source) -> None:
     """Have it run one resource now, an action even when it is done already. Its guards (`unless`, ...) hold all the same.
 
-    The ID or the name alone is enough where no other resource has it.
+    The ID or the name alone, or the end of a path, is enough where no other resource has it.
 
     Exit codes: 0 it ran, or had no reason to; 1 it failed.
     """

@@ -55,7 +55,8 @@ Facts = dict[str, Any]
 def why(identity: str, source: Source, form: str) -> None:
     """Show why a resource ran last, what it waits for now, who holds it up, and what happens to it next.
 
-    `holdfast status` lists the resources. The ID or the name alone is enough where no other resource has it: `holdfast why nginx`.
+    `holdfast status` lists the resources. The ID or the name alone, or the end of a path, is enough where no other resource has it:
+    `holdfast why nginx`, `holdfast why app.conf` for `/etc/app.conf`.
     """
     facts = ask(source.socket(), Request("why", identity=identity))
     if form == "json":

@@ -19,6 +19,7 @@ from holdfast.agent.insight.metrics import Metrics, kind_of
 from holdfast.agent.insight.traces import Traces, chrome
 from holdfast.agent.words import first_of
 from holdfast.resources.registry import nearest
+from holdfast.states.data import Low
 
 CANDIDATES = 5000
 """Identities among which a mistyped one is looked for: comparing takes long."""
@@ -100,19 +101,31 @@ class Insight:
 
 
 def find(given: str, view: View, verb: str) -> Vertex:
-    """The resource of an identity, or of an ID or a name where only one has it. Raises `ControlError`: what is probably meant by what cannot be `verb`ed."""
+    """The resource of an identity; or of an ID, a name, or the end of a path that is one of these, where only one has it.
+
+    Raises `ControlError`: what is probably meant by what cannot be `verb`ed.
+    """
     vertex = view.graph.by_identity.get(given)
     if vertex is not None and not gone(vertex):
         return vertex
-    for key in ("__id__", "name"):
-        found = [each for each in view.present if each.call.low[key] == given]
+    for meant in (_has("__id__", given), _has("name", given), _ends(given)):
+        found = [each for each in view.present if meant(each.call.low)]
         if len(found) == 1:
             return found[0]
         if found:
             which = first_of([each.identity for each in found])
             raise ControlError(f"cannot {verb} {given}: which one? there are {which}")
-    meant = nearest(given, [each.identity for each in itertools.islice(view.present, CANDIDATES)])
-    raise ControlError(f"cannot {verb} {given}: there is no such resource{f'; did you mean {meant}?' if meant else ''}")
+    nearly = nearest(given, [each.identity for each in itertools.islice(view.present, CANDIDATES)])
+    raise ControlError(f"cannot {verb} {given}: there is no such resource{f'; did you mean {nearly}?' if nearly else ''}")
+
+
+def _has(key: str, given: str) -> Callable[[Low], bool]:
+    return lambda low: low[key] == given
+
+
+def _ends(given: str) -> Callable[[Low], bool]:
+    """Tells whether an ID or a name is a path that ends so: `app.conf` is the end of `/etc/app.conf`."""
+    return lambda low: any(path.startswith("/") and path.endswith(f"/{given}") for path in (str(low["__id__"]), str(low["name"])))
 
 
 def live_graph(view: View) -> dict[str, Any]:

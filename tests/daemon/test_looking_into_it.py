@@ -70,6 +70,21 @@ def test_an_id_or_a_name_is_enough_where_only_one_has_it(tree):
         assert tree("trigger", tree.host, check=0).stdout.startswith("ok file.exists[same]")
 
 
+def test_the_end_of_a_path_is_enough_where_only_one_has_it(tree):
+    """A file is spoken of by its name; whole parts of the path count, and an absolute path is whole already."""
+    tree.sls("more", "HOST/etc/app.conf: {file.exists: []}\nHOST/etc/my.app.conf: {file.exists: []}\necho bin/true conf: {cmd.run: []}\n")
+    with Agent(tree):
+        assert tree("why", "app.conf", check=0).stdout.startswith(f"file.exists[{tree.host}/etc/app.conf]")
+        assert tree("trigger", "etc/my.app.conf", check=1).stderr == ""
+        assert tree("trigger", "host/conf", check=0).stdout.startswith(f"ok file.managed[{tree.host}/conf]")
+        tree.sls("twice", "HOST/other/conf: {file.exists: []}\n")
+        tree("reload", check=0)
+        assert "cannot explain conf: which one? there are " in tree("why", "conf", check=1).stderr
+        assert all(
+            "there is no such resource" in tree("why", each, check=1).stderr for each in ("pp.conf", "/etc/app.conf", "true conf", "")
+        )
+
+
 def test_the_shell_completes_what_the_agent_knows(tree):
     """IDs, and identities where an ID would not do; nothing when no agent answers."""
     tree.sls("twice", "same: {test.nop: [], file.exists: [{name: HOST}]}\nwith blank: test.nop\n")
