@@ -17,7 +17,7 @@ from holdfast.resources.contract import Resource, Uid
 from holdfast.resources.fields import secret_fields
 from holdfast.resources.meta import IDLE, META_FIELDS, Meta
 from holdfast.resources.traits import Edgeable
-from holdfast.states.elsewhere import meant_argument, no_such_family
+from holdfast.states.elsewhere import meant_argument, meant_function, no_such_family
 from holdfast.states.errors import Problem
 from holdfast.states.low import CONTROL, Chunk, Verdict
 from holdfast.states.marks import Spot, descend
@@ -145,7 +145,7 @@ class Checker:
         family, _, function = kind.partition(".")
         functions = registry.functions(family) if family.isidentifier() else []
         if functions:
-            near = registry.nearest(function, functions)
+            near = meant_function(function, family, functions)
             hint = f"did you mean {family}.{near}?" if near else f"there are: {', '.join(f'{family}.{name}' for name in functions)}"
             self.problems.append(chunk.spot.problem("unknown-function", f"the state {family!r} has no function {function!r}", hint))
             return

@@ -67,6 +67,24 @@ NAMES: Mapping[str, frozenset[str]] = {
     "user": frozenset({"login", "user", "username"}),
 }
 """Family -> what its `name` is called elsewhere."""
+FUNCTIONS: Mapping[str, Mapping[str, str]] = {
+    "file": {
+        "copied": "copy",
+        "created": "managed",
+        "deleted": "absent",
+        "link": "symlink",
+        "present": "managed",
+        "removed": "absent",
+        "renamed": "rename",
+        "template": "managed",
+    },
+    "pkg": {"absent": "removed", "present": "installed", "uninstalled": "removed", "upgraded": "latest"},
+    "service": {"restarted": "running", "started": "running", "stopped": "dead"},
+    "sysctl": {"set": "present"},
+    "user": {"created": "present", "deleted": "absent", "removed": "absent"},
+    "group": {"created": "present", "deleted": "absent", "removed": "absent"},
+}
+"""Family -> function as it is called elsewhere, or by another family -> what it is called here."""
 _SALT = (
     "acl alias alternatives archive at beacon bower btrfs cloud composer consul debconf disk docker environ ethtool etcd event firewalld gem"
     " git github gpg grains helm hg host http incron ini ipset iptables kernelpkg keyboard kmod kubernetes layman ldap locale logrotate lvm"
@@ -103,6 +121,13 @@ def meant_argument(word: str, kind: str, own: Collection[str], common: Collectio
         if meant in own:
             return meant
     return nearest(word, sorted({*own, *get_close_matches(word, common, cutoff=SURE)}))
+
+
+def meant_function(word: str, family: str, known: Iterable[str]) -> str | None:
+    """The function of a family that an unknown one probably means: by its meaning, or by its spelling, which may be that of such a word."""
+    elsewhere = FUNCTIONS.get(family, {})
+    near = nearest(word, [*known, *elsewhere])
+    return elsewhere.get(near, near) if near else None
 
 
 def no_such_type(word: str) -> str:

@@ -15,6 +15,9 @@ from typing import Any, NamedTuple, Protocol
 
 from holdfast.states.errors import Place, Problem
 
+NEAR = 20
+"""Lines below a key among which its text is looked for."""
+
 
 class Mark(Protocol):
     """A position in the text that was parsed, counted from 0."""
@@ -141,6 +144,42 @@ class Spot(NamedTuple):
     def problem(self, code: str, message: str, hint: str = "") -> Problem:
         """Something wrong right here."""
         return self.document.problem(self.mark, code, message, hint)
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """The mark of the text that a key has: parsing keeps those of keys alone, so it is looked for, when somebody asks."""
+
+    document: Document
+    key: Mark
+    word: str
+
+    @property
+    def line(self) -> int:
+        """The line."""
+        return self._found().line
+
+    @property
+    def column(self) -> int:
+        """The column."""
+        return self._found().column
+
+    def _found(self) -> Mark:
+        """Behind the key or, with nothing but comments between, below it; the key's own mark where it is not seen, as a template makes it."""
+        word = rf"[\"']?({re.escape(self.word)})[\"']?"
+        if found := re.compile(rf":\s+{word}").search(self._text(self.key.line), self.key.column):
+            return At(self.key.line, found.start(1))
+        for line in range(self.key.line + 1, self.key.line + NEAR):
+            text = self._text(line)
+            if found := re.fullmatch(rf"\s*{word}\s*(?:#.*)?", text):
+                return At(line, found.start(1))
+            if text.strip() and not text.lstrip().startswith("#"):
+                break
+        return self.key
+
+    def _text(self, line: int) -> str:
+        place = self.document.place(At(line))
+        return self.document.line_text(place.file, place.line)
 
 
 def descend(value: Any, path: Sequence[Any]) -> Mark | None:

@@ -20,7 +20,7 @@ from holdfast.states.high import (
     Unit,
     shown,
 )
-from holdfast.states.marks import Document, Map, Mark, Seq, Spot, plain
+from holdfast.states.marks import Beside, Document, Map, Mark, Seq, Spot, plain
 
 _LINKS = BACKWARD | {"name", "prereq"}
 OWN = frozenset({"state", "fun", "__id__", "__sls__", "__sls_included_from__"})
@@ -143,7 +143,7 @@ class _Normaliser:
             return None
         declaration = Declaration(id_, self.unit.sls, self.env, Spot(self.document, mark))
         if isinstance(body, str) and "." in body and " " not in body:
-            body = Map({body: Seq()}, {body: mark} if mark is not None else {})
+            body = Map({body: Seq()}, {body: Beside(self.document, mark, body)} if mark is not None else {})
         if not isinstance(body, Map):
             self._problem(
                 mark,

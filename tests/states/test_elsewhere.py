@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.resources import registry
-from holdfast.states.elsewhere import ARGUMENTS, NAMES, SALT, SALT_KINDRED
+from holdfast.states.elsewhere import ARGUMENTS, FUNCTIONS, NAMES, SALT, SALT_KINDRED
 
 
 @pytest.mark.parametrize(
@@ -51,6 +51,26 @@ def test_every_word_that_is_meant_exists():
 
     assert {meant for several in ARGUMENTS.values() for meant in several} <= known
     assert NAMES.keys() <= {*registry.families()}
+    for family, functions in FUNCTIONS.items():
+        assert {*functions.values()} <= {*registry.functions(family)}
+        assert functions.keys().isdisjoint(registry.functions(family))
+
+
+@pytest.mark.parametrize(
+    ("kind", "meant"),
+    [
+        ("file.presnt", "file.managed"),
+        ("file.present", "file.managed"),
+        ("file.managd", "file.managed"),
+        ("pkg.present", "pkg.installed"),
+        ("service.started", "service.running"),
+    ],
+)
+def test_unknown_function_leads_to_what_it_is_called_here(problems, kind, meant):
+    """A file is `managed`, not `present`; `prepend` only looks like it."""
+    (problem,) = problems(f"x:\n  {kind}: []\n")
+
+    assert (problem.code, problem.hint) == ("unknown-function", f"did you mean {meant}?")
 
 
 @pytest.mark.parametrize(
@@ -97,3 +117,22 @@ def test_nothing_is_denied_that_there_is():
 
     assert not SALT & builtin
     assert not [family for family in builtin if family.startswith(SALT_KINDRED)]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column"),
+    [
+        ("y:\n  lamp.lti\n", 2, 3),
+        ("y:\n\n  # why\n  'lamp.lti'  # not\n", 4, 4),
+        ("y: lamp.lti\n", 1, 4),
+        ("lamp.lti: lamp.lti\n", 1, 11),
+        ("{% if true %}\ny:\n  lamp.lti\n{% endif %}\n", 3, 3),
+        ("{% for x in [1] %}\ny:\n  {{ 'lamp.lti' }}\n{% endfor %}\n", 2, 1),  # what a template has made is not looked for
+        ("y: {lamp.lti: []}\n", 1, 5),
+    ],
+)
+def test_function_without_arguments_is_reported_where_it_stands(problems, text, line, column):
+    """Not where its ID is."""
+    (problem,) = problems(text)
+
+    assert (problem.code, problem.place.line, problem.place.column) == ("unknown-function", line, column)
