@@ -69,6 +69,8 @@ class Engine:
         self._departures = Departures(self._left)
         self._waiting: set[asyncio.Task[None]] = set()
         """What waits for those that leave, for a swap or for the disk."""
+        self._held: set[Vertex] = set()
+        """Those that may have drifted and are to be looked at later."""
         self._recheck: asyncio.TimerHandle | None = None
         self._pumping = False
         """Something has been marked, and is started in a moment."""
@@ -102,6 +104,7 @@ class Engine:
             with collector_at_rest():
                 self._graph = connect(vertices, automatic)
             self._runs.failing &= kept.keys()
+            self._held &= kept.keys()
             self._courier.serve(vertices)
             self._scheduler.rebuild(vertices)
             everything = options is not None and self._take_over(options)
@@ -183,9 +186,10 @@ class Engine:
 
     @property
     def converged(self) -> bool:
-        """Nothing dirty, running or failed, for `converged_timeout`."""
+        """Nothing dirty, running, failed or held off, for `converged_timeout`."""
         quiet = asyncio.get_running_loop().time() - self._passes.ended
-        return not self._passes.running and not self._runs.failing and quiet >= self.options.converged_timeout
+        owed = self._passes.running or self._runs.failing or any(vertex.told is not None for vertex in self._held)
+        return not owed and quiet >= self.options.converged_timeout
 
     @property
     def view(self) -> View:
@@ -311,6 +315,7 @@ class Engine:
                 self._emit(Notice("info", "held-off", vertex.identity, f"may have drifted; looked at in {wait:.3g} s"))
                 vertex.not_before = now + wait
                 vertex.told = now if vertex.told is None else vertex.told
+                self._held.add(vertex)
                 self._wake(vertex, wait, cause)
                 return
         self._mark(vertex, cause)
@@ -341,6 +346,7 @@ class Engine:
             vertex.timer.cancel()
             vertex.timer = None
         vertex.not_before = 0.0
+        self._held.discard(vertex)
         self._courier.listened.discard(vertex)
         self._mark(vertex, cause)
         self._scheduler.offer(vertex)

@@ -82,7 +82,7 @@ class Metrics:
         yield _family("holdfast_up", "gauge", "The agent runs; always 1.", [("", (), 1)])
         yield _family("holdfast_start_time_seconds", "gauge", "Unix time at which the agent was started.", [("", (), state["started"])])
         for name, text in (
-            ("converged", "1: nothing is dirty, running or failed, and the states compile."),
+            ("converged", "1: nothing is dirty, running, failed or to be looked at later, and the states compile."),
             ("paused", "1: an operator has paused it."),
             ("noop", "1: it looks, and changes nothing."),
         ):

@@ -101,18 +101,20 @@ class Packages(Resource):
             ctx.report.changes = {**wrong, **done.changes}
             if left := await self.wrong(pkg, apply):
                 raise Permanent(f"still not right after the package manager has run: {', '.join(left)}")
+            ctx.report.comment = sentence(ctx.report.changes, done=True)
         else:
-            ctx.report.changes = {**wrong, **(await self._planned(ctx, pkg, wrong))}
-        ctx.report.comment = sentence(ctx.report.changes, done=apply)
+            await self._plan(ctx, pkg, wrong)
         return False
 
-    async def _planned(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]]) -> dict[str, Any]:
-        """What the package manager says that it would change; nothing when it cannot know yet, for want of a repository perhaps."""
+    async def _plan(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]]) -> None:
+        """Report what the package manager would change. It may not know yet, for want of a repository that another state adds."""
+        planned, doubt = {}, ""
         try:
-            return (await self.put_right(ctx, pkg, wrong, test=True)).changes
+            planned = (await self.put_right(ctx, pkg, wrong, test=True)).changes
         except Permanent as error:
-            ctx.log.info("the package manager cannot plan this yet", why=str(error))
-            return {}
+            doubt = f"; as things are now this would fail: {error}"
+        ctx.report.changes = {**wrong, **planned}
+        ctx.report.comment = sentence(ctx.report.changes, done=False) + doubt
 
     async def reason(self, pkg: PkgInterface) -> str:
         """Why nothing had to be done."""

@@ -22,6 +22,8 @@ from holdfast.resources.registry import nearest
 
 QUIET = {"DEBIAN_FRONTEND": "noninteractive", "APT_LISTCHANGES_FRONTEND": "none", "UCF_FORCE_CONFFOLD": "1"}
 """Environment in which no package asks anything."""
+SIMULATE = ("--simulate", "--option=Dir::Log::Planner=/dev/null")
+"""Only look: without this, root's simulations leave a log of what was planned."""
 KEEP = ("-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold")
 LOCK_TIMEOUT = 600.0
 """Seconds to wait for others."""
@@ -221,8 +223,10 @@ class Apt(Provider):
             left = max(0.0, deadline - time.monotonic())
             if not test:
                 await self._wait(left)
-            mode = "--simulate" if test else f"--option=DPkg::Lock::Timeout={left:.0f}"
-            done = await self.host.run("apt-get", "--quiet", "--assume-yes", mode, *KEEP, *arguments, env=QUIET, check=False, limit=1 << 24)
+            mode = SIMULATE if test else (f"--option=DPkg::Lock::Timeout={left:.0f}",)
+            done = await self.host.run(
+                "apt-get", "--quiet", "--assume-yes", *mode, *KEEP, *arguments, env=QUIET, check=False, limit=1 << 24
+            )
             if not (done.retcode and "Could not get lock" in done.stderr):
                 break
             if time.monotonic() > deadline:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from engine_bench import Bench, Machine, compilation, in_virtual_time, state
 from holdfast import Permanent
 
@@ -77,6 +79,31 @@ async def test_converged_means_that_nothing_has_happened_for_a_while(bench: Benc
     assert not engine.converged
 
     await asyncio.sleep(9)
+
+    assert engine.converged
+    await engine.stop()
+
+
+@pytest.mark.parametrize("end", ["waits", "triggers", "leaves"])
+@in_virtual_time
+async def test_what_is_only_looked_at_later_is_not_converged(bench: Bench, machine: Machine, end: str) -> None:
+    """A limit holds the look off: until then nobody knows, and nobody says that all is right."""
+    engine = bench.engine()
+    await engine.swap(compilation(state("a", meta={"limit": 0.1, "burst": 1}), state("b")))
+    await engine.settle()
+    for _ in range(2):
+        assert engine.converged
+        machine.drift("a")
+        await asyncio.sleep(1)
+    assert (machine.settings["a"], engine.converged) == ("drifted", False)
+
+    if end == "waits":
+        await asyncio.sleep(10)
+    elif end == "triggers":
+        engine.trigger("zsetting.present[a]")
+    else:
+        await engine.swap(compilation(state("b")))
+    await engine.settle()
 
     assert engine.converged
     await engine.stop()
