@@ -11,7 +11,6 @@ import logging
 import os
 import re
 import time
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +20,7 @@ from holdfast.agent.console import Console, Entry, to_json
 from holdfast.agent.engine.report import Event
 from holdfast.agent.narrate import Narrator
 from holdfast.agent.outlet import JournalOutlet, Outlet, StreamOutlet, encode_journal
+from holdfast.agent.recent import Recent
 from holdfast.agent.settings import LogSettings
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
@@ -32,7 +32,7 @@ class Logs:
     """The log of this process. Making a second one replaces the first."""
 
     def __init__(self, settings: LogSettings, descriptor: int = 2) -> None:
-        self.recent: deque[Entry] = deque(maxlen=settings.recent)
+        self.recent = Recent(settings.recent)
         """The last entries, oldest first."""
         self.followers: set[Callable[[Entry], None]] = set()
         """Called with each entry; must not block."""
@@ -48,7 +48,7 @@ class Logs:
         self.close()
         form = choose(settings.format, self._descriptor)
         self._level = LEVELS[settings.level]
-        self.recent = deque(self.recent, maxlen=settings.recent)
+        self.recent = Recent(settings.recent, self.recent)
         outlet = self._outlet = JournalOutlet() if form == "journal" else StreamOutlet(self._descriptor)
         render: Callable[[Entry], bytes] = {"journal": to_journal, "json": to_json}.get(form) or Console.at(self._descriptor).render
         structlog.configure(

@@ -11,10 +11,11 @@ from holdfast.agent.engine.report import Cause, Event, Outcome, PassEnded, PassR
 
 
 class Passes:
-    """The current pass, if there is one, and the record of the last."""
+    """The current pass, if there is one, and the record of the last. `outlines`: outcomes are told in full, but not kept so."""
 
-    def __init__(self, emit: Callable[[Event], None]) -> None:
+    def __init__(self, emit: Callable[[Event], None], *, outlines: bool = False) -> None:
         self._emit = emit
+        self._outlines = outlines
         self._current: PassRecord | None = None
         self._began = 0.0
         self._outcomes: list[Outcome] = []
@@ -41,7 +42,7 @@ class Passes:
 
     def add(self, outcome: Outcome) -> None:
         """Something came of a resource."""
-        self._outcomes.append(outcome)
+        self._outcomes.append(outcome.outline() if self._outlines else outcome)
         self._emit(Ran(self._current.number if self._current else self.last.number, outcome))
 
     def end(self, *, converged: bool) -> None:

@@ -5,7 +5,7 @@ The engine knows no log and no terminal: it hands these values to one `emit` fun
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 Cause = Literal["start", "states changed", "drift", "poll", "retry", "refresh", "recheck", "command", "recovery"]
@@ -50,6 +50,10 @@ class Outcome:
     def changed(self) -> bool:
         """It changed something, or would have: even where no `changes` say so, as Salt has it of some kinds in noop."""
         return bool(self.changes) or (self.result is None and not self.unknown)
+
+    def outline(self) -> Outcome:
+        """What there is to be remembered of it: that something was changed, not from what to what, which may be megabytes."""
+        return replace(self, changes=dict.fromkeys(self.changes, True), diff="") if self.changes or self.diff else self
 
     @property
     def blocked(self) -> bool:

@@ -224,7 +224,7 @@ class Runs:
         if (
             self._daemon
             and self.failing
-            and vertex.outcome is outcome
+            and not outcome.listener
             and not vertex.failed
             and (recovered or (outcome.changed and outcome.result))
         ):
@@ -241,7 +241,7 @@ class Runs:
             if vertex.real:
                 self._courier.listened.discard(vertex)  # what it hears from now on is new
             return
-        vertex.outcome = outcome
+        vertex.outcome = outcome.outline() if self._daemon else outcome
         if outcome.result is False:
             vertex.due = vertex.due or vertex.forced
             vertex.failures += 1
@@ -252,7 +252,7 @@ class Runs:
             self.failing.discard(vertex)
             self._courier.listened.discard(vertex)  # a turn that has failed may be in vain no more
         if outcome.changed and outcome.result:
-            vertex.last_change = outcome
+            vertex.last_change = vertex.outcome
         self._passes.add(outcome)
         if outcome.result and vertex.real:
             self._reversals.holds(vertex)

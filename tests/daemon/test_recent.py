@@ -1,0 +1,44 @@
+"""What is kept of the log: the newest, and never more than there is room for."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.agent.recent import CUT, ROOM, TEXT, Recent, _size
+
+
+def test_the_newest_are_kept_in_order() -> None:
+    """As many as are asked for; none at all if that is none."""
+    recent = Recent(2, [{"event": name} for name in "abc"])
+
+    assert [entry["event"] for entry in recent] == ["b", "c"]
+    assert list(Recent(0, recent)) == []
+
+
+def test_floods_are_cut_and_the_oldest_make_room() -> None:
+    """Commands that print megabytes again and again cost no more than a few of them, wherever their output stands."""
+    recent = Recent(500)
+    for number in range(200):
+        recent.append({"event": f"ran {number}", "changes": {"stdout": "y\n" * 500_000, "lines": ["z" * TEXT * 2]}, "duration": 0.1})
+
+    entries = list(recent)
+    assert sum(map(_size, entries)) <= ROOM
+    assert 20 < len(entries) < 200
+    assert entries[-1]["event"] == "ran 199"
+    assert entries[-1]["changes"]["stdout"] == ("y\n" * TEXT)[:TEXT] + CUT
+    assert entries[-1]["changes"]["lines"] == ["z" * TEXT + CUT]
+
+
+@given(st.lists(st.integers(0, ROOM // 2)), st.integers(0, 20))
+def test_there_is_always_room_enough(lengths: list[int], limit: int) -> None:
+    """Whatever is logged; and an entry without a long text is kept as it is."""
+    recent = Recent(limit)
+    for length in lengths:
+        recent.append({"event": "x" * length})
+
+    assert sum(map(_size, recent)) <= ROOM
+    assert len(list(recent)) <= limit
+    assert [len(entry["event"]) for entry in recent] == [min(length, TEXT + len(CUT)) if length > TEXT else length for length in lengths][
+        len(lengths) - len(list(recent)) :
+    ]
