@@ -21,6 +21,7 @@ from holdfast.states.elsewhere import meant_argument, meant_function, no_such_fa
 from holdfast.states.errors import Problem
 from holdfast.states.low import CONTROL, Chunk, Verdict
 from holdfast.states.marks import Spot, descend
+from holdfast.states.slips import BOOLEAN
 
 IGNORED: Mapping[str, str] = {
     "provider": "the host's own provider is used",
@@ -42,6 +43,9 @@ _WANTED = {
     "model": "a mapping",
 }
 """How pydantic's errors of type begin -> what the value must be."""
+
+TEXTUAL = frozenset({"string_type", "literal_error", "value_error", "assertion_error"})
+"""Pydantic's errors for a boolean where text may have been meant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +212,9 @@ def _problem(path: tuple[object, ...], details: list[dict[str, Any]], chunk: Chu
         return chunk.spot.problem("argument-value", f"{chunk.identity}: {said}")
     inner = ".".join(str(step) for step in first["loc"]) if len(details) == 1 else name
     code = "argument-value" if first["type"] in ("value_error", "assertion_error", "literal_error") else "argument-type"
-    problem = spot_of(chunk, first["loc"]).problem(code, f"{chunk.identity}: the argument {inner!r} is wrong: {said}")
+    text = isinstance(chunk.low.get(name), bool) and any(detail["type"] in TEXTUAL for detail in details)
+    message = f"{chunk.identity}: the argument {inner!r} is wrong: {said}"
+    problem = spot_of(chunk, first["loc"]).problem(code, message, BOOLEAN if text else "")
     return replace(problem, text="") if name in shape.secrets else problem
 
 

@@ -7,7 +7,7 @@ the same. Only their number changes; then they get low data of their own anew, f
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ from holdfast.states.high import FUNCTION, TARGETING, Declaration, Item, Name, S
 from holdfast.states.load import Loaded
 from holdfast.states.marks import Spot, plain
 from holdfast.states.parse import extent
+from holdfast.states.slips import beside, deeper, glued
 
 VALUES = 5_000_000
 """Values within the lists and mappings that all calls may have as arguments together: aliases, `names` and `use` multiply them."""
@@ -178,6 +179,10 @@ def function_problem(declaration: Declaration, state: State) -> Problem | None:
         return state.spot.problem(
             "function-missing", f"{what} has no function", f"write '{state.type}.function:', or the function as an item of the list"
         )
+    if slip := glued(functions):
+        item, name = slip
+        message = f"{what} has an argument {name!r} without a space after its colon"
+        return replace(item.spot.problem("argument-shape", message, f"write '- {name}: ...'"), text="")  # it may be a password
     for item in functions:
         if not item.value or any(char.isspace() for char in item.value):
             return item.spot.problem(
@@ -187,7 +192,9 @@ def function_problem(declaration: Declaration, state: State) -> Problem | None:
             )
     if len(functions) > 1:
         names = " and ".join(repr(item.value) for item in functions)
-        return functions[0].spot.problem("function-several", f"{what} has more than one function: {names}", "give each an ID of its own")
+        above = beside(state.items)
+        hint = deeper(above, functions[0].value) if above else "give each an ID of its own"
+        return functions[0].spot.problem("function-several", f"{what} has more than one function: {names}", hint)
     return None
 
 

@@ -21,6 +21,7 @@ from holdfast.states.high import (
     shown,
 )
 from holdfast.states.marks import Beside, Document, Map, Mark, Seq, Spot, plain
+from holdfast.states.slips import KIND, deeper, no_list
 
 _LINKS = BACKWARD | {"name", "prereq"}
 OWN = frozenset({"state", "fun", "__id__", "__sls__", "__sls_included_from__"})
@@ -63,6 +64,7 @@ class _Normaliser:
 
     def run(self, data: Map) -> None:
         """Sort the keys of a file into declarations and the three that have a meaning of their own."""
+        above: Any = None
         for key, value in data.items():
             mark = data.marks.get(key)
             if key == "include":
@@ -78,6 +80,20 @@ class _Normaliser:
                 if declaration is not None:
                     self.unit.declarations.append(declaration)
                     self._number(declaration)
+                elif mark is not None and isinstance(key, str) and KIND.fullmatch(key) and isinstance(value, Seq):
+                    self._not_indented(key, mark, above, data)
+            above = key
+
+    def _not_indented(self, function: str, mark: Mark, above: Any, data: Map) -> None:
+        """Say in place of all else that a function stands where its ID does; of an ID right above it that has nothing, say nothing more."""
+        problems = self.unit.problems
+        problems.pop()
+        hint = "write its ID above it, and indent it and its arguments below that"
+        if above in data and data[above] is None:
+            hint = f"indent it and its arguments by two spaces, so that it belongs to {above!r}"
+            if problems and problems[-1].place == self.document.place(data.marks.get(above)):
+                problems.pop()
+        self._problem(mark, "id-shape", f"{function!r} is a function of a state, and stands where an ID should", hint)
 
     def _number(self, declaration: Declaration) -> None:
         """Count its states on, but for those that have an `order`."""
@@ -175,12 +191,8 @@ class _Normaliser:
             message = f"{key!r} has a second dot: {'.' + rest!r} has no effect"
             self.unit.warnings.append(self.document.problem(mark, "function-rest", message, f"write '{type_}.{function}:'"))
         if not isinstance(arguments, Seq):
-            hint = (
-                "remove the colon, or add arguments below it: '- name: value'"
-                if arguments is None
-                else "write each argument as an item: '- name: value'"
-            )
-            self._problem(mark, "arguments-shape", f"the arguments of {key} must be a list, but this is {shown(arguments)}", hint)
+            message = f"the arguments of {key} must be a list, but this is {shown(arguments)}"
+            self._problem(mark, "arguments-shape", message, no_list(key, arguments))
             return
         if type_ in declaration.states:
             first = declaration.states[type_].spot.place
@@ -253,7 +265,8 @@ class _Normaliser:
     def _names(self, value: Any, mark: Mark | None) -> list[Name]:
         """The entries of `names`; repeated ones are dropped."""
         if not isinstance(value, Seq):
-            self._problem(mark, "names-shape", f"names must be a list, but this is {shown(value)}", "write each name as an item: '- name'")
+            hint = deeper("names", "name") if value is None else "write each name as an item: '- name'"
+            self._problem(mark, "names-shape", f"names must be a list, but this is {shown(value)}", hint)
             return []
         found: dict[str, Name] = {}
         for index, entry in enumerate(value):
@@ -290,9 +303,8 @@ class _Normaliser:
         if isinstance(value, Map) and key in IN_FORMS:
             value = Seq([Map({type_: name}) for type_, name in value.items()], [value.marks.get(type_, mark) for type_ in value])
         if not isinstance(value, Seq):
-            self._problem(
-                mark, "requisite-shape", f"{key} must be a list, but this is {shown(value)}", f"write '{key}:' and below it '- type: name'"
-            )
+            hint = deeper(key, "type: name") if value is None else f"write '{key}:' and below it '- type: name'"
+            self._problem(mark, "requisite-shape", f"{key} must be a list, but this is {shown(value)}", hint)
             return
         for index, item in enumerate(value):
             here = value.marks[index] if value.marks else mark

@@ -7,6 +7,7 @@ import yaml
 from holdfast.states.breaks import yaml_lines
 from holdfast.states.errors import Problem
 from holdfast.states.marks import At, Document, Mark
+from holdfast.states.slips import KIND
 
 HINTS = {
     "mapping values are not allowed": "a colon followed by a space makes a key: quote the text, or look whether the line before is complete",
@@ -21,6 +22,7 @@ HINTS = {
     "found unknown escape character": "inside double quotes a backslash must be doubled; single quotes keep it as it is",
 }
 """What libyaml says -> what to do about it."""
+INDENT = "indent the function by two spaces, so that it belongs to the ID above it"
 
 
 def syntax(document: Document, text: str, error: yaml.MarkedYAMLError) -> Problem:
@@ -34,8 +36,9 @@ def syntax(document: Document, text: str, error: yaml.MarkedYAMLError) -> Proble
     line = lines[mark.line] if mark is not None else ""
     if mark is not None and "\t" in line[: mark.column + 1]:
         return document.problem(mark, "yaml-tab", "a tab cannot be used for indentation", "use spaces")
-    hint = next((hint for part, hint in HINTS.items() if part in said), "")
-    if error.context and error.context_mark is not None and error.context_mark.line < len(lines):
+    begun = lines[error.context_mark.line] if error.context_mark is not None and error.context_mark.line < len(lines) else ""
+    hint = INDENT if KIND.fullmatch(begun.rstrip()) else next((hint for part, hint in HINTS.items() if part in said), "")
+    if error.context and error.context_mark is not None and begun:
         said += f" ({error.context} that began in line {document.place(error.context_mark).line})"
     return document.problem(mark, "yaml-syntax", f"this is not YAML: {said}", hint)
 
