@@ -163,6 +163,7 @@ LINT = _of(
         "template-effect": "a template calls what does more than look",
         "template-name": "a template uses a name that is defined nowhere, perhaps in a branch that was not taken",
         "template-unknown": "a template uses a call, filter or test that there is not, in a branch that was not taken",
+        "value-none": "a value has the text None, which a template makes of what is not there",
         "watch-never": "what is watched never reports a change",
     },
 )

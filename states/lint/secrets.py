@@ -5,15 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from holdfast.states.check import shape_of
 from holdfast.states.errors import Place, Problem
-from holdfast.states.high import Item
 from holdfast.states.lint.rule import Subject, rule
-from holdfast.states.lint.template import EXPRESSION, literals
+from holdfast.states.lint.template import literals
+from holdfast.states.lint.values import stands_there, texts
 from holdfast.states.low import CONTROL
-from holdfast.states.marks import Map, Mark, Seq
 
 HINT = "move it to the pillar, and write {{ pillar['...'] }}"
 NAME = re.compile(
@@ -57,8 +55,8 @@ def secret_arguments(subject: Subject) -> Iterator[Problem]:
         for key, item in call.chunk.items.items():
             if key in CONTROL:
                 continue
-            for name, value, mark in _texts(key, item.value, item.mark):
-                if (name in secret or NAME.search(name)) and not NO_SECRET.fullmatch(value) and _stands_there(item, value, mark):
+            for name, value, mark in texts(key, item.value, item.mark):
+                if (name in secret or NAME.search(name)) and not NO_SECRET.fullmatch(value) and stands_there(item, value, mark):
                     problem = item.document.problem(mark, "secret-plain", f"{name!r} is given in plain text", HINT)
                     yield replace(problem, text="")
 
@@ -70,26 +68,3 @@ def secrets_of_templates(subject: Subject) -> Iterator[Problem]:
         for name, text, line in literals(template):
             if NAME.search(name) and not NO_SECRET.fullmatch(text):
                 yield template.problem(line, name, "secret-plain", f"{name!r} is given in plain text", HINT, secret=True)
-
-
-def _texts(key: str, value: Any, mark: Mark | None) -> Iterator[tuple[str, str, Mark | None]]:
-    """Every text in a value, with the nearest key above it, and where it stands."""
-    if isinstance(value, str):
-        if value:
-            yield key, value, mark
-    elif isinstance(value, Map):
-        for name, inner in value.items():
-            yield from _texts(str(name), inner, value.marks.get(name, mark))
-    elif isinstance(value, Seq):
-        for index, inner in enumerate(value):
-            yield from _texts(key, inner, value.marks[index] if index < len(value.marks) else mark)
-
-
-def _stands_there(item: Item, value: str, mark: Mark | None) -> bool:
-    """Whether a value stands in the file as it is, and was not put there by a template."""
-    document = item.document
-    if document.lines is None:
-        return True
-    place, first = document.place(mark), value.split("\n", 1)[0]
-    lines = (document.line_text(place.file, place.line + n) for n in (0, 1))  # the text of a block begins below its key
-    return any(first in EXPRESSION.sub("", line) for line in lines)

@@ -1,0 +1,51 @@
+"""Values that a template makes of nothing: the word None is told, wherever it would pass for a value."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def managed(*lines: str) -> str:
+    """A managed file with arguments, one a line."""
+    return "f:\n  file.managed:\n    - replace: false\n" + "".join(f"    - {line}\n" for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "key"),
+    [
+        (managed("name: /f", "contents: {{ pillar.get('nope') }}"), 5, "contents"),
+        (managed("name: /f", "user: {{ pillar.get('owner') }}", "mode: 644"), 5, "user"),
+        (managed("name: /f", "contents: |\n        {{ pillar.get('nope') }}"), 5, "contents"),
+        (managed("name: /srv/{{ pillar.get('nope') }}"), 4, "name"),
+        (managed("name: /f", "template: jinja", "source: /f", "context:\n        port: {{ pillar.get('port') }}"), 8, "port"),
+        ("{% set owner = salt['pillar.get']('a:b', none) %}\n" + managed("name: /f", "user: '{{ owner }}'"), 6, "user"),
+        (
+            "{% set x = pillar.get('x') %}\nc:\n  cmd.run:\n    - name: /bin/make\n    - env:\n      - A: {{ x }}\n    - creates: /x\n",
+            6,
+            "A",
+        ),
+    ],
+)
+def test_none_of_a_template_is_told(text, line, key, warnings):
+    """At its line, with what to do."""
+    (warning,) = warnings(text)
+
+    assert (warning.code, warning.place.line) == ("value-none", line)
+    assert repr(key) in warning.message
+    assert "default" in warning.hint
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        managed("name: /f", "contents: None"),
+        "{% if true %}\n" + managed("name: /f", "contents: None") + "{% endif %}\n",
+        managed("name: /f", "contents: {{ 'None' }}"),
+        managed("name: /f", "contents: {{ pillar.get('nope', 'Nonesuch') }}"),
+        managed("name: /f", "contents: {{ pillar.get('nope', 'none of them') }}"),
+        managed("name: /f", "contents: {{ pillar.get('text') }}"),
+    ],
+)
+def test_none_that_is_meant_is_left_alone(text, warnings):
+    """As a word of the file, or of a longer text."""
+    assert warnings(text, pillar={"text": "There was None but him"}) == []
