@@ -25,8 +25,8 @@ class Names:
             return []
         names = self.tree.match(reference.name)
         if not names and not reference.optional:
-            near = nearest(reference.name.replace("/", "."), self.tree.names())
-            path = reference.name.replace(".", "/")
+            path = reference.name.removesuffix(".sls").replace(".", "/")
+            near = nearest(path.replace("/", "."), self.tree.names())
             hint = f"did you mean {near}?" if near else f"looked for {path}.sls and {path}/init.sls below {self.tree.root}"
             self._problem(reference, "sls-missing", f"there is no state file for {reference.name!r}", hint)
         return names

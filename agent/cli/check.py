@@ -39,6 +39,8 @@ def _codes(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tu
 def check(sls: tuple[str, ...], source: Source, form: str, ignore: tuple[str, ...], strict: bool) -> None:
     """Find all that is wrong with the states named SLS, and what is only strange; without a name those of the top file, or all.
 
+    A state file may also be named by its path.
+
     Nothing is changed, no state is looked at on the machine. A comment `# holdfast: ignore CODE` silences a warning where it
     stands.
 
@@ -69,7 +71,7 @@ def _look(sls: tuple[str, ...], source: Source, ignore: tuple[str, ...]) -> tupl
             base = settings.states
         lint = LintSettings(ignore=(*settings.lint.ignore, *ignore))
         settings = settings.model_copy(update={"lint": lint})
-        return Trees().check(settings, sls=sls, grains=source.facts(settings)), base
+        return Trees().check(settings, sls=source.names(sls, settings), grains=source.facts(settings)), base
     except CompileError as error:
         return Report(error.problems), base
 

@@ -85,7 +85,7 @@ def _converge(sls: tuple[str, ...], source: Source, form: str, *, timeout: float
     began = time.monotonic()
     settings = source.settings()
     settings = settings.model_copy(update={"engine": settings.engine.model_copy(update={"noop": noop or settings.engine.noop})})
-    compiled = Trees().compile(settings, sls=sls, grains=source.facts(settings))
+    compiled = Trees().compile(settings, sls=source.names(sls, settings), grains=source.facts(settings))
     printer = Printer(settings, show=form == "text", verbose=verbose)
     try:
         record = once.converge(settings, compiled, printer.emit, timeout=timeout)

@@ -87,6 +87,11 @@ class Source:
             raise refuse(self.pillar, "source-unreadable", "it is no directory", "make it, or name another with --pillar")
         return load(self.config, self.overrides)
 
+    def names(self, sls: tuple[str, ...], settings: Settings) -> tuple[str, ...]:
+        """The names of the state files that are meant; one that lies below the states directory may be given by its path, too."""
+        root = settings.states.resolve()
+        return tuple(_sls_of(word, root) or word for word in sls)
+
     def socket(self) -> Path:
         """Where the running agent listens. Raises `CompileError`."""
         from holdfast.agent.places import socket_of
@@ -98,6 +103,22 @@ class Source:
         from holdfast.agent.facts import stand_in
 
         return None if self.grains is None else stand_in(self.grains.absolute(), settings)
+
+
+def _sls_of(word: str, root: Path) -> str | None:
+    """The name of a state file by its path, seen from here or from the states directory; None where that is not what it is."""
+    from holdfast.states.source import sls_name
+
+    if not word.endswith(".sls"):
+        return None
+    for path in (Path(word), root / word):
+        try:
+            whole = path.parent.resolve() / path.name
+            if whole.is_relative_to(root) and whole.is_file():
+                return sls_name(str(whole.relative_to(root)))
+        except OSError:  # a name that is too long, a loop of links
+            continue
+    return None
 
 
 def source(*names: str) -> Callable[[Function], Function]:

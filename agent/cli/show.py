@@ -174,7 +174,7 @@ def _unwritten(calls: tuple[Call, ...], source: Source) -> Iterator[tuple[str, s
 
 def _compile(sls: tuple[str, ...], source: Source) -> Compiled:
     settings = source.settings()
-    return Trees().compile(settings, sls=sls, grains=source.facts(settings))
+    return Trees().compile(settings, sls=source.names(sls, settings), grains=source.facts(settings))
 
 
 def _place(call: Call) -> dict[str, Any]:

@@ -24,6 +24,26 @@ def test_clean_tree(tree):
     assert tree("check", check=0).stdout == "nothing to complain about in 1 state\n"
 
 
+def test_state_file_by_its_path(tree):
+    """As editors and hooks know it: from where they are, or whole; a name goes on to be one, and what is not there is told."""
+    tree.sls("odd", STRANGE)
+    states = tree.etc / "states"
+    (states / "web").mkdir()
+    (states / "web/init.sls").write_text("w: test.nop\n")
+
+    for word, cwd in (
+        ("states/web/init.sls", tree.etc),
+        ("init.sls", states / "web"),
+        (f"{states}/motd.sls", tree.host),
+        ("web", tree.host),
+    ):
+        assert tree("check", word, cwd=cwd, check=0).stdout == "nothing to complain about in 1 state\n"
+    assert "1 warning in 1 state" in tree("check", "odd.sls", cwd=tree.host, check=0).stdout
+    assert "did you mean web?" in tree("check", "wbe.sls", check=3).stdout
+    assert "there is no state file for '/etc/hosts.sls'" in tree("check", "/etc/hosts.sls", check=3).stdout
+    assert tree("plan", "states/web/init.sls", cwd=tree.etc, check=0)
+
+
 def test_warnings_alone_are_0_and_with_strict_1(tree):
     """As linters do."""
     tree.sls("odd", STRANGE)
