@@ -160,6 +160,7 @@ LINT = _of(
         "reverse-missing": "a state asks to be undone when it is taken away, but its kind cannot be",
         "secret-plain": "a secret stands in a state file",
         "source-absent": "a file that a state takes from the states directory is not there",
+        "source-syntax": "the template of a managed file cannot be read",
         "template-effect": "a template calls what does more than look",
         "template-name": "a template uses a name that is defined nowhere, perhaps in a branch that was not taken",
         "template-unknown": "a template uses a call, filter or test that there is not, in a branch that was not taken",

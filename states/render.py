@@ -251,6 +251,20 @@ def render_text(
         raise CompileError([Problem(place, problem.code, problem.message, problem.hint, problem.text)]) from error
 
 
+def syntax_problem(text: Text) -> Problem | None:
+    """Why the template of a managed file cannot be read, without running it; None when it can."""
+    file = str(text.path)
+    try:
+        chosen, body = template_options(text.text, file)
+        (_environment(None) if chosen is None else _environment(None).overlay(**chosen)).from_string(body)
+    except CompileError as error:
+        return error.problems[0]
+    except (jinja2.TemplateSyntaxError, RecursionError, ValueError, SyntaxError) as error:
+        problem = explain(error, file, {file: text.text}, ())
+        return replace(problem, place=Place(file, problem.place.line))  # Jinja has names of its own for a text
+    return None
+
+
 @lru_cache(maxsize=8)
 def _environment(root: Path | None) -> StateEnvironment:
     return environment(None if root is None else TreeLoader(Tree(root)), marks=False)

@@ -1,9 +1,10 @@
-"""Rules on the files that states take from the tree: those that are not there, and names in their templates that no state hands on."""
+"""Rules on the files that states take from the tree: whether they are there, and their templates can be read, and are given what they name."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -12,6 +13,7 @@ from holdfast.states.check import Checked, spot_of
 from holdfast.states.errors import CompileError, Problem
 from holdfast.states.lint.rule import Subject, rule
 from holdfast.states.lint.template import HANDED, Template, jinja, names_of, read_template
+from holdfast.states.render import syntax_problem
 from holdfast.states.source import Text, Tree
 from holdfast.states.world import World
 
@@ -38,13 +40,25 @@ def missing_sources(subject: Subject) -> Iterator[Problem]:
 
 
 @rule
+def unreadable_templates(subject: Subject) -> Iterator[Problem]:
+    """Templates of the tree that cannot be read: the state would fail when it runs, perhaps at night."""
+    tree = subject.all_files()
+    urls = {url for call in subject.calls if _is_template(call) for some in _urls(call) for url in some if url.startswith(SCHEMES)}
+    for url in urls:
+        text = _text(tree, url)
+        problem = None if text is None else syntax_problem(text)
+        if problem is not None:
+            yield replace(problem, code="source-syntax")
+
+
+@rule
 def undefined_in_sources(subject: Subject) -> Iterator[Problem]:
     """Names in templates of files that neither the template nor the context of its state gives a value."""
     tree = subject.all_files()
     templates: dict[str, tuple[Template, Any] | None] = {}
     for call in subject.calls:
         urls = [url for some in _urls(call) for url in some if url.startswith(SCHEMES)]
-        if getattr(call.resource, "template", None) != "jinja" or len(urls) != 1 or call.resource.kind == "file.recurse":
+        if not _is_template(call) or len(urls) != 1:
             continue
         if urls[0] not in templates:
             templates[urls[0]] = _template(tree, urls[0])
@@ -58,6 +72,11 @@ def undefined_in_sources(subject: Subject) -> Iterator[Problem]:
             hint = f"did you mean {near}?" if near else "add it to 'context', give a default, or ask whether it 'is defined'"
             text = f"nothing gives {name.name!r} a value, not {call.chunk.identity} ({call.chunk.spot.place}) either"
             yield template.problem(name.lineno, name.name, "template-name", text, hint)
+
+
+def _is_template(call: Checked) -> bool:
+    """Whether the source of a state is a template, and one file."""
+    return getattr(call.resource, "template", None) == "jinja" and call.resource.kind != "file.recurse"
 
 
 def _urls(call: Checked) -> list[list[str]]:
