@@ -62,6 +62,11 @@ class UserInterface(Interface, name="user"):
         return ChangeSet()
 
     @supported(kernel=("Linux",))
+    async def set_lock(self, name: str, value: bool, *, test: bool = False, options: Options = None) -> ChangeSet:
+        """Lock the password, so that it lets nobody in, or unlock it. Raises `Permanent` when nothing would be left but an empty one."""
+        return ChangeSet()
+
+    @supported(kernel=("Linux",))
     async def set_expiry(self, name: str, value: dict[str, int], *, test: bool = False, options: Options = None) -> ChangeSet:
         """Set the ageing of account and password: any of `expire`, `date` (days since 1970, -1: never), `mindays`, `maxdays`, `inactdays`, `warndays`."""
         return ChangeSet()

@@ -33,6 +33,7 @@ IGNORED = {
     "resolve_capabilities": "virtual packages are always resolved",
     "skip_suggestions": "suggestions are only made in error messages",
     "split_arch": "names are taken as the package manager writes them",
+    "watch_flags": "it belongs to Gentoo",
     "cache_valid_time": "lists of packages are fetched when something is not found in them",
 }
 
@@ -59,6 +60,13 @@ def check_version(version: str | None) -> str | None:
     if version is not None:
         conditions(version)
     return version
+
+
+def check_versions(pkgs: dict[str, str | None] | None) -> dict[str, str | None] | None:
+    """Refuse packages with what is not a version, early."""
+    for version in (pkgs or {}).values():
+        check_version(version)
+    return pkgs
 
 
 Versions = Annotated[dict[str, Text | None], BeforeValidator(parse_pkgs)]
@@ -134,13 +142,14 @@ class Packages(Resource):
         """One wants a package that the other wants gone, or both want it at different versions."""
         if not isinstance(other, Packages) or isinstance(self, Held) or isinstance(other, Held):
             return None
-        if isinstance(self, Removed) is not isinstance(other, Removed):
-            return f"one is {self.kind}, the other {other.kind}"
-        for name, version in self.wanted.items():
-            theirs = other.wanted.get(name)
-            if version and theirs and version != theirs:
-                return f"version {version} of {name} is not {theirs}"
-        return None
+        both = [(name, version, other.wanted[name]) for name, version in self.wanted.items() if name in other.wanted]
+        if isinstance(self, Removed) or isinstance(other, Removed):
+            gone = isinstance(self, Removed) is not isinstance(other, Removed)
+            # where one version of it is not to be there, another may
+            clash = gone and any(mine == theirs or not (mine if isinstance(self, Removed) else theirs) for _, mine, theirs in both)
+            return f"one is {self.kind}, the other {other.kind}" if clash else None
+        different = (f"version {mine} of {name} is not {theirs}" for name, mine, theirs in both if mine and theirs and mine != theirs)
+        return next(different, None)
 
 
 class Installing(Edgeable, Groupable, Packages):
@@ -230,9 +239,7 @@ class Installed(Installing, kind="pkg.installed"):
     @field_validator("pkgs")
     @classmethod
     def _pkgs(cls, pkgs: dict[str, str | None] | None) -> dict[str, str | None] | None:
-        for version in (pkgs or {}).values():
-            check_version(version)
-        return pkgs
+        return check_versions(pkgs)
 
     @property
     def wanted(self) -> dict[str, str | None]:
@@ -305,6 +312,19 @@ class Removed(Groupable, Packages, kind="pkg.removed"):
 
     purge: ClassVar[bool] = False
 
+    version: Text | None = field(None)
+    """Only if it is installed at this version, one of a pattern (`1.2*`) or one under conditions (`>=1.2,<2`)."""
+
+    @field_validator("version")
+    @classmethod
+    def _version(cls, version: str | None) -> str | None:
+        return check_version(version)
+
+    @field_validator("pkgs")
+    @classmethod
+    def _pkgs(cls, pkgs: dict[str, str | None] | None) -> dict[str, str | None] | None:
+        return check_versions(pkgs)
+
     def group(self) -> Hashable:
         """All of them."""
         return self.purge
@@ -317,13 +337,17 @@ class Removed(Groupable, Packages, kind="pkg.removed"):
         return divided(await pkg.remove(names, cls.purge, test=False), [member.work for member in members])
 
     async def wrong(self, pkg: PkgInterface, apply: bool) -> dict[str, dict[str, str]]:
-        """Packages that are installed under this very name: one that is only provided by another does not count."""
+        """Packages that are installed under this very name, at a version that is meant: one that another provides does not count."""
         installed = await pkg.list_installed(list(self.wanted))
         return {
             name: {"old": ",".join(p.version for p in found), "new": ""}
             for name, found in installed.items()
-            if any(p.name == name.partition(":")[0] for p in found)
+            if any([p.name == name.partition(":")[0] and await self._meant(pkg, name, p.version) for p in found])
         }
+
+    async def _meant(self, pkg: PkgInterface, name: str, version: str) -> bool:
+        wanted = self.wanted[name]
+        return wanted is None or await satisfied(pkg, version, wanted)
 
     async def put_right(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]], test: bool) -> ChangeSet:
         """Remove those that are there."""
@@ -331,7 +355,8 @@ class Removed(Groupable, Packages, kind="pkg.removed"):
 
     async def reason(self, pkg: PkgInterface) -> str:
         """Why nothing had to be done."""
-        return f"{', '.join(self.wanted)} {'is' if len(self.wanted) == 1 else 'are'} not installed"
+        names = [f"{name} {version}" if version else name for name, version in self.wanted.items()]
+        return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} not installed"
 
 
 class Purged(Removed, kind="pkg.purged"):
@@ -348,14 +373,23 @@ class Purged(Removed, kind="pkg.purged"):
 class Held(Packages, kind="pkg.held"):
     """Packages stay at the version they have."""
 
+    ignored: ClassVar[Mapping[str, str]] = {**IGNORED, "version": "a package is held at the version that it has"}
+
+    replace: bool = field(False)
+    """Let go of all other packages: only these are on hold."""
+
     async def wrong(self, pkg: PkgInterface, apply: bool) -> dict[str, dict[str, str]]:
-        """Packages that are not on hold."""
+        """Packages that are not on hold, and those that should not be."""
         held = await pkg.holds()
-        return {name: {"old": "", "new": "hold"} for name in self.wanted if name not in held}
+        others = [name for name in held if name not in self.wanted] if self.replace else []
+        missing = {name: {"old": "", "new": "hold"} for name in self.wanted if name not in held}
+        return {**missing, **{name: {"old": "hold", "new": ""} for name in others}}
 
     async def put_right(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]], test: bool) -> ChangeSet:
-        """Put them on hold."""
-        return await pkg.hold(list(wrong), test=test)
+        """Put them on hold, and let go of the others."""
+        held = await pkg.hold([name for name, change in wrong.items() if change["new"]], test=test)
+        freed = await pkg.unhold([name for name, change in wrong.items() if not change["new"]], test=test)
+        return ChangeSet(changes={**held.changes, **freed.changes})
 
     async def reason(self, pkg: PkgInterface) -> str:
         """Why nothing had to be done."""

@@ -184,6 +184,8 @@ class Dead(Service, Refreshable, kind="service.dead"):
     """Whether it may start at boot; by default that is left as it is."""
     no_block: bool = field(False)
     """Ask for the stop, and do not wait for its end; one that is about to stop is right, then."""
+    init_delay: float | None = field(None, ge=0)
+    """Seconds to wait after a stop before looking whether it runs again."""
 
     def desired(self) -> State:
         """It does not run; and what else is declared."""
@@ -197,15 +199,29 @@ class Dead(Service, Refreshable, kind="service.dead"):
         gone = ("inactive", "failed", "deactivating") if self.no_block else ("inactive", "failed")
         return {**(await super().probe(ctx) or {}), "active": status.state not in gone}
 
+    async def apply(self, ctx: Context, delta: Delta) -> None:
+        """Stop and disable it, whatever of that is wrong."""
+        await super().apply(ctx, delta)
+        if "active" in delta.fields:
+            await self._settle(ctx)
+
     async def refresh(self, ctx: Context, apply: bool) -> bool:
         """Stop it, if it runs."""
         service: ServiceInterface = ctx.interface("service")
         ctx.report.touched = apply
         if not await service.stop(self.name, test=not apply):
             return True
+        if apply:
+            await self._settle(ctx)
         ctx.report.changes = {self.name: True}
         ctx.report.comment = f"{self.name} {'was' if apply else 'would be'} stopped"
         return False
+
+    async def _settle(self, ctx: Context) -> None:
+        if self.init_delay:
+            await asyncio.sleep(self.init_delay)
+            if (await self.probe(ctx) or {}).get("active"):
+                raise Permanent(f"{self.name} was stopped, but {self.init_delay:g} s later it runs again")
 
 
 class Enabled(Wanted, kind="service.enabled"):

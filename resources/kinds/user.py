@@ -12,9 +12,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import partial
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BeforeValidator, field_validator
+from pydantic import BeforeValidator, field_validator, model_validator
 
 from holdfast.resources.context import Context, Watch, announced
 from holdfast.resources.contract import Resource, Uid
@@ -31,9 +31,12 @@ HASH = re.compile(r"[!*]{0,2}(\$[^$:\n]+\$[^:\n]+|_[./0-9A-Za-z]{19}|[./0-9A-Za-
 AGEING = ("date", "mindays", "maxdays", "inactdays", "warndays", "expire")
 PLAIN = ("uid", "home", "shell", "fullname", "roomnumber", "workphone", "homephone", "other")
 """Fields that are set as they are declared."""
+LOCAL = {"local": "accounts are always those of the host's own files"}
 IGNORED = {
+    **LOCAL,
     "hash_password": "passwords are declared as hashes only",
     "loginclass": "it belongs to BSD",
+    "persist_home": "what is in a home directory is never moved",
     "nologinit": "it belongs to old logins' databases",
     "usergroup_default": "say usergroup",
     "win_homedrive": "it belongs to Windows",
@@ -103,6 +106,8 @@ class Present(Edgeable, Sendable, Recvable, Account, kind="user.present"):
     """Set the password again when it was changed; otherwise it is set at creation only."""
     empty_password: bool = field(False)
     """Let anybody in without a password."""
+    password_lock: bool | None = field(None)
+    """Lock the password, so that it lets nobody in, or unlock it; by default that is left as it is."""
     shell: AbsPath | None = field(None)
     """Login shell."""
     unique: bool = field(True)
@@ -143,6 +148,12 @@ class Present(Edgeable, Sendable, Recvable, Account, kind="user.present"):
             raise ValueError("a password is declared as its hash: make one with `openssl passwd -6`")
         return password
 
+    @model_validator(mode="after")
+    def _lockable(self) -> Self:
+        if self.password_lock is not None and (self.empty_password or (self.password or "").startswith("!")):
+            raise ValueError("password_lock goes with a hash that has no '!' before it, and not with empty_password")
+        return self
+
     def offers(self) -> tuple[Uid, ...]:
         """The user, and its home where it makes that."""
         return (*self.uids(), *((("path", self.home),) if self.home and self.createhome else ()))
@@ -162,6 +173,8 @@ class Present(Edgeable, Sendable, Recvable, Account, kind="user.present"):
             wanted["password"] = ""
         elif self.password is not None:
             wanted["password"] = self.password
+        if self.password_lock is not None:
+            wanted["password_lock"] = self.password_lock
         return wanted or {"name": self.name}
 
     async def probe(self, ctx: Context) -> State:
@@ -176,6 +189,9 @@ class Present(Edgeable, Sendable, Recvable, Account, kind="user.present"):
         seen["groups"] = self._seen_groups(user, await self._missing_groups(ctx))
         kept = self.password is not None and not self.enforce_password
         seen["password"] = self.password if kept or user.password is None else user.password
+        if self.password_lock is not None:
+            seen["password_lock"] = self.password_lock if user.locked is None else user.locked
+            seen["password"] = (seen["password"] or "").lstrip("!")
         return seen
 
     def _seen_groups(self, user: User, missing: set[str]) -> tuple[str, ...]:
@@ -219,7 +235,9 @@ class Present(Edgeable, Sendable, Recvable, Account, kind="user.present"):
         elif fields:
             await user.modify(self.name, unique=self.unique, **fields)
         if "password" in delta.fields and "password" in after:
-            await user.set_password(self.name, after["password"])
+            await user.set_password(self.name, f"{'!' if self.password_lock else ''}{after['password']}")
+        elif self.password_lock is not None and "password_lock" in delta.fields:
+            await user.set_lock(self.name, self.password_lock)
         if ages := {name: after[name] for name in AGEING if name in delta.fields and name in after}:
             await user.set_expiry(self.name, ages)
 
@@ -247,6 +265,8 @@ class Present(Edgeable, Sendable, Recvable, Account, kind="user.present"):
 
 class Absent(Account, kind="user.absent"):
     """There is no such account."""
+
+    ignored: ClassVar[Mapping[str, str]] = LOCAL
 
     purge: bool = field(False)
     """Remove its home directory and mail, too."""

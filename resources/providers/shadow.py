@@ -121,6 +121,16 @@ class ShadowUsers(Provider):
             await tool(self.host, f"empty the password of {name}", "passwd", "--quiet", "--delete", name)
         return ChangeSet(changes={"password": {"old": MASK, "new": MASK}})
 
+    async def set_lock(self, name: str, value: bool, *, test: bool = False, options: Options = None) -> ChangeSet:
+        """Lock or unlock the password by passwd."""
+        user = read().users.get(name)
+        if user is not None and user.locked is value:
+            return ChangeSet()
+        if not test:
+            verb = "lock" if value else "unlock"
+            await tool(self.host, f"{verb} the password of {name}", "passwd", "--quiet", f"--{verb}", name)
+        return ChangeSet(changes={"locked": {"old": user and user.locked, "new": value}})
+
     async def set_expiry(self, name: str, value: dict[str, int], *, test: bool = False, options: Options = None) -> ChangeSet:
         """Set ageing by chage."""
         user = read().users.get(name)

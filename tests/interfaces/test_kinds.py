@@ -234,6 +234,22 @@ async def test_service_that_ends_within_its_delay_is_an_error(tmp_path):
         await declare("service.running", init_delay=0.01).check_apply(context(tmp_path, service=Weak()), True)
 
 
+async def test_service_that_comes_back_within_its_delay_is_an_error(tmp_path):
+    """`init_delay` gives it time to be started again, by a stop that was needed as by a refresh; without it nobody waits."""
+
+    class Stubborn(Services):
+        async def stop(self, name: str, **_: Any) -> ChangeSet:
+            """Stop, and start at once."""
+            return ChangeSet(changes={name: {}})
+
+    service = Stubborn(active=True, state="active")
+    with pytest.raises(Permanent, match=r"it was stopped, but 0\.01 s later it runs again"):
+        await declare("service.dead", init_delay=0.01).check_apply(context(tmp_path, service=service), True)
+    with pytest.raises(Permanent, match=r"it was stopped, but 0\.01 s later it runs again"):
+        await declare("service.dead", init_delay=0.01).refresh(context(tmp_path, service=service), True)
+    assert await declare("service.dead", init_delay=60).refresh(context(tmp_path, service=service), False) is False
+
+
 def test_units_are_named_in_full():
     """So that a unit file and a service meet."""
     assert declare("service.running", "nginx").uids() == (("unit", "nginx.service"),)
@@ -256,7 +272,7 @@ def people(user: User | None, *groups: str) -> dict[str, Any]:
 
 
 ALICE = User(
-    name="alice", uid=1000, gid=100, primary_group="users", groups=("adm", "sudo"), home="/home/alice", shell="/bin/sh", password="$6$s$h",
+    name="alice", uid=1000, gid=100, primary_group="users", groups=("adm", "sudo"), home="/home/alice", shell="/bin/sh", password="$6$s$h", locked=False,
     extra={"expire": None, "roomnumber": None},
 )  # fmt: skip
 
@@ -281,6 +297,11 @@ ALICE = User(
         ({"fullname": ""}, {}),
         ({"fullname": "Alice", "expire": 7}, {"fullname": "Alice", "expire": 7}),
         ({"expire": -1}, {}),
+        ({"password_lock": False}, {}),
+        ({"password_lock": True}, {"password_lock": True}),
+        ({"password_lock": True, "password": "$6$s$h"}, {"password_lock": True}),
+        ({"password_lock": True, "password": "$6$s$other"}, {"password_lock": True, "password": "********"}),
+        ({"password_lock": True, "password": "$6$s$other", "enforce_password": False}, {"password_lock": True}),
     ],
     ids=repr,
 )
@@ -305,6 +326,8 @@ async def test_missing_user_would_be_created(tmp_path):
     [
         ("user.present", "alice", {"password": "open sesame"}),
         ("user.present", "alice", {"password": "$6$a$b\nroot:x"}),
+        ("user.present", "alice", {"password_lock": True, "password": "!$6$a$b"}),
+        ("user.present", "alice", {"password_lock": True, "empty_password": True}),
         ("user.present", "alice", {"fullname": "a:b"}),
         ("user.present", "alice", {"shell": "bash"}),
         ("user.present", "-rf", {}),

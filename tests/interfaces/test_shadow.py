@@ -76,6 +76,18 @@ async def test_password_goes_through_standard_input(host, etc):
             await shadow.ShadowUsers(host).set_password("alice", evil)
 
 
+async def test_password_is_locked_only_when_it_is_not(host, etc):
+    """What is as it should be runs no tool; with `test` none is run at all."""
+    users = shadow.ShadowUsers(host)
+
+    assert (await users.set_lock("alice", True)).changes == {}
+    assert (await users.set_lock("alice", False, test=True)).changes == {"locked": {"old": True, "new": False}}
+    assert host.ran == []
+    await users.set_lock("alice", False)
+    await users.set_lock("root", True)
+    assert host.ran == ["passwd --quiet --unlock alice", "passwd --quiet --lock root"]
+
+
 async def test_group_of_the_same_name_becomes_primary(host, etc):
     """Where useradd would refuse, the group that is there is taken, unless something else is declared."""
     users = shadow.ShadowUsers(host)

@@ -46,6 +46,31 @@ def test_present_creates_and_repairs(host: Host, driver: Driver):
         assert driver.apply("user.present", "alice", **wanted).right, drift
 
 
+def test_a_password_is_locked_and_unlocked(host: Host, driver: Driver):
+    """With a hash that is declared and without; drift of either is put right without unlocking; an empty password is not let out."""
+
+    def shadow() -> str:
+        return host.sh("getent shadow alice").split(":")[1]
+
+    wanted = {"password": HASH, "password_lock": True}
+    assert driver.apply("user.present", "alice", **wanted).changes == {"name": "alice", "password": "********", "password_lock": True}
+    assert shadow() == f"!{HASH}"
+    assert driver.apply("user.present", "alice", **wanted).right
+    for drift, field in {"usermod -U alice": "password_lock", "usermod -p '!x' alice": "password"}.items():
+        host.sh(drift)
+        assert list(driver.apply("user.present", "alice", **wanted).changes) == [field], drift
+        assert shadow() == f"!{HASH}"
+
+    assert driver.apply("user.present", "alice", password_lock=False).changes == {"password_lock": False}
+    assert (shadow(), driver.plan("user.present", "alice", password_lock=False).right) == (HASH, True)
+    assert driver.apply("user.present", "alice", password_lock=True).changes == {"password_lock": True}
+    assert shadow() == f"!{HASH}"
+
+    host.sh("usermod -p '!' alice")
+    with pytest.raises(Failed, match=r"cannot unlock the password of alice: .*passwordless"):
+        driver.apply("user.present", "alice", password_lock=False)
+
+
 def test_the_home_of_a_user_at_work_is_put_right(host: Host, driver: Driver):
     """The tools refuse that while a process of the user runs, which does not mind; another number stays refused."""
     driver.apply("user.present", "alice", home="/srv/alice")

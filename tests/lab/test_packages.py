@@ -101,6 +101,37 @@ def test_removed_and_purged(host: Host, driver: Driver):
     assert driver.apply("pkg.removed", "no-such-package").right
 
 
+def test_only_a_version_that_is_meant_is_removed(host: Host, driver: Driver):
+    """Another one stays, and that is right; what it left behind is purged whatever the version."""
+    driver.apply("pkg.installed", "tiny", version="1.0")
+
+    for kind in ("pkg.removed", "pkg.purged"):
+        assert driver.apply(kind, "tiny", version=">=2").comment == "tiny >=2 is not installed"
+        assert driver.apply(kind, "it", pkgs=[{"tiny": "2.0"}]).right
+    assert version(host, "tiny") == "1.0"
+    assert driver.apply("pkg.removed", "tiny", version="1.*").changes == {"tiny": {"old": "1.0", "new": ""}}
+    assert version(host, "tiny") == "rc"
+    assert not driver.apply("pkg.purged", "tiny", version="2.0").right
+    assert version(host, "tiny") in ("", "un")
+
+
+def test_holds_are_replaced(host: Host, driver: Driver):
+    """With `replace` only the packages that are named are on hold."""
+    driver.apply("pkg.installed", "tiny", hold=True)
+    host.sh("apt-mark -q hold bash")
+
+    assert driver.apply("pkg.held", "bash").right
+    assert driver.plan("pkg.held", "dash", replace=True).changes == {
+        "dash": {"old": "", "new": "hold"},
+        "bash": {"old": "hold", "new": ""},
+        "tiny": {"old": "hold", "new": ""},
+    }
+    assert driver.apply("pkg.held", "dash", replace=True).comment == "held dash; let go bash; let go tiny"
+    assert list(driver.call("pkg.holds")) == ["dash"]
+    assert driver.apply("pkg.held", "none", pkgs=[], replace=True).comment == "let go dash"
+    assert driver.apply("pkg.held", "none", pkgs=[], replace=True).right
+
+
 def test_hold_keeps_a_version(host: Host, driver: Driver):
     """A package on hold is not upgraded by hand; unless the state lets go of it."""
     driver.apply("pkg.installed", "tiny", version="1.0", hold=True)

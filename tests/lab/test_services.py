@@ -63,6 +63,18 @@ def test_dead_stops_disables_and_repairs(host: Host, driver: Driver):
     assert driver.apply("service.dead", "nothing-of-the-kind", enable=False).right
 
 
+def test_dead_waits_for_what_starts_it_again(host: Host, driver: Driver):
+    """With `init_delay` a service that something else has running again is an error; one that stays away is not."""
+    add_unit(host, "toy")
+    add_unit(host, "lazarus")
+    host.write("/usr/lib/systemd/system/lazarus.path", "[Path]\nPathExists=/etc/passwd\n")
+    host.sh("systemctl daemon-reload; systemctl start toy lazarus.path lazarus.service")
+
+    assert driver.apply("service.dead", "toy", init_delay=0.2).comment == "toy was stopped"
+    with pytest.raises(Failed, match=r"lazarus was stopped, but 1 s later it runs again"):
+        driver.apply("service.dead", "lazarus", init_delay=1)
+
+
 def test_watch_tells_of_every_change_by_hand(host: Host, driver: Driver):
     """Killing, stopping, starting, disabling and masking a service are told of at once."""
     add_unit(host, "toy")

@@ -60,6 +60,8 @@ class KeyValue(Edit, kind="file.keyvalue"):
     """Upper and lower case are the same in keys; those in the file are kept."""
     value_ignore_case: bool = False
     """Upper and lower case are the same in values."""
+    prune: bool = False
+    """Remove all lines that set none of the keys, comments and blank lines included."""
 
     @field_validator("count")
     @classmethod
@@ -110,7 +112,7 @@ class KeyValue(Edit, kind="file.keyvalue"):
         for line in split(text):
             found = self._find(line, wanted)
             if found is None:
-                kept.append(line)
+                kept += [] if self.prune else [line]
                 continue
             key, written, value = found
             seen[key] += 1
