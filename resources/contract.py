@@ -44,6 +44,8 @@ class Resource(BaseModel):
     """`family.function`, as written in state files."""
     ignored: ClassVar[Mapping[str, str]] = {}
     """Arguments that Salt has and this kind accepts without effect -> why."""
+    refused: ClassVar[Mapping[str, str]] = {}
+    """Arguments that Salt has and that would be missed if they had no effect -> why there are none, and what to do instead."""
     exclusive: ClassVar[bool] = True
     """Declarations with an equal uid must not contradict each other: an error when states are compiled."""
 

@@ -228,6 +228,8 @@ def _said(detail: Mapping[str, Any]) -> str:
 
 def _unknown_argument(name: str, chunk: Chunk, shape: Shape) -> Problem:
     """The problem for an argument that there is not."""
+    if why := shape.cls.refused.get(name):
+        return spot_of(chunk, (name,)).problem("unknown-argument", f"{shape.cls.kind} refuses {name!r}: {why}")
     near = meant_argument(name, shape.cls.kind, shape.fields, shape.meta | COMMON)
     hint = f"did you mean {near!r}?" if near else f"it takes: {', '.join(sorted(shape.fields - {'name'})) or 'only a name'}"
     problem = spot_of(chunk, (name,)).problem("unknown-argument", f"{shape.cls.kind} has no argument {name!r}", hint)

@@ -76,9 +76,10 @@ def describe(cls: type[Resource], paper: Paper) -> str:
     """The reference page of one kind."""
     lines = [cls.kind, "", *_paragraphs(inspect.getdoc(cls) or "", paper), "", "Arguments:"]
     lines += _arguments(cls, paper)
-    if cls.ignored:
-        lines += ["", "Accepted without effect:"]
-        lines += [line for name, why in cls.ignored.items() for line in flow(f"  {name}: {why}", paper.width)]
+    for title, arguments in (("Accepted without effect:", cls.ignored), ("Refused:", cls.refused)):
+        if arguments:
+            lines += ["", title]
+            lines += [line for name, why in arguments.items() for line in flow(f"  {name}: {why}", paper.width)]
     lines += ["", *flow(f"Every state also takes requisites (require, watch, ...) and what `holdfast doc {ALL}` lists.", paper.width)]
     return "\n".join(lines)
 

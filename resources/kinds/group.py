@@ -28,6 +28,8 @@ NAME = r"^[A-Za-z_0-9][A-Za-z0-9_.@-]*\$?$"
 class GroupKind(Resource):
     """What the kinds of this family share."""
 
+    ignored: ClassVar[Mapping[str, str]] = {"local": "groups are always those of the host's own files"}
+
     name: str = field(pattern=NAME, max_length=256)
     """Name of the group."""
 

@@ -160,6 +160,16 @@ def test_doc_lists_kinds_and_describes_one():
     assert '"properties"' in holdfast("doc", "file.managed", "--format", "json", check=0).stdout
 
 
+def test_doc_tells_of_arguments_of_salt_that_do_nothing():
+    """Which are accepted without effect, which are refused, each with the reason."""
+    page = holdfast("doc", "file.managed", check=0).stdout
+
+    accepted, refused = page.partition("Accepted without effect:")[2].split("Refused:")
+    assert "\n  tmp_dir: the temporary is always beside the file" in accepted
+    assert "\n  signature: Holdfast does not check signatures; use source_hash\n" in refused
+    assert "Refused:" not in holdfast("doc", "file.absent", check=0).stdout
+
+
 def test_doc_tells_of_the_arguments_that_every_state_takes():
     """So that nobody has to guess what `...` stands for: each with its meaning, and the names of the requisites."""
     from holdfast.agent.cli.reference import field_docs

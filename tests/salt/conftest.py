@@ -31,11 +31,17 @@ def jobs() -> list[Job]:
 
 
 @pytest.fixture(scope="session")
-def _workers(jobs: list[Job], tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Asking]]:
-    """Both versions, at work at once."""
-    pythons = {version: ROOT / f".venv-salt-{version}" / "bin" / "python" for version in ("3007", "3008")}
-    if missing := [str(path) for path in pythons.values() if not path.exists()]:
+def pythons() -> dict[str, Path]:
+    """The interpreter of each version of Salt."""
+    found = {version: ROOT / f".venv-salt-{version}" / "bin" / "python" for version in ("3007", "3008")}
+    if missing := [str(path) for path in found.values() if not path.exists()]:
         pytest.skip(f"no Salt to compare with: {' and '.join(missing)} missing; scripts/test --salt installs it")
+    return found
+
+
+@pytest.fixture(scope="session")
+def _workers(jobs: list[Job], pythons: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Asking]]:
+    """Both versions, at work at once."""
     asked = {"3007": jobs, "3008": [{**job, "modes": ()} for job in jobs]}  # of 3008 only what it makes of a tree
     workers = {version: Asking(python, tmp_path_factory.mktemp(version), asked[version]) for version, python in pythons.items()}
     yield workers

@@ -125,6 +125,18 @@ def test_ignored_argument_is_accepted_with_a_warning(compile_tree):
     assert "symbolic links are always kept" in warning.message
 
 
+@pytest.mark.parametrize("template", ["", "    - template: jinja\n"], ids=["plain", "template"])
+@pytest.mark.parametrize(
+    "argument", ["signature", "source_hash_sig", "signed_by_any", "signed_by_all", "keyring", "gnupghome", "sig_backend"]
+)
+def test_a_check_of_signatures_is_refused_in_plain_words(problems, argument, template):
+    """It would be missed if it had no effect; nor does a template get it as a variable."""
+    (problem,) = problems(f"/f:\n  file.managed:\n    - contents: x\n    - {argument}: x\n{template}")
+
+    assert (problem.code, problem.place.line) == ("unknown-argument", 4)
+    assert problem.message == f"file.managed refuses {argument!r}: Holdfast does not check signatures; use source_hash"
+
+
 def test_resources_are_typed(compile_tree):
     """What the engine gets is the declared model, from the values as written."""
     (call,) = compile_tree(GOOD + "    - mode: 0644\n").calls

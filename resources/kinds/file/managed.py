@@ -42,6 +42,9 @@ NEW_MODE, PRIVATE = 0o644, 0o600
 HIDDEN = "<show_changes=False>"
 
 
+TOLD = "what watches the file is told of every change of its content"
+SIGNED = ("signature", "source_hash_sig", "signed_by_any", "signed_by_all", "keyring", "gnupghome", "sig_backend")
+"""Arguments by which Salt checks who has signed a source."""
 CONTENT = ("source", "contents", "contents_pillar", "contents_grains", "template", "context", "defaults")
 """Arguments that say what is in a file; the first four say where it comes from."""
 
@@ -66,11 +69,14 @@ class Managed(Reversible, OwnedResource, kind="file.managed"):
         "tmp_ext": "the temporary is always beside the file, so that it can be renamed",
         "keep_source": "sources are not cached on disk",
         "use_etag": "sources are not cached on disk",
-        "source_hash_sig": "signatures of hash files are not checked",
         "selinux": "the label of a file that exists is kept",
         "verify_ssl": "certificates are always checked",
+        "ignore_comment_characters": TOLD,
+        "ignore_ordering": TOLD,
+        "ignore_whitespace": TOLD,
         **WINDOWS,
     }
+    refused: ClassVar[Mapping[str, str]] = dict.fromkeys(SIGNED, "Holdfast does not check signatures; use source_hash")
 
     source: Annotated[content.Sources, BeforeValidator(content.parse_sources)] = ()
     """Where the content comes from: a URL, or a list of which the first that is there is taken."""
@@ -108,6 +114,8 @@ class Managed(Reversible, OwnedResource, kind="file.managed"):
     """`minion`: keep a copy of what is replaced, in the agent's own directory."""
     show_changes: bool = True
     """Show the diff. Turn off for secrets."""
+    new_file_diff: bool = False
+    """Show the diff of a new file among the changes, too."""
     check_cmd: Texts = ()
     """Commands that must accept the new content before it is put in place; its path is appended."""
     follow_symlinks: bool = True
@@ -124,7 +132,7 @@ class Managed(Reversible, OwnedResource, kind="file.managed"):
         if not isinstance(given, dict):
             return given
         known = {"show_changes" if key == "show_diff" and "show_changes" not in given else key: value for key, value in given.items()}
-        more = {key: value for key, value in known.items() if key not in cls.model_fields}
+        more = {key: value for key, value in known.items() if key not in cls.model_fields and key not in cls.refused}
         if not more or not known.get("template") or not isinstance(known.get("defaults") or {}, dict):
             return known
         return {key: value for key, value in known.items() if key not in more} | {"defaults": {**more, **(known.get("defaults") or {})}}
@@ -322,6 +330,8 @@ class Managed(Reversible, OwnedResource, kind="file.managed"):
         if look.seen is None:
             diff = unified(b"", look.wanted or b"", look.path)
             changes = self._told_of_new(look.owner) if apply else {"newfile": look.path}
+            if self.new_file_diff and diff:
+                changes["diff"] = diff if self.show_changes else HIDDEN
         else:
             changes = dict(wrong)
             if look.differs:

@@ -53,6 +53,9 @@ class Recurse(Placed, kind="file.recurse"):
         "sym_mode": "links have no mode",
         **WINDOWS,
     }
+    refused: ClassVar[Mapping[str, str]] = {
+        "merge": "of several directories the first that is there is taken; give each of them a file.recurse of its own"
+    }
 
     source: Directories
     """A directory, as salt:// URL or absolute path, or a list of them of which the first that is there is taken."""

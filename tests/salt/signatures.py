@@ -1,0 +1,29 @@
+"""Prints what the states of Salt name in their signatures: run by Salt's interpreter.
+
+    python signatures.py < kinds
+
+reads a JSON list of kinds (`file.managed`), and prints JSON: kind -> its arguments. Nothing here knows of Holdfast.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import logging
+import sys
+
+logging.disable(logging.CRITICAL)
+
+
+def arguments(kind: str) -> list[str]:
+    """The arguments of a state, but for its name and those that stand for any others."""
+    family, _, word = kind.partition(".")
+    module = importlib.import_module(f"salt.states.{family}")
+    names = {said: name for name, said in getattr(module, "__func_alias__", {}).items()}
+    parameters = inspect.signature(getattr(module, names.get(word, word))).parameters.values()
+    return sorted(known.name for known in parameters if known.kind is known.POSITIONAL_OR_KEYWORD and known.name != "name")
+
+
+if __name__ == "__main__":
+    print(json.dumps({kind: arguments(kind) for kind in json.load(sys.stdin)}))  # noqa: T201 - its answer
