@@ -25,7 +25,10 @@ from holdfast.states.world import Forbidden, NoSuchCall, TemplateStop
 CACHED = 2000
 """Templates that are kept compiled."""
 
-
+WHOLE = r"(?<![\w.\])])[A-Za-z_]\w*(?:\.\w+|\[[^\[\]]*\])*"
+"""A name, and what is taken from it."""
+COMPUTED = r"\[(?!\s*(?:'[^']*'|\"[^\"]*\"|\d+)\s*\])"
+"""A key that is not written there: it may be any."""
 GIVEN = " given"
 """Key of a context that has the names of what every file is given; with a blank, so that no template can name it."""
 
@@ -144,6 +147,10 @@ def explain(error: Exception, file: Path | str, texts: Mapping[str, str], names:
     code, message, hint = _words(error, list(names))
     if secret and code in ("template-data", "template-error"):
         message, hint = f"the template failed: {type(error).__name__}", ""  # the rest may be made of the data
+    if isinstance(error, jinja2.UndefinedError) and text:
+        column, whole = _pinned(str(error), text[:500])
+        place = Place(place.file, place.line, column)
+        message = message.replace("the mapping has", f"the mapping {whole} has") if whole else message
     return Problem(place, code, message, hint, text[:500])
 
 
@@ -201,6 +208,20 @@ def _syntax_hint(message: str) -> str:
 def _undefined(message: str) -> str:
     """What Jinja says of something that is not there, without Python's words for a mapping."""
     return re.sub(r"'dict object' has no attribute ('.*')", r"the mapping has no key \1", message)
+
+
+def _pinned(message: str, line: str) -> tuple[int, str]:
+    """Where the name or key that is missing stands in its line, and the expression that lacks the key; 0 and "" where that is not sure."""
+    missing = re.match(r"'(\w+)' is undefined|'dict object' has no attribute '(.*)'", message)
+    if missing is None or re.search(COMPUTED, line):
+        return 0, ""
+    name, key = missing[1], re.escape(missing[2] or "")
+    word = rf"(?<![\w.'\"]){name}(?![\w'\"])" if name else rf"\.{key}(?!\w)|\[\s*(?:'{key}'|\"{key}\")\s*\]"
+    found = [use.start() for use in re.finditer(word, line) if re.search(r"\{[{%](?:(?![%}]\}).)*$", line[: use.start()])]
+    if len(found) != 1:
+        return 0, ""
+    before = None if name else re.search(rf"{WHOLE}$", line[: found[0]])
+    return (before.start() + 1, before[0]) if before else (found[0] + 1, "")
 
 
 def _undefined_hint(message: str, names: list[str]) -> str:

@@ -102,10 +102,34 @@ def test_what_a_template_misses_is_told_in_words(problems):
     (key,) = problems("{{ pillar.nope.deep }}")
     (call,) = problems("{{ salt['disk.usage']() }}")
 
-    assert key.message == "the template uses what is not there: the mapping has no key 'nope'"
+    assert key.message == "the template uses what is not there: the mapping pillar has no key 'nope'"
     assert call.message == "templates cannot call disk.usage"
     assert "config" in call.hint
     assert "grains" in call.hint
+
+
+@pytest.mark.parametrize(
+    ("line", "column", "said"),
+    [
+        ("a: {{ pillar['app']['port'] }}", 7, "the mapping pillar has no key 'app'"),
+        ("a.app: {{ pillar.app.port }}", 11, "the mapping pillar has no key 'app'"),
+        ("a: {{ dict(y=1, z=2)['app'] }}", 21, "the mapping has no key 'app'"),
+        ("{% set x = {'y': {}} %}{{ 1 }}{{ x.y[ \"app\" ] }}", 34, "the mapping x.y has no key 'app'"),
+        ("a: {{ app }}", 7, "'app' is undefined"),
+        ("a: {{ 'app' if app }}", 16, "'app' is undefined"),
+        # what cannot be told from the line is not told
+        ("a: {{ pillar.app }}{{ grains.app }}", 0, "the mapping has no key 'app'"),
+        ("{% set k = 'app' %}x.app: {{ pillar[k] }}{{ grains.app if false }}", 0, "the mapping has no key 'app'"),
+        ("{{ pillar['a' ~ 'pp'] }}{{ grains.app if false }}", 0, "the mapping has no key 'app'"),
+        ("a: {{ app }}{{ app }}", 0, "'app' is undefined"),
+    ],
+)
+def test_what_a_template_misses_is_shown_in_its_line(problems, line, column, said):
+    """Which expression has failed, where only one can have."""
+    (problem,) = problems(line)
+
+    assert problem.message == f"the template uses what is not there: {said}"
+    assert problem.place.column == column
 
 
 def test_error_inside_an_imported_macro_names_the_macro(problems):
