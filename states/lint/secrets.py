@@ -22,6 +22,8 @@ NO_SECRET = re.compile(
     r"[!*x]{1,2}|/\S*|\w+://\S*|\$\{?\w+\}?|__slot__:.*|true|false|yes|no|none|null|absent|present|\d{1,3}", re.IGNORECASE
 )
 """What stands in place of one: a locked password, a path, a variable, a word."""
+HASH = re.compile(r"\$(?:[1-7]|2[abxy]|y|gy|md5|sha1|argon2\w*|scrypt)\$\S+")
+"""What the system keeps of a password: not the password, and still enough to try for it."""
 SHAPES = {
     "a private key": r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----",
     "an AWS access key": r"\b(?:AKIA|ASIA)[A-Z2-7]{9}(?!EXAMPLE)[A-Z2-7]{7}\b",
@@ -57,7 +59,7 @@ def secret_arguments(subject: Subject) -> Iterator[Problem]:
                 continue
             for name, value, mark in texts(key, item.value, item.mark):
                 if (name in secret or NAME.search(name)) and not NO_SECRET.fullmatch(value) and stands_there(item, value, mark):
-                    problem = item.document.problem(mark, "secret-plain", f"{name!r} is given in plain text", HINT)
+                    problem = item.document.problem(mark, "secret-plain", _said(name, value), HINT)
                     yield replace(problem, text="")
 
 
@@ -67,4 +69,11 @@ def secrets_of_templates(subject: Subject) -> Iterator[Problem]:
     for template in subject.templates:
         for name, text, line in literals(template):
             if NAME.search(name) and not NO_SECRET.fullmatch(text):
-                yield template.problem(line, name, "secret-plain", f"{name!r} is given in plain text", HINT, secret=True)
+                yield template.problem(line, name, "secret-plain", _said(name, text), HINT, secret=True)
+
+
+def _said(name: str, value: str) -> str:
+    """What is wrong with a secret that stands there."""
+    if HASH.fullmatch(value.strip()):
+        return f"the hash of {name!r} stands in a state file, where all who read the states may try passwords on it"
+    return f"{name!r} is given in plain text"

@@ -46,6 +46,16 @@ def test_secret_in_plain_text(text, line, secret, warnings):
     assert "pillar" in warning.hint
 
 
+@pytest.mark.parametrize("kind", ["6", "5", "y", "2b", "argon2id"])
+@pytest.mark.parametrize("text", ["u:\n  user.present:\n    - password: {}\n", "{{% set password = '{}' %}}\n"])
+def test_hash_is_not_called_plain_text(text, kind, warnings):
+    """It is none; what is wrong is where it stands."""
+    (warning,) = warnings(text.format(f"${kind}$salt$digest"))
+
+    assert warning.message.startswith("the hash of 'password' stands in a state file")
+    assert "digest" not in str(warning)
+
+
 @pytest.mark.parametrize(
     "text",
     [
