@@ -308,11 +308,13 @@ class Engine:
         """Something may have changed: look, unless too many looks or repairs lie behind us."""
         if not vertex.dirty:
             now = asyncio.get_running_loop().time()
-            if self.paused:
+            known = vertex.not_before > now  # told once for each time that it is held back, however many events come
+            if self.paused and not known:
                 self._emit(Notice("info", "noticed", vertex.identity, "may have drifted; nothing is repaired while paused"))
             wait = max(limits.take(vertex, self.options, now), limits.hold_off(vertex, now))
             if wait > 0:
-                self._emit(Notice("info", "held-off", vertex.identity, f"may have drifted; looked at in {wait:.3g} s"))
+                if not known:
+                    self._emit(Notice("info", "held-off", vertex.identity, f"may have drifted; looked at in {wait:.3g} s"))
                 vertex.not_before = now + wait
                 vertex.told = now if vertex.told is None else vertex.told
                 self._held.add(vertex)

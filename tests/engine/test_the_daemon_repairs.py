@@ -375,6 +375,27 @@ def test_a_noop_daemon_reports_drift_and_repairs_nothing(bench: Bench) -> None:
     simulate(scenario)
 
 
+def test_that_looks_are_spaced_is_said_once_for_each_time(bench: Bench) -> None:
+    """However many events come meanwhile: ten a second must not flood the log. Also while it is paused."""
+
+    async def scenario() -> None:
+        engine = await running(bench, state("a"), flap_limit=3, flap_window=60)
+        for _ in range(600):
+            bench.machine.drift("a")
+            await asyncio.sleep(0.1)
+        told, looks = len(bench.notices("held-off")), len(bench.outcomes("a"))
+
+        assert 3 <= told <= looks <= 20
+        engine.pause()
+        for _ in range(20):
+            bench.machine.drift("a")
+            await asyncio.sleep(0.1)
+        assert len(bench.notices("held-off")) + len(bench.notices("noticed")) <= told + 2
+        await engine.stop()
+
+    simulate(scenario)
+
+
 def test_flapping_is_said_once_and_repaired_at_growing_intervals(bench: Bench) -> None:
     """Somebody undoes every repair at once."""
 
