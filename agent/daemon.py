@@ -306,10 +306,11 @@ class Daemon:
             return self._conditions[BROKEN].text
         if self._cause == "start":
             return "starting: the states are being read"
+        wrong = f"{len(self._failing)} of {number_of(self._resources, 'resource')} failed or wait for one that did" if self._failing else ""
         if self._engine.paused:
-            return "paused: drift is noticed, nothing is repaired"
-        if self._failing:
-            return f"{len(self._failing)} of {number_of(self._resources, 'resource')} failed or wait for one that did"
+            return f"paused: drift is noticed, nothing is repaired{wrong and '; '}{wrong}"
+        if wrong:
+            return wrong
         return f"{'converged' if self._engine.converged else 'at work'}: {number_of(self._resources, 'resource')}"
 
     def _say(self) -> None:
