@@ -262,7 +262,7 @@ class Daemon:
         running = "the last good graph keeps running" if self._cause != "start" else "nothing runs until they are mended"
         text = f"the configuration cannot be used ({number_of(len(problems), 'problem')}); {running}"
         log.error(text, code=BROKEN)
-        self.health.set(BROKEN, f"{text}: {problems[0].place}: {problems[0].message}", "error")
+        self.health.set(BROKEN, f"{problems[0].place}: {problems[0].message}; {text}", "error")
 
     def _warn(self, warnings: tuple[Problem, ...]) -> None:
         """Say each thing that is only strange once."""

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from holdfast.agent.cli.options import Source, output, print_json, source
-from holdfast.agent.cli.terminal import Paper, ago, one_line, span
+from holdfast.agent.cli.terminal import Paper, ago, headline, one_line, span
 from holdfast.agent.control.client import ask
 from holdfast.agent.control.schema import Request
 from holdfast.agent.widths import columns
@@ -51,15 +51,13 @@ def status(source: Source, form: str, everything: bool, as_tree: bool) -> None:
 
 def heading(answer: dict[str, Any], paper: Paper) -> Iterator[str]:
     """The agent and its health."""
-    conditions = answer["health"]
-    state = "not all is right" if answer["status"] in [each["text"] for each in conditions] else answer["status"]
     colour = "1;32" if answer["converged"] else "1;33"
-    name, state = f"{one_line(answer['id'])}: ", one_line(state)
+    name, state = f"{one_line(answer['id'])}: ", one_line(headline(answer))
     about = f" (pid {answer['pid']}, up {span(time.time() - answer['started'])})"
     first, *rest = paper.lines(name + state)
     yield f"{name}{paper.paint(colour, first.removeprefix(name))}{paper.dim(about) if paper.holds(name + state + about) else ''}"
     yield from (paper.paint(colour, line) for line in rest)
-    for each in conditions:
+    for each in answer["health"]:
         severity, colour = each["severity"], "1;31" if each["severity"] == "error" else "33"
         first, *rest = paper.lines(f"{severity}: {each['text']} [{each['code']}]", 2)
         yield f"  {paper.paint(colour, severity)}{first.removeprefix(severity)}"
@@ -117,9 +115,7 @@ def _lines(row: Row, paper: Paper, width: int, marks: tuple[str, str] = ("", "")
         yield f"{head}  {one_line(said)}".rstrip()
     else:
         yield head.rstrip()
-        lines = paper.lines(said, columns(mark) + STATE)
-        lines[MOST - 1 :] = [paper.line(" ".join(lines[MOST - 1 :]), columns(mark) + STATE)] if lines[MOST - 1 :] else []
-        yield from (f"{paper.dim(below)}{' ' * STATE}{line}" for line in lines)
+        yield from (f"{paper.dim(below)}{' ' * STATE}{line}" for line in paper.lines(said, columns(mark) + STATE, MOST))
 
 
 def _said(row: Row) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import time
+from typing import Any
 
 import click
 
@@ -72,10 +73,13 @@ class Paper:
         text = one_line(text)
         return text if self.width is None else fit(text, self.width - used)
 
-    def lines(self, text: str, used: int = 0) -> list[str]:
-        """Text in as many lines as it needs, each of which has so many columns used already."""
+    def lines(self, text: str, used: int = 0, most: int | None = None) -> list[str]:
+        """Text in as many lines as it needs, each of which has so many columns used already; at most in `most`, the last of which is cut."""
         text = one_line(text)
-        return [text] if self.width is None else wrap(text, self.width - used)
+        if self.width is None:
+            return [text]
+        lines = wrap(text, self.width - used)
+        return lines if most is None or len(lines) <= most else [*lines[: most - 1], self.line(" ".join(lines[most - 1 :]), used)]
 
     def name(self, identity: str, width: int) -> str:
         """An identity in so many columns, its middle left out where it is longer."""
@@ -98,6 +102,11 @@ def span(seconds: float) -> str:
         if seconds >= size:
             return f"{int(seconds // size)} {unit}"
     return f"{int(max(0.0, seconds))} s"
+
+
+def headline(agent: dict[str, Any]) -> str:
+    """What an agent is about, in a few words; that it is out of order is told among what is wrong with it."""
+    return "not all is right" if agent["status"] in [each["text"] for each in agent["health"]] else str(agent["status"])
 
 
 def ago(at: float) -> str:

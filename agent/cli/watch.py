@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from holdfast.agent.cli.options import Source, source
-from holdfast.agent.cli.terminal import Paper, ago
+from holdfast.agent.cli.terminal import Paper, ago, headline
 from holdfast.agent.console import clock, coloured
 from holdfast.agent.control.client import follow
 from holdfast.agent.control.schema import ControlError, Request
@@ -23,6 +23,10 @@ TICK = 0.1
 """Seconds between two pictures."""
 RECENT = 8
 """Repairs that are shown at most."""
+CONDITIONS = 3
+"""Conditions of the agent that are shown at most."""
+MOST = 8
+"""Lines that tell what is wrong with one; `why` tells all."""
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 MARKS = {"ok": "✓", "failed": "✗", "blocked": "⊘", "waiting": "…", "skipped": "-", "would": "~", "flapping": "↯"}
 URGENT = ("running", "failed", "flapping", "blocked", "waiting", "would")
@@ -83,27 +87,35 @@ class Feed:
 
 def picture(frame: Frame, paper: Paper, height: int, tick: int) -> Iterator[str]:
     """The lines of one picture: at most `height`, none wider than the paper. `tick` turns the spinner."""
-    top = [*_head(frame, paper, tick), ""]
-    recent = list(_recent(frame, paper))[: max(0, (height - len(top)) // 3)]
+    recent = list(_recent(frame, paper))[: max(0, (height - 4 - len(frame["health"][:CONDITIONS])) // 3)]
     below = ["", paper.dim(paper.line("latest")), *recent] if recent else []
-    lines = [*top, *_rows(frame, paper, height - len(top) - len(below) - 1, tick)]
-    lines += [""] * (height - len(lines) - len(below) - 1)
+    room = height - len(below) - 1
+    top = [*_head(frame, paper, tick), *_health(frame, paper, room - 4 - len(frame["rows"]) - bool(_hidden(frame))), ""]
+    lines = [*top, *_rows(frame, paper, room - len(top), tick)]
+    lines += [""] * (room - len(lines))
     lines += below
     yield from lines[: height - 1]
     yield paper.dim(paper.line("q ends; `holdfast why KIND[ID]` tells more of one"))
 
 
 def _head(frame: Frame, paper: Paper, tick: int) -> Iterator[str]:
-    """The agent, the pass, the counts, and what is wrong with the agent itself."""
+    """The agent, the pass and the counts: three lines."""
     counts, colour = frame["counts"], "1;32" if frame["converged"] else "1;33"
     noop = " [noop: it changes nothing]" if frame["noop"] else ""
-    name, state = paper.line(f"{frame['id']}: "), frame["status"]
-    yield paper.bold(name) + paper.paint(colour, paper.line(f"{state}{noop}", columns(name)))
+    name = paper.line(f"{frame['id']}: ")
+    yield paper.bold(name) + paper.paint(colour, paper.line(f"{headline(frame)}{noop}", columns(name)))
     yield paper.line(_pass(frame["pass"], tick))
     yield _bar(counts, paper)
-    for each in frame["health"][:3]:
-        colour = "1;31" if each["severity"] == "error" else "33"
-        yield paper.paint(colour, paper.line(f"{each['severity']}: {each['text']} [{each['code']}]"))
+
+
+def _health(frame: Frame, paper: Paper, room: int) -> Iterator[str]:
+    """What is wrong with the agent itself: a line for each, and more where there is room for so many lines."""
+    conditions = frame["health"][:CONDITIONS]
+    spare = max(0, room - len(conditions))
+    for each in conditions:
+        lines = paper.lines(f"{each['severity']}: {each['text']} [{each['code']}]", most=1 + spare)
+        spare -= len(lines) - 1
+        yield from (paper.paint("1;31" if each["severity"] == "error" else "33", line) for line in lines)
 
 
 def _pass(last: Frame | None, tick: int) -> str:
@@ -118,7 +130,7 @@ def _pass(last: Frame | None, tick: int) -> str:
 def _bar(counts: Frame, paper: Paper) -> str:
     """How much of the graph is settled, as a bar, and what is not."""
     total, others = counts["resources"], [(word, number) for word, number in counts.items() if word != "resources" and number]
-    parts = [("ok", total - sum(number for _, number in others)), *others]
+    parts = [("ok", max(0, total - sum(number for _, number in others))), *others]
     text = ", ".join(f"{number} {'right' if word == 'ok' else word}" for word, number in parts)
     width = min(40, (paper.width or 80) - columns(text) - 2)
     if width < 8 or not total:
@@ -130,22 +142,29 @@ def _bar(counts: Frame, paper: Paper) -> str:
 
 
 def _rows(frame: Frame, paper: Paper, room: int, tick: int) -> Iterator[str]:
-    """Resources in order of execution: all, or those where something happens."""
-    rows = frame["rows"]
-    hidden = frame["counts"]["resources"] - len(rows)
+    """Resources in order of execution: all, or those where something happens; what is said of one has more lines where there is room."""
+    rows, hidden = frame["rows"], _hidden(frame)
     if len(rows) > room:
         order = sorted(range(len(rows)), key=lambda place: (_urgency(rows[place]), place))
         rows = [rows[place] for place in sorted(order[: max(0, room - 1)])]
         hidden = frame["counts"]["resources"] - len(rows)
     width = min(max((columns(row["identity"]) for row in rows), default=0), max(20, ((paper.width or 80) - 12) * 6 // 10))
+    spare = max(0, room - len(rows) - bool(hidden))
     for row in rows:
         state = row["state"]
         mark = _spin(tick) if state == "running" else MARKS.get(state, " ")
         said = duration(row["for"]) if row.get("for") is not None else row.get("comment", "")
-        head = f"{paper.state(state, f'{mark} {state:8}')} {paper.name(row['identity'], width)}"
-        yield f"{head}  {paper.dim(paper.line(said, 13 + width))}"
+        first, *rest = paper.lines(said, 13 + width, min(MOST, 1 + spare))
+        spare -= len(rest)
+        yield f"{paper.state(state, f'{mark} {state:8}')} {paper.name(row['identity'], width)}  {paper.dim(first)}"
+        yield from (" " * (13 + width) + paper.dim(line) for line in rest)
     if hidden > 0 and room > 0:
-        yield paper.dim(paper.line(f"and {hidden} more"))
+        yield paper.dim(f"and {hidden} more")
+
+
+def _hidden(frame: Frame) -> int:
+    """Resources that the agent has not sent."""
+    return int(frame["counts"]["resources"]) - len(frame["rows"])
 
 
 def _urgency(row: Frame) -> int:

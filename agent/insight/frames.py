@@ -17,6 +17,8 @@ from holdfast.agent.insight.traces import Traces
 ROWS = 200
 """Resources in one frame; of a larger graph those where something happens, or happened last."""
 REPAIRS = 20
+COMMENT = 400
+"""Letters of what is said of one that is not right."""
 COUNTED: tuple[State, ...] = ("running", "waiting", "flapping", "failed", "blocked")
 """States that are counted by themselves. Each resource counts once, by the word of its row."""
 
@@ -72,7 +74,8 @@ def _row(vertex: Vertex, view: View, now: float, running_for: Callable[[str], fl
     if vertex.running:
         row["for"] = running_for(vertex.identity)
     elif vertex.outcome and (vertex.failed or vertex.outcome.result is None):
-        row["comment"] = vertex.outcome.comment[:200]
+        comment = vertex.outcome.comment
+        row["comment"] = comment if len(comment) <= COMMENT else f"{comment[:COMMENT]}…"
     return row
 
 

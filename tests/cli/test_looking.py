@@ -234,6 +234,26 @@ def test_the_bar_of_many_words_has_its_text_whole(width, total):
     assert bar.endswith(f"{total - 5} right, 1 running, 1 waiting, 1 flapping, 1 failed, 1 blocked" if width > 70 else "…")
 
 
+def test_where_there_is_room_a_picture_tells_whole_what_is_wrong():
+    """Of the agent, said once, and of each resource; a small terminal cuts it, so that all have their line."""
+    broken = "/etc/holdfast/states/web.sls:3:1: there is no kind 'file.managd'; the configuration cannot be used (1 problem)"
+    rows = [
+        {"identity": f"cmd.run[{name}]", "state": "failed", "comment": f"{name} failed, {'for reasons, ' * 12}at last"} for name in "ab"
+    ]
+    frame = {**FRAME, "status": broken, "health": [{"severity": "error", "text": broken, "code": "states-broken"}], "rows": rows}
+    frame = {**frame, "counts": {"resources": 2, "failed": 2}, "recent": []}
+    large, small = (plain(watch.picture(frame, Paper(79, colour=True), height, 0)) for height in (40, 8))
+    words = " ".join(" ".join(large).split())
+
+    assert words.count("web.sls:3:1") == 1
+    assert f"error: {broken} [states-broken]" in words
+    assert words.count("at last") == 2
+    assert all(columns(line) <= 79 for line in large + small)
+    assert [line for line in small if "web.sls:3:1" in line and line.endswith("…")]
+    assert [line[:20].split()[:2] for line in small if "failed," in line] == [["✗", "failed"]] * 2
+    assert (len(large), len(small)) == (40, 8)
+
+
 def test_an_empty_graph_has_a_picture():
     """Before the first pass, and when nothing applies."""
     frame = {**FRAME, "rows": [], "recent": [], "health": [], "pass": None, "counts": dict.fromkeys(FRAME["counts"], 0)}

@@ -275,7 +275,8 @@ def test_status_while_a_command_runs_and_the_states_are_broken(tree):
         first, second, *_ = tree("status", check=1).stdout.splitlines()
 
         assert first.startswith("test: not all is right (pid ")
-        assert second.startswith("  error: the configuration cannot be used (1 problem); the last good graph keeps running: ")
+        assert second.startswith(f"  error: {tree.etc}/states/bad.sls:")
+        assert second.endswith("; the configuration cannot be used (1 problem); the last good graph keeps running [states-broken]")
 
 
 def test_a_mistyped_config_is_told(tree):
