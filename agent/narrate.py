@@ -178,8 +178,10 @@ def _is_said(name: str, change: Any, outcome: Outcome) -> bool:
             return str(change) in outcome.comment
         case "pid":
             return True
-        case "retcode":
-            return bool(change == 0)
+        case "retcode" if change == 0:
+            return True
+        case "retcode" | "stdout" | "stderr" if outcome.result is False:
+            return str(change) in outcome.comment
     return (change is True or change == {"directory": "new"}) and (name == _id(outcome) or name in outcome.comment)
 
 

@@ -126,6 +126,20 @@ def test_that_something_was_done_is_said_once():
     assert list(details(outcome(changes={"locked": True}))) == ["locked: True"]
 
 
+def test_what_a_failed_command_has_said_is_said_once():
+    """Its last line is why it failed; more lines are told whole, and so is what the other output had."""
+    failed = {"result": False, "comment": "'cp x' ended with status 1: no such file"}
+
+    assert list(details(outcome(**failed, changes={"stdout": "", "stderr": "no such file", "retcode": 1}))) == []
+    assert list(details(outcome(**failed, changes={"stdout": "copying", "stderr": "warning\nno such file"}))) == [
+        "stdout: copying",
+        "stderr:",
+        "  warning",
+        "  no such file",
+    ]
+    assert list(details(outcome(comment="ran 'echo no'", changes={"stdout": "no"}))) == ["stdout: no"]
+
+
 def test_lists_are_shown_as_a_person_writes_them():
     """Not as Python does."""
     assert list(details(outcome(changes={"groups": ("a", "b"), "members": (), "gone": {"old": ["c"], "new": []}}))) == [
