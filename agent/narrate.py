@@ -238,7 +238,8 @@ def summary(outcomes: Sequence[Outcome], seconds: float) -> str:
 
 
 def _notice(notice: Notice) -> Line:
-    text = f"{notice.identity}: {notice.text}" if notice.identity else notice.text
+    said = not notice.identity or notice.text.startswith(notice.identity)
+    text = notice.text if said else f"{notice.identity}: {notice.text}"
     fields: dict[str, Any] = {"code": notice.code}
     if notice.identity:
         fields["resource"] = notice.identity

@@ -156,6 +156,12 @@ def told(calls: Sequence[Call], drop: Dropped) -> str:
     return f"{who.identity} needs {thing}, but {provider.identity} ({provider.place}) comes after it: on an empty machine it fails"
 
 
+def remedy(calls: Sequence[Call], drop: Dropped) -> str:
+    """What mends that an edge was dropped."""
+    low = calls[drop.provider].low
+    return f"require '{low['state']}: {low['__id__']}', or move the state down"
+
+
 def _nearest(offered: Mapping[str, Sequence[int]], known: dict[str, Sequence[int]], path: str) -> Sequence[int]:
     """Who offers a path, or else the nearest above it; what was found on the way is remembered."""
     found = offered.get(path) or known.get(path)

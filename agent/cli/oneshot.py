@@ -64,7 +64,7 @@ class Printer:
     def emit(self, event: Event) -> None:
         """Take what the engine tells."""
         if isinstance(event, Notice):
-            self._logs.emit(event)
+            self._warn(event)
         elif isinstance(event, Ran):
             self.outcomes.append(event.outcome)
             self._print(event)
@@ -72,6 +72,14 @@ class Printer:
     def close(self) -> None:
         """Write what is left of the log."""
         self._logs.close()
+
+    def _warn(self, notice: Notice) -> None:
+        """For a person a sentence like any other; with a traceback perhaps, or for programs, a line of the log."""
+        line = self._narrator.tell(notice) if self._show and notice.level == "warning" and notice.error is None else None
+        if line is None:
+            self._logs.emit(notice)
+        else:
+            say(f"warning: {line.text}", err=True)
 
     def _print(self, event: Ran) -> None:
         line = self._narrator.tell(event) if self._show and (self._verbose or _is_news(event.outcome)) else None

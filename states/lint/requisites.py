@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from holdfast.resources.traits import Refreshable
-from holdfast.states.automatic import automatic, told
+from holdfast.states.automatic import automatic, remedy, told
 from holdfast.states.check import Checked, spot_of
 from holdfast.states.errors import Problem
 from holdfast.states.lint.rule import Subject, rule
@@ -150,12 +150,10 @@ def too_early(subject: Subject) -> Iterator[Problem]:
     """States that stand before what they cannot do without: all is well until the day when they meet an empty machine."""
     spots = {call.chunk.identity: call.chunk.spot for call in subject.calls}
     for drop in automatic(subject.ordered).dropped:
-        call, provider = subject.ordered[drop.who], subject.ordered[drop.provider]
-        hint = f"require '{provider.low['state']}: {provider.low['__id__']}', or move the state down"
-        spot = spots.get(call.identity)
+        spot = spots.get(subject.ordered[drop.who].identity)
         if spot is None:  # parts of a kind stand as its author has put them
             continue
-        yield spot.problem("needed-earlier", told(subject.ordered, drop), hint)
+        yield spot.problem("needed-earlier", told(subject.ordered, drop), remedy(subject.ordered, drop))
 
 
 @rule

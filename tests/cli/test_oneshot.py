@@ -34,6 +34,20 @@ def tree(tmp_path):
     return Tree(tmp_path)
 
 
+@pytest.mark.parametrize("verb", ["plan", "apply"])
+def test_a_state_before_what_it_needs_is_told_in_a_sentence(tmp_path, verb):
+    """As `check` has it, with the hint; each name once, and no time as in a log."""
+    tree = Tree(tmp_path)
+    tree.sls("early", "HOST/d/a:\n  file.managed: []\nHOST/d:\n  file.directory: []\n")
+    who, provider = f"file.managed[{tree.host}/d/a]", f"file.directory[{tree.host}/d]"
+    place = f"{tree.etc}/states/early.sls:4:3"
+
+    assert tree(verb).stderr == (
+        f"warning: {who} needs the directory {tree.host}/d, but {provider} ({place}) comes after it: on an empty machine it fails; "
+        f"require 'file: {tree.host}/d', or move the state down\n"
+    )
+
+
 def test_exit_codes_of_apply(tree):
     """2 when something was changed, 0 when nothing had to be."""
     tree.file()

@@ -18,6 +18,7 @@ from holdfast.agent.engine.journal import Journal
 from holdfast.agent.engine.options import EngineOptions
 from holdfast.agent.engine.report import Event, Notice, Ran
 from holdfast.agent.host.host import Host
+from holdfast.agent.narrate import Narrator
 from holdfast.resources import registry
 from holdfast.resources.interfaces.results import ChangeSet, Pkg, PkgSpec, ServiceStatus
 from holdfast.resources.meta import Meta
@@ -131,6 +132,8 @@ async def test_against_the_order_there_is_no_edge_and_one_warning(bench: Bench, 
     (notice,) = bench.notices("edge-dropped")
     assert (notice.identity, notice.level) == ("zplaced.present[file]", "warning")
     assert "zplaced.present[dir] (test.sls:2) comes after it" in notice.text
+    assert notice.text.endswith("; require 'zplaced: dir', or move the state down")
+    assert Narrator().tell(notice).text == notice.text
     assert machine.log.index("apply dir") > machine.log.index("check file")
     await engine.stop()
 
