@@ -51,13 +51,13 @@ def pause(source: Source) -> None:
 
 @verb
 def resume(source: Source) -> None:
-    """Have it go on."""
+    """Have the running agent go on after `pause`, and repair what has drifted meanwhile."""
     _do(source, "resume", "resumed")
 
 
 @verb
 def recheck(source: Source) -> None:
-    """Have it look at every resource now."""
+    """Have the running agent look at every resource now."""
     answer = _ask(source, Request("recheck"))
     say(
         "paused: everything is checked after `holdfast resume`"
@@ -70,7 +70,7 @@ def recheck(source: Source) -> None:
 @_source
 @output("text", "json")
 def reload(source: Source, form: str) -> None:
-    """Have it read settings and states again. Exit code 3 when they cannot be used; the old ones then stay in force."""
+    """Have the running agent read settings and states again. Exit code 3 when they cannot be used; the old ones then stay in force."""
     answer = _ask(source, Request("reload"), RELOAD_TIMEOUT)
     if form == "json":
         print_json(answer)
@@ -89,7 +89,7 @@ def reload(source: Source, form: str) -> None:
 @resource
 @_source
 def trigger(identity: str, source: Source) -> None:
-    """Have it run one resource now, an action even when it is done already. Its guards (`unless`, ...) hold all the same.
+    """Have the running agent run one resource now, an action even when it is done already. Its guards (`unless`, ...) hold all the same.
 
     The ID or the name alone, or the end of a path, is enough where no other resource has it.
 

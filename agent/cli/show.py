@@ -74,7 +74,7 @@ def top(sls: tuple[str, ...], source: Source, form: str) -> None:
 
 
 @view("text", "json")
-@click.option("--verbose", is_flag=True, help="With what each state waits for though nobody has written that.")
+@click.option("-v", "--verbose", is_flag=True, help="With what each state waits for though nobody has written that.")
 def order(sls: tuple[str, ...], source: Source, form: str, verbose: bool) -> None:
     """Show the order of execution, with the reason for each place."""
     calls = _compile(sls, source).compilation.calls

@@ -17,6 +17,13 @@ def test_every_verb_has_help(verb):
     assert holdfast(verb, "--help", check=0).stdout.startswith("Usage: holdfast ")
 
 
+@pytest.mark.parametrize("verb", ["pause", "resume", "reload", "recheck", "trigger"])
+def test_help_names_what_is_told_to_do_something(verb):
+    """Each stands by itself: nobody reads what `it` is elsewhere."""
+    assert VERBS[verb].help.startswith("Have the running agent ")
+    assert "Have the running agent " in holdfast(verb, "--help", check=0).stdout
+
+
 def test_what_can_be_shown_is_told_whole():
     """In the list of `show`, too, no line ends in the middle."""
     _, listed = holdfast("show", "--help", check=0).stdout.split("Commands:")

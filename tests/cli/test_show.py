@@ -97,6 +97,7 @@ def test_graph_has_edges_that_nobody_wrote(tree):
     assert '[label="auto", style=dotted]' in tree("show", "graph", check=0).stdout
     assert "-.->|auto|" in tree("show", "graph", "--format", "mermaid", check=0).stdout
     assert "after file.directory[/srv/a] (automatic)" in tree("show", "order", "--verbose", check=0).stdout
+    assert "after file.directory[/srv/a] (automatic)" in tree("show", "order", "-v", check=0).stdout
     assert "automatic" not in tree("show", "order", check=0).stdout
     assert not any("auto" in key for low in tree.json("show", "low", check=0) for key in low)
     tree.settings("engine: {autoedge: false}\n")
