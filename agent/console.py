@@ -39,7 +39,6 @@ _COLOURS = {
     "enabled": "33",
     "ran": "33",
     "refreshed": "36",
-    "noop": "35",
     "would": "35",
 }
 """First word of a sentence -> its colour (SGR)."""

@@ -21,6 +21,8 @@ DETAIL_LINES = 400
 """Lines of details (diff, output of a command) that one line of the log carries at most."""
 _SEEN = ("start", "states changed")
 """Causes of a run that is the first of its declaration: what is right is then worth a line."""
+WOULD = "would have "
+"""How a comment of noop begins that can be made one sentence with the identity."""
 _COMMENT_VERBS = ("created", "removed", "installed", "started", "stopped", "enabled", "linked")
 
 
@@ -115,17 +117,20 @@ def result_of(outcome: Outcome) -> Result:
 
 def verb(outcome: Outcome) -> str:
     """What was done, in one word; `would ...` for what would be."""
-    if outcome.refreshed:
-        done, do = "refreshed", "refresh"
-    elif outcome.identity.startswith("cmd."):
-        done, do = "ran", "run"
-    elif outcome.cause in ("drift", "poll", "recheck"):
-        done, do = "repaired", "repair"
-    else:
-        first = outcome.comment.partition(" ")[0].lower()
-        done = first if first in _COMMENT_VERBS else "changed"
-        do = "change"
+    done, do = _verb(outcome)
     return f"would {do}" if outcome.result is None else done
+
+
+def _verb(outcome: Outcome) -> tuple[str, str]:
+    """What was done, and what there is to do, in a word each."""
+    if outcome.refreshed:
+        return "refreshed", "refresh"
+    if outcome.identity.startswith("cmd."):
+        return "ran", "run"
+    if outcome.cause in ("drift", "poll", "recheck"):
+        return "repaired", "repair"
+    first = outcome.comment.partition(" ")[0].lower()
+    return first if first in _COMMENT_VERBS else "changed", "change"
 
 
 def _id(outcome: Outcome) -> str:
@@ -144,11 +149,15 @@ def _rest(what: str, outcome: Outcome) -> str:
 
 
 def _noop(outcome: Outcome) -> str:
-    """What would have been done: the comment, its path made the identity where it can be, so that it stands there once."""
+    """What would have been done: verb and identity, then what else the comment says; its path is made the identity where it can be."""
     before, path, after = outcome.comment.partition(f" {_id(outcome)}")
-    if path and before.startswith("would have ") and after[:1] in ("", " "):
+    if path and before.startswith(WOULD) and after[:1] in ("", " "):
         return f"{before} {outcome.identity}{after}"
-    return f"noop {outcome.identity}: {outcome.comment}"
+    do, _, rest = outcome.comment.removeprefix(WOULD).partition(" ")
+    if outcome.comment.startswith(WOULD) and rest:
+        return f"{WOULD}{do} {outcome.identity}: {rest}"
+    done = _verb(outcome)[0]
+    return f"{WOULD}{'run' if done == 'ran' else done} {outcome.identity}: {outcome.comment}"
 
 
 def skipped(outcome: Outcome) -> str:

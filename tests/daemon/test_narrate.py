@@ -33,7 +33,7 @@ SENTENCES = {
     ),
     "noop would": (
         outcome(result=None, changes=CHANGE, cause="drift", comment="would have changed mode of /etc/motd"),
-        ("info", "noop file.managed[motd]: would have changed mode of /etc/motd (drift)"),
+        ("info", "would have changed file.managed[motd]: mode of /etc/motd (drift)"),
     ),
     "noop would, the path once": (
         outcome("file.symlink[/a]", result=None, changes=CHANGE, comment="would have linked /a to /b"),
@@ -41,7 +41,19 @@ SENTENCES = {
     ),
     "noop would, of another path": (
         outcome("file.managed[/a]", result=None, changes=CHANGE, comment="would have created /ab"),
-        ("info", "noop file.managed[/a]: would have created /ab (start)"),
+        ("info", "would have created file.managed[/a]: /ab (start)"),
+    ),
+    "noop would, a command": (
+        outcome("cmd.run[x]", result=None, changes={"cmd": "touch /x"}, comment="would have run 'touch /x'"),
+        ("info", "would have run cmd.run[x]: 'touch /x' (start)"),
+    ),
+    "noop would, in words of its own": (
+        outcome("service.running[web]", result=None, changes={"nginx": True}, comment="nginx would be started"),
+        ("info", "would have changed service.running[web]: nginx would be started (start)"),
+    ),
+    "noop would, a command that rehearses": (
+        outcome("cmd.run[x]", result=None, comment="one row"),
+        ("info", "would have run cmd.run[x]: one row (start)"),
     ),
     "right, and nothing else to say": (outcome("file.managed[/a]", comment="/a is as declared"), ("info", "ok file.managed[/a]")),
     "a command ran": (outcome("cmd.run[x]", changes={"retcode": 0}), ("info", "ran cmd.run[x] in 3 ms (start)")),
