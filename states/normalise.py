@@ -21,7 +21,8 @@ from holdfast.states.high import (
     shown,
 )
 from holdfast.states.marks import Beside, Document, Map, Mark, Seq, Spot, plain
-from holdfast.states.slips import KIND, deeper, no_list
+from holdfast.states.slips import deeper, no_list
+from holdfast.states.syntax import KIND
 
 _LINKS = BACKWARD | {"name", "prereq"}
 OWN = frozenset({"state", "fun", "__id__", "__sls__", "__sls_included_from__"})

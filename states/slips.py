@@ -8,8 +8,6 @@ from itertools import pairwise
 
 from holdfast.states.high import FUNCTION, Item
 
-KIND = re.compile(r"[A-Za-z_]\w*\.[A-Za-z_]\w*")
-"""What a function of a state looks like."""
 _GLUED = re.compile(r"([A-Za-z_]\w*):\S.*", re.DOTALL)
 """An argument without a space after its colon."""
 BOOLEAN = "YAML reads yes, no, on, off, true and false as booleans: quote what is to be text"

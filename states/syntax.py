@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import yaml
 
 from holdfast.states.breaks import yaml_lines
 from holdfast.states.errors import Problem
 from holdfast.states.marks import At, Document, Mark
-from holdfast.states.slips import KIND
 
+KIND = re.compile(r"[A-Za-z_]\w*\.[A-Za-z_]\w*")
+"""What a function of a state looks like."""
 HINTS = {
     "mapping values are not allowed": "a colon followed by a space makes a key: quote the text, or look whether the line before is complete",
     "could not find expected ':'": "a key needs a colon and a space after it: 'key: value'",
