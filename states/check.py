@@ -69,9 +69,14 @@ class Checked:
 
 
 class Checker:
-    """Checks the calls of one compilation."""
+    """Checks the calls of one compilation.
 
-    def __init__(self) -> None:
+    With `alone` each argument is looked at by itself: something is wrong with the tree already, so that others may be missing
+    from a call only because of that.
+    """
+
+    def __init__(self, *, alone: bool = False) -> None:
+        self.alone = alone
         self.problems: list[Problem] = []
         self.warnings: list[Problem] = []
         self._shapes: dict[str, Shape | None] = {}
@@ -79,6 +84,9 @@ class Checker:
 
     def check(self, chunk: Chunk) -> None:
         """Make the call's resource, in `chunk.checked`; None when there is no such kind, or an argument is wrong."""
+        if chunk.state.slipped:
+            chunk.checked = None
+            return
         low = chunk.low
         kind = f"{low['state']}.{low['fun']}"
         if kind not in self._shapes:
@@ -160,7 +168,7 @@ class Checker:
         try:
             return model.model_validate(arguments)
         except ValidationError as error:
-            self.problems += _problems(error, chunk, shape)
+            self.problems += _problems(error, chunk, shape, alone=self.alone)
         except RecursionError:
             self.problems.append(chunk.spot.problem("argument-type", f"{chunk.identity}: its arguments are nested too deeply"))
         except Exception as error:  # noqa: BLE001 - a kind's own code
@@ -191,13 +199,14 @@ def spot_of(chunk: Chunk, path: tuple[object, ...]) -> Spot:
     return Spot(item.document, descend(item.value, path[1:]) or item.mark)
 
 
-def _problems(error: ValidationError, chunk: Chunk, shape: Shape) -> Iterable[Problem]:
-    """One problem for each wrong argument."""
+def _problems(error: ValidationError, chunk: Chunk, shape: Shape, *, alone: bool) -> Iterable[Problem]:
+    """One problem for each wrong argument; with `alone` none for what is wrong with all of them together."""
     found: dict[tuple[object, ...], list[dict[str, Any]]] = {}
     for detail in error.errors(include_url=False, include_input=False, include_context=False):
         found.setdefault(detail["loc"][:1], []).append(dict(detail))
     for path, details in found.items():
-        yield _problem(path, details, chunk, shape)
+        if path or not alone:
+            yield _problem(path, details, chunk, shape)
 
 
 def _problem(path: tuple[object, ...], details: list[dict[str, Any]], chunk: Chunk, shape: Shape) -> Problem:

@@ -1,12 +1,12 @@
 """The whole way from a directory of state files to checked calls in order: `Compiler`.
 
-Each stage collects what is wrong with the whole tree; the next one begins only when nothing is. Nothing here knows of time or of
-the machine, so that compiling twice gives the same.
+Each stage collects what is wrong with the whole tree, and all go on as far as what is left allows: whoever mends one mistake shall
+not be shown the next only then. Nothing here knows of time or of the machine, so that compiling twice gives the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,6 +29,7 @@ from holdfast.states.source import TOP, Shelf, Tree, exists
 from holdfast.states.top import chosen
 from holdfast.states.transfer import misfits
 from holdfast.states.world import World
+from holdfast.states.wrong import Wrong
 
 
 @dataclass(slots=True)
@@ -38,9 +39,9 @@ class Trace:
     tree: Tree | None = None
     loaded: Loaded | None = None
     checked: list[Checked] = field(default_factory=list)
-    """The calls, sorted by number; none unless all of them are right."""
+    """The calls, sorted by number; when something is wrong, the right ones of the files in which nothing is."""
     edges: list[list[Edge]] = field(default_factory=list)
-    """What each of them requires."""
+    """What each of them requires; nothing when something is wrong."""
     calls: tuple[Call, ...] = ()
     """What came out, parts of composites included, in order of execution; none unless all is right."""
     warnings: list[Problem] = field(default_factory=list)
@@ -71,7 +72,7 @@ class Compiler:
         self._kept: dict[Path, Kept] = {}
 
     def compile(self, request: Request, trace: Trace | None = None) -> Compilation:
-        """Compile what a request asks for, and fill the trace. Raises `CompileError` with every mistake of the first stage that has any."""
+        """Compile what a request asks for, and fill the trace. Raises `CompileError` with every mistake that is certain."""
         if request.states not in self._kept:
             self._kept[request.states] = Kept(request.states)
         with collector_at_rest():
@@ -101,13 +102,16 @@ class _Run:
         references = self._references()
         loaded = self.loader.load(self.tree, references, request.env, numbered=bool(request.options.get("state_auto_order", True)))
         self.trace.loaded = loaded
-        self._stage(loaded.problems, loaded.warnings)
-        self._stage(apply_extends(loaded))
-        self._stage(apply_backward(loaded, self.disabled))
+        self.warnings += loaded.warnings
+        wrong = Wrong([*loaded.problems])
+        wrong.add(apply_extends(loaded))
+        wrong.add(apply_backward(loaded, self.disabled))
         apply_excludes(loaded)
-        made, problems = compile_high(loaded, self.kept.made)
-        self._stage(problems)
-        calls = self._calls(made.values(), loaded)
+        made, problems = compile_high(loaded, {} if wrong else self.kept.made)
+        wrong.add(problems)
+        if any(problem.code == "data-size" for problem in problems):  # it is too much to be looked at any closer
+            wrong.demand_none()
+        calls = self._calls(made, loaded, wrong)
         self.kept.made = made
         renderer.end()
         self.loader.forget(self.tree.read_files)
@@ -115,12 +119,6 @@ class _Run:
         self.warnings += self.tree.warnings
         top = {request.env: list(dict.fromkeys(name for reference in references for name in self.tree.match(reference.name)))}
         return Compilation(calls, lambda: high_data(loaded), top, self.tree.sources(), tuple(dict.fromkeys(self.warnings)))
-
-    def _stage(self, problems: Sequence[Problem], warnings: Sequence[Problem] = ()) -> None:
-        """End a stage: raise what is wrong, keep what is only strange."""
-        self.warnings += warnings
-        if problems:
-            raise CompileError(problems)
 
     def _references(self) -> list[Reference]:
         """What applies: the names asked for, else what the top file says, else everything."""
@@ -140,31 +138,31 @@ class _Run:
         self.warnings += warnings
         return references
 
-    def _calls(self, made: Iterable[Made], loaded: Loaded) -> tuple[Call, ...]:
-        """Number, order and check the chunks; mistakes of all three are reported together."""
-        chunks, checker = [chunk for one in made for chunk in one.chunks], Checker()
+    def _calls(self, made: Mapping[str, Made], loaded: Loaded, wrong: Wrong) -> tuple[Call, ...]:
+        """Number, order and check the chunks; mistakes of all three are reported together, and with those of the stages before."""
+        chunks, checker, before = [chunk for one in made.values() for chunk in one.chunks], Checker(alone=bool(wrong)), bool(wrong)
         warnings = number(chunks)
         chunks = by_number(chunks)
         for chunk in chunks:
             checker.check(chunk)
-        opened = Opener(checker, self.kept.opened).open(chunks)
+        opened = Opener(checker, self.kept.opened).open(wrong.apart(chunks))
         everything = [*chunks, *[chunk for parts in opened.values() for chunk in parts.chunks()]] if opened else chunks
         order = self.kept.order
-        if order is None or not order.holds(chunks, loaded.included, self.disabled):
+        if wrong or order is None or not order.holds(chunks, loaded.included, self.disabled):
             order = Order(chunks, loaded, self.disabled)
         doubles, sometimes = contradictions(everything)
-        refused = [*checker.problems, *doubles, *ambiguous(everything), *misfits(chunks, loaded)]
-        self.warnings += [*warnings, *order.warnings, *checker.warnings, *sometimes]
-        if refused and not order.problems:
-            raise Refused(refused, tuple(chunk.low for chunk in chunks), high_data(loaded))
-        self._stage([*order.problems, *refused])
-        self.kept.order, self.kept.opened = order, opened
-        calls = self.kept.expander.expand(tuple(order.calls(chunks)), opened)
+        self.warnings += [*warnings, *checker.warnings, *(() if wrong else sometimes), *(() if wrong.lost else order.warnings)]
+        wrong.add([*order.problems, *checker.problems, *doubles, *ambiguous(everything), *misfits(chunks, loaded)])
         if self.traced:
-            self.trace.checked = [Checked(chunk, chunk.checked.resource, chunk.checked.meta) for chunk in chunks if chunk.checked]
-            self.trace.edges = edges_of(chunks, Resolver(chunks, loaded), self.disabled)
-            self.trace.calls = calls
-        return calls
+            self.trace.checked = [Checked(one, one.checked.resource, one.checked.meta) for one in wrong.apart(chunks) if one.checked]
+            self.trace.edges = [[] for _ in self.trace.checked] if wrong else edges_of(chunks, Resolver(chunks, loaded), self.disabled)
+        if before or order.problems:
+            wrong.demand_none()
+        if wrong:
+            raise Refused(wrong.problems, tuple(chunk.low for chunk in chunks), high_data(loaded))
+        self.kept.order, self.kept.opened = order, opened
+        self.trace.calls = self.kept.expander.expand(tuple(order.calls(chunks)), opened)
+        return self.trace.calls
 
 
 def ambiguous(chunks: Sequence[Chunk]) -> Iterator[Problem]:

@@ -96,6 +96,7 @@ def _extend(loaded: Loaded, finder: Finder, extension: Declaration, state: State
     found = finder.find(state.type, extension.id)
     if len(found) == 1:
         own = found[0].own(loaded)
+        own.slipped = own.slipped or state.slipped
         for item in state.items:
             _overlay(own, item)
         return None
@@ -107,7 +108,7 @@ def _extend(loaded: Loaded, finder: Finder, extension: Declaration, state: State
             "extend one by its ID",
         )
     if extension.id in finder.declarations and state.find(FUNCTION) is not None:
-        loaded.own(extension.id).states[state.type] = State(state.type, [*state.items], state.spot)
+        loaded.own(extension.id).states[state.type] = replace(state, items=[*state.items])
         return None
     message = f"cannot extend {state.type}[{extension.id}]: there is no such state"
     return extension.spot.problem("extend-missing", message, finder.missing(state.type, extension.id))

@@ -6,7 +6,7 @@ copied first (`Declaration.copy`), and what they make of the rest is kept too.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from holdfast.states.data import REQUISITES
@@ -93,6 +93,9 @@ class State:
     offset: int | None = None
     """Its place among the states of its file that have no `order` of their own, from 0; None: it has one, or is part of `extend`."""
 
+    slipped: bool = False
+    """A list in it is empty whose items may stand beside it, as arguments: what else seems wrong with it may follow from that."""
+
     def find(self, key: str) -> Item | None:
         """The item with that key."""
         return next((item for item in self.items if item.key == key), None)
@@ -112,7 +115,7 @@ class Declaration:
 
     def copy(self) -> Declaration:
         """A copy that may be extended."""
-        states = {name: State(state.type, [*state.items], state.spot, state.offset) for name, state in self.states.items()}
+        states = {name: replace(state, items=[*state.items]) for name, state in self.states.items()}
         return Declaration(self.id, self.sls, self.env, self.spot, states, linked=True)
 
 

@@ -162,7 +162,8 @@ def _declared(loaded: Loaded, declaration: Declaration, chain: list[str], room: 
     for state in declaration.states.values():
         problem = function_problem(declaration, state)
         if problem is not None:
-            problems.append(problem)
+            if not state.slipped:
+                problems.append(problem)
             continue
         yield from _chunks(declaration, state, base, loaded.number(declaration, state), room)
         if room.left < 0:

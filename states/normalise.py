@@ -24,6 +24,8 @@ from holdfast.states.marks import Beside, Document, Map, Mark, Seq, Spot, plain
 from holdfast.states.slips import deeper, no_list
 from holdfast.states.syntax import KIND
 
+LISTS = TARGETING | {"names"}
+"""Arguments that nothing is no value of."""
 _LINKS = BACKWARD | {"name", "prereq"}
 OWN = frozenset({"state", "fun", "__id__", "__sls__", "__sls_included_from__"})
 """Keys of low data that say what a state is and where it stands; no argument takes their place."""
@@ -207,7 +209,8 @@ class _Normaliser:
         items = self._items(arguments, mark)
         if dot:
             items.append(Item(FUNCTION, function, self.document, mark))
-        declaration.states[type_] = State(type_, items, Spot(self.document, mark))
+        slipped = any(value is None for entry in arguments if isinstance(entry, Map) for key, value in entry.items() if key in LISTS)
+        declaration.states[type_] = State(type_, items, Spot(self.document, mark), slipped=slipped)
 
     def _items(self, arguments: Seq, mark: Mark | None) -> list[Item]:
         """The items of a list of arguments."""

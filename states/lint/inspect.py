@@ -1,20 +1,18 @@
-"""Everything that is to be said of a tree: all errors, those of later stages too where they stand on their own, then all warnings."""
+"""Everything that is to be said of a tree: all errors, then all warnings."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from holdfast.states.check import Checked, Checker
 from holdfast.states.compile import Compiler, Trace
 from holdfast.states.data import Request
 from holdfast.states.errors import CompileError, Place, Problem
 from holdfast.states.lint import files, requisites, secrets, sources, states, templates, values  # noqa: F401 - their import enters the rules
 from holdfast.states.lint.rule import RULES, Subject
 from holdfast.states.lint.silence import Ignored, ignored, silenced, unknown_codes
-from holdfast.states.low import compile_high
 from holdfast.states.memory import collector_at_rest
 
 OF_THE_WHOLE = frozenset({"action-unguarded", "managed-twice"})
@@ -42,17 +40,16 @@ def inspect(request: Request, ignore: Collection[str] = (), noted: Iterable[Prob
 
 def _inspect(request: Request, ignore: Collection[str], noted: Iterable[Problem]) -> Report:
     trace = Trace()
-    errors: list[Problem] = []
-    parts, complete = Checker(), 0
+    errors: Sequence[Problem] = ()
+    complete = 0
     try:
         Compiler().compile(request, trace)
         complete = len(trace.checked)
     except CompileError as error:
-        parts = _independent(trace, error.problems)
-        errors = [*error.problems, *parts.problems]
+        errors = error.problems
     texts = tuple(trace.tree.read_files.values()) if trace.tree else ()
     subject = Subject(request, texts, trace.checked, trace.edges, trace.calls)
-    found = [*noted, *trace.warnings, *parts.warnings, *(trace.tree.warnings if trace.tree else ())]
+    found = [*noted, *trace.warnings, *(trace.tree.warnings if trace.tree else ())]
     for rule in RULES:
         found += (problem for problem in rule(subject) if complete or problem.code not in OF_THE_WHOLE)
     for text in texts:
@@ -65,28 +62,6 @@ def _inspect(request: Request, ignore: Collection[str], noted: Iterable[Problem]
 def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     """Each problem once, sorted by place."""
     return tuple(sorted(set(problems), key=lambda problem: (problem.place, problem.code, problem.message)))
-
-
-def _independent(trace: Trace, known: Iterable[Problem]) -> Checker:
-    """What is wrong, or strange, in files in which nothing is wrong so far: that is no consequence of what is.
-
-    An argument may be missing only because of a file that could not be read; so that is not told. Calls that are right are left in
-    the trace, without what they require, for the rules that look at one call at a time.
-    """
-    found = Checker()
-    if trace.loaded is None or trace.checked:
-        return found
-    bad = {problem.place.file for problem in known}
-    made, problems = compile_high(trace.loaded, {})
-    chunks = [chunk for one in made.values() for chunk in one.chunks if chunk.spot.document.file not in bad]
-    for chunk in chunks:
-        found.check(chunk)
-    trace.checked = [Checked(chunk, chunk.checked.resource, chunk.checked.meta) for chunk in chunks if chunk.checked]
-    trace.edges = [[] for _ in trace.checked]
-    problems += found.problems
-    consequences = ("argument-missing", "function-missing")
-    found.problems = [problem for problem in problems if problem.place.file not in bad and problem.code not in consequences]
-    return found
 
 
 def _covered(problems: Iterable[Problem], secret: Collection[tuple[str, int]]) -> list[Problem]:

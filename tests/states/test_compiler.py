@@ -134,6 +134,19 @@ def test_a_failed_run_leaves_the_compiler_usable(tree):
     assert gc.isenabled()
 
 
+def test_calls_after_a_broken_tree_are_those_before_it(tree):
+    """What is found out about the rest of a tree that has a broken file leaves nothing behind."""
+    change(tree, "zed.sls", "x: lamp.lit\ny:\n  lamp.lit:\n    - require: [x]\n")
+    compiler, wanted = Compiler(), Request(tree, ("plain", "zed"), trusted_uids=ME)
+    before = compiler.compile(wanted).calls
+    change(tree, "plain.sls", "a: [\nb: lmap.lit\n")
+    with pytest.raises(CompileError):
+        compiler.compile(wanted)
+    change(tree, "plain.sls", "a:\n  lamp.lit:\n    - color: red\n")
+
+    assert [old is new for old, new in zip(before, compiler.compile(wanted).calls, strict=True)] == [False, True, True]
+
+
 def test_high_data_have_the_shape_that_salt_prints(tree):
     """For `show high`: types with lists, functions behind arguments, automatic orders last."""
     change(

@@ -1,8 +1,29 @@
-"""What is wrong with declarations: every mistake of a stage at once, each with its code, line and likely fix."""
+"""What is wrong with declarations: every mistake at once, each with its code, line and likely fix."""
 
 from __future__ import annotations
 
 import pytest
+from pydantic import model_validator
+
+from holdfast.resources.contract import Resource
+
+
+class Pair(Resource, kind="pair.kept"):
+    """Takes two arguments, or none."""
+
+    left: int | None = None
+    right: int | None = None
+
+    @model_validator(mode="after")
+    def _both(self):
+        if (self.left is None) != (self.right is None):
+            raise ValueError("one of the two is missing")
+        return self
+
+    async def check_apply(self, ctx, apply):
+        """Nothing to do."""
+        return True
+
 
 INCLUDED = {"one.sls": "a:\n  lamp.lit:\n    - color: red\n", "two.sls": ""}
 
@@ -94,13 +115,96 @@ def test_mistake_has_its_code_its_line_and_a_hint(problems, text, code, line, wo
     assert problem.text == (text.split("\n")[line - 1] if line else "")
 
 
-def test_all_mistakes_of_a_stage_are_reported_together(problems):
-    """Shapes of every file first; then, when those are right, what states name and what they take."""
+def test_mistakes_of_all_stages_are_reported_together(problems):
+    """What cannot be read hides neither what states name nor what they take."""
     shapes = {"a.sls": "x: 5\ny: 6", "b.sls": "include: [nope]\nz: 7"}
     assert [problem.code for problem in problems(shapes)] == ["id-shape", "id-shape", "sls-missing", "id-shape"]
 
-    calls = {"a.sls": "x:\n  lamp.lit:\n    - require: [nope]\n", "b.sls": "x: lamp.lti\n".replace("x", "y")}
-    assert {problem.code for problem in problems(calls | {"b.sls": "y: lamp.lti"})} == {"requisite-missing", "unknown-function"}
+    calls = {"a.sls": "x:\n  lamp.lit:\n    - require: [nope]\n", "b.sls": "y: lamp.lti"}
+    assert [problem.code for problem in problems(calls)] == ["requisite-missing", "unknown-function"]
+
+    everything = {**calls, "c.sls": "z:\n  crate.packed:\n    - name: /z\n    - user: u\n    - dpeth: 1\n", "w.sls": "k: ["}
+    assert [problem.code for problem in problems(everything)] == ["unknown-function", "unknown-argument", "yaml-syntax"]
+
+
+def test_mistakes_of_one_file_are_reported_together(problems):
+    """Those of its shape beside those of what its states take."""
+    text = (
+        "a:\n  crate.packed:\n    - name: /a\n    - requires: [b]\n    - user: u\n"
+        "b:\n  crate.packed:\n    - name: /b\n    - on_changes: [a]\n    - require: nope\n    - user: u\n    - depth: deep\n"
+        "c:\n  crate.packed:\n    - name: /c\n    - user: u\n    - require: [{lamp: gone}]\nd: lmap.lit\n"
+    )
+
+    assert [(problem.place.line, problem.code) for problem in problems(text)] == [
+        (4, "unknown-argument"),
+        (9, "unknown-argument"),
+        (10, "requisite-shape"),
+        (12, "argument-type"),
+        (18, "unknown-state"),
+    ]
+
+
+def test_requisites_of_both_directions_are_reported_together(problems):
+    """And an extension of what is not there, but not what it would have brought."""
+    assert [
+        problem.code for problem in problems("a:\n  lamp.lit:\n    - require_in: [b]\nc:\n  lamp.lit:\n    - require: [d]\ne: lmap.lit\n")
+    ] == ["requisite-missing", "requisite-missing", "unknown-state"]
+    assert [problem.code for problem in problems("extend:\n  ax:\n    crate: [user: u]\n/a: crate.packed\nb: lmap.lit\n")] == [
+        "extend-missing",
+        "unknown-state",
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("a:\n  lamp.lit:\n    - require: [{lamp: k}]\n", id="requisite"),
+        pytest.param("a:\n  lamp.lit:\n    - require_in: [{lamp: k}]\n", id="requisite from the other end"),
+        pytest.param("a:\n  lamp.lit:\n    - use: [{lamp: k}]\n", id="use"),
+        pytest.param("extend:\n  k:\n    lamp: [color: red]\n", id="extend"),
+        pytest.param("/a: crate.packed\n", id="argument that an extension may bring"),
+        pytest.param("a:\n  lamp: [color: red]\n", id="function that an extension may bring"),
+        pytest.param(
+            "a:\n  crate.packed: [name: /x, user: u]\nb:\n  crate.packed: [name: /x, user: v]\n", id="condition that an _in may bring"
+        ),
+        pytest.param("a:\n  pair.kept: [left: 1]\n", id="argument that another one needs"),
+    ],
+)
+def test_what_may_stand_in_a_file_that_cannot_be_read_is_not_reported(problems, text):
+    """It would go away with the mistake in that file; without that file it is a mistake of its own."""
+    assert [problem.code for problem in problems({"w.sls": "k: [", "x.sls": text})] == ["yaml-syntax"]
+
+    assert "yaml-syntax" not in [problem.code for problem in problems({"w.sls": "", "x.sls": text})]
+
+
+def test_state_that_is_left_out_for_its_own_mistake_is_not_reported_as_missing(problems):
+    """It is there, only not right."""
+    for text, code in [
+        ("a: 5\nb:\n  lamp.lit:\n    - require: [a]\n", "id-shape"),
+        ("a:\n  lamp: [lit, dark]\nb:\n  lamp.lit:\n    - require: [a]\n", "function-several"),
+        ("a:\n  lamp.lit:\n    - names: [5]\nb:\n  lamp.lit:\n    - require: [{lamp: five}]\n", "names-shape"),
+    ]:
+        assert [problem.code for problem in problems(text)] == [code]
+
+
+@pytest.mark.parametrize(
+    "items",
+    ["- require:\n    - pair: a", "- names:\n    - x\n    - y", "- require_in:\n    - a"],
+)
+def test_list_beside_its_key_is_one_mistake(problems, items):
+    """What stands there seems to be arguments, or functions, only because of that; so does what others name of it."""
+    text = f"a: lamp.lit\nb:\n  pair.kept:\n    {items}\nc:\n  lamp.lit:\n    - require: [b]\n"
+    assert [problem.place.line for problem in problems(text)] == [4]
+
+    text = f"b:\n  pair.kept: []\nextend:\n  b:\n    pair:\n    {items}\nc:\n  lamp.lit:\n    - require: [b]\n"
+    assert [problem.place.line for problem in problems(text)] == [6]
+
+
+def test_loop_is_reported_beside_a_file_that_cannot_be_read(problems):
+    """Whatever stands there, it does not break the loop."""
+    text = "a:\n  lamp.lit:\n    - require: [b]\nb:\n  lamp.lit:\n    - require: [a]\n"
+
+    assert [problem.code for problem in problems({"w.sls": "k: [", "x.sls": text})] == ["yaml-syntax", "requisite-loop"]
 
 
 def test_loop_names_every_edge_with_file_and_line(problems):
