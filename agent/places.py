@@ -65,7 +65,6 @@ def read_mapping(path: Path) -> tuple[Document, Map]:
     if values is None:
         values = Map()
     if not isinstance(values, Map):
-        raise CompileError(
-            [document.problem(None, "settings-shape", "this file must hold a mapping: names, each with a value", "write 'name: value'")]
-        )
+        message = "this file must hold a mapping: names, each with a value"
+        raise CompileError([document.problem(document.beginning(values), "settings-shape", message, "write 'name: value'")])
     return document, values

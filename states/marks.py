@@ -100,6 +100,15 @@ class Document:
         source = self.line_text(file, line)
         return Place(file, line, 0 if "{" in source or mark.column > len(source) else mark.column + 1)
 
+    def beginning(self, data: Any) -> Mark:
+        """Where data begin that are not the mapping they should be; what a template made is as near as its first item, or line."""
+        if self.lines is None:
+            for number, line in enumerate(self.text.split("\n")):
+                rest = line.removeprefix("---").lstrip()
+                if rest and rest[0] not in "#%":
+                    return At(number, len(line) - len(rest))
+        return (data.marks[0] if isinstance(data, Seq) and data.marks else None) or At(0)
+
     def line_text(self, file: str, line: int) -> str:
         """A line of this document or of a template in it; empty when there is no such line."""
         text, ends = self._text(file), self._line_ends(file)

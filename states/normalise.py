@@ -47,7 +47,7 @@ def normalise(document: Document, data: Any, sls: str, env: str) -> Unit:
     if not isinstance(data, Map):
         unit.problems.append(
             document.problem(
-                None,
+                document.beginning(data),
                 "sls-shape",
                 f"a state file must be a mapping of IDs, but this is {shown(data)}",
                 "write 'ID:' and below it 'type.function:'",

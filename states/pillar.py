@@ -159,9 +159,8 @@ class _Run:
         data = rendered.data
         if not isinstance(data, Map):
             if data is not None:
-                self.problems.append(
-                    rendered.document.problem(None, "sls-shape", "a pillar file must be a mapping of keys to values", "write 'key: value'")
-                )
+                mark, message = rendered.document.beginning(data), "a pillar file must be a mapping of keys to values"
+                self.problems.append(rendered.document.problem(mark, "sls-shape", message, "write 'key: value'"))
             return [], {}
         includes = [*self._includes(rendered.document, data["include"], include.sls, path)] if "include" in data else []
         return includes, {key: plain(value) for key, value in data.items() if key != "include"}

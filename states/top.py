@@ -73,7 +73,7 @@ class _Top:
             return included
         if not isinstance(data, Map):
             self._problem(
-                None,
+                document.beginning(data),
                 f"a top file must be a mapping of environments, but this is {shown(data)}",
                 "write 'base:', below it a target, and below that a list of names",
             )

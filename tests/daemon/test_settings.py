@@ -146,6 +146,15 @@ def test_yaml_that_is_no_mapping(config, text):
     assert caught.value.problems[0].place.file.endswith("agent.yaml")
 
 
+def test_list_is_marked_where_it_begins(config):
+    """Also below a comment."""
+    with pytest.raises(SettingsError) as caught:
+        load(config("# ours\n- id: web1\n"))
+
+    (problem,) = caught.value.problems
+    assert (problem.code, problem.place.line, problem.place.column) == ("settings-shape", 2, 1)
+
+
 def test_a_setting_that_stands_twice_is_no_id(config):
     """The hint is for settings, not for states."""
     with pytest.raises(SettingsError) as caught:

@@ -31,9 +31,13 @@ INCLUDED = {"one.sls": "a:\n  lamp.lit:\n    - color: red\n", "two.sls": ""}
 @pytest.mark.parametrize(
     ("text", "code", "line", "words"),
     [
-        ("- a", "sls-shape", 0, "mapping of IDs"),
-        ("just text", "sls-shape", 0, "just text"),
-        ("0.0", "sls-shape", 0, "the number 0.0"),
+        ("- a", "sls-shape", 1, "mapping of IDs"),
+        ("just text", "sls-shape", 1, "just text"),
+        ("0.0", "sls-shape", 1, "the number 0.0"),
+        ("# the first\n\n---\n- a", "sls-shape", 4, "mapping of IDs"),
+        ("\n[\n  a\n]", "sls-shape", 2, "a list of 1 item"),
+        ("{% set x = 'a' %}\n- {{ x }}", "sls-shape", 2, "a list of 1 item"),
+        ("{{ 'text' }}", "sls-shape", 1, "the text"),
         ("5: lamp.lit", "id-type", 1, "the number 5"),
         ("yes: lamp.lit", "id-type", 1, "the boolean true"),
         ("a: lamp", "id-shape", 1, "'lamp'"),
@@ -113,6 +117,16 @@ def test_mistake_has_its_code_its_line_and_a_hint(problems, text, code, line, wo
     assert words in f"{problem.message} {problem.hint}"
     assert problem.place.file.endswith("site.sls")
     assert problem.text == (text.split("\n")[line - 1] if line else "")
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column"), [("- a", 1, 1), ("---\n# x\n  text", 3, 3), ("--- text", 1, 5), ("%YAML 1.1\n---\n- a", 3, 1)]
+)
+def test_file_without_a_mapping_is_marked_where_its_content_begins(problems, text, line, column):
+    """Not at the file as a whole."""
+    (problem,) = problems(text)
+
+    assert (problem.code, problem.place.line, problem.place.column) == ("sls-shape", line, column)
 
 
 def test_mistakes_of_all_stages_are_reported_together(problems):
@@ -248,7 +262,8 @@ def test_same_id_in_two_files_names_both_places(problems):
 def test_top_file_mistakes(problems):
     """Its shape, its targets and its names are checked like those of any file."""
     for text, code, line in [
-        ("- x", "top-shape", 0),
+        ("- x", "top-shape", 1),
+        ("# top\nx", "top-shape", 2),
         ("base: x", "top-shape", 1),
         ("base:\n  '*': x", "top-shape", 2),
         ("'*': [x]", "top-shape", 1),

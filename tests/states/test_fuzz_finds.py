@@ -16,7 +16,7 @@ PCRE = "base:\n  '{}':\n    - match: pcre\n    - one\n"
 
 FINDS = {
     "a hexadecimal number that Python would not print": ({"site.sls": f"{ARGUMENT}size: {HUGE}"}, None),
-    "one where text belongs": ({"site.sls": HUGE}, ("sls-shape", 0)),
+    "one where text belongs": ({"site.sls": HUGE}, ("sls-shape", 1)),
     "one as an order": ({"site.sls": f"{ARGUMENT}order: {HUGE}"}, None),
     "one in a list as an order": ({"site.sls": f"{ARGUMENT}order: [{HUGE}]"}, None),
     "a number of base 60 that takes for ever": ({"site.sls": f"{ARGUMENT}size: 1{':0' * 50_000}"}, None),
