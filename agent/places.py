@@ -32,17 +32,31 @@ def default_socket(state_dir: Path) -> Path:
 def socket_of(path: Path | None, overrides: Mapping[str, Any]) -> Path:
     """Where the agent with these settings listens, even when they are broken now: a running agent keeps those of before.
 
-    `overrides` (from the command line) win over the file. Raises `CompileError` when nothing says where.
+    `overrides` (from the command line) win over the file. Raises `CompileError` when nothing says where, and when the file could
+    not be read and there is no agent where one is without it.
     """
-    file, values = (path or CONFIG).absolute(), Map()
+    file, values, unread = (path or CONFIG).absolute(), Map(), None
     try:
         _, values = read_settings(file)
-    except CompileError:
+    except CompileError as error:
         if path is not None and not path.exists() and not overrides.get("state_dir"):
             raise  # a name mistyped
+        unread = error if path is not None or exists(file) else None
     found = {name: values[name] for name in ("state_dir", "control") if isinstance(values.get(name), str)}
     state_dir = anchored(overrides.get("state_dir") or found.get("state_dir", STATE_DIR), file.parent)
-    return anchored(found["control"], file.parent) if "control" in found else default_socket(state_dir)
+    socket = anchored(found["control"], file.parent) if "control" in found else default_socket(state_dir)
+    if unread is not None and _is_missing(socket):
+        raise unread
+    return socket
+
+
+def _is_missing(path: Path) -> bool:
+    """Whether it is certain that there is no such thing."""
+    try:
+        path.lstat()
+    except OSError as error:
+        return isinstance(error, (FileNotFoundError, NotADirectoryError))
+    return False
 
 
 def anchored(path: Path | str, base: Path) -> Path:

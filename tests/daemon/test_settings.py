@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from holdfast.agent import settings
+from holdfast.agent import places, settings
 from holdfast.agent.engine import options
 from holdfast.agent.places import socket_of
 from holdfast.agent.settings import Settings, SettingsError, load
 from holdfast.agent.tree import Trees
 from holdfast.states.errors import CompileError
+from holdfast_process import Tree, holdfast
 from tree_fuzz import mutate
 
 SHIPPED = Path(inspect.getfile(settings)).parents[1] / "config/agent.yaml"
@@ -202,14 +203,39 @@ def test_clients_and_the_agent_mean_the_same_socket(config, text, overrides):
     assert socket_of(path, overrides) == load(path, overrides).socket
 
 
-def test_a_client_finds_the_agent_whatever_is_wrong_with_its_settings(config):
+def test_a_client_finds_the_agent_whatever_is_wrong_with_its_settings(config, tmp_path, monkeypatch):
     """What can be read is used; a file that anyone could have written is not."""
+    monkeypatch.setattr(places, "RUN_DIR", tmp_path)
+    (tmp_path / "control.sock").touch()
     path = config("state_dir: here\nnoop: perhaps\nstates: [\n")
-    assert socket_of(path, {}) == Path("/run/holdfast/control.sock")
+    assert socket_of(path, {}) == tmp_path / "control.sock"
     path.write_text("state_dir: here\nnoop: perhaps\ncontrol: 5\n")
     assert socket_of(path, {}) == path.parent / "here/control.sock"
     path.chmod(0o666)
-    assert socket_of(path, {}) == Path("/run/holdfast/control.sock")
+    assert socket_of(path, {}) == tmp_path / "control.sock"
+
+
+def test_a_client_says_why_settings_were_not_read_when_there_is_no_agent_without_them(config, tmp_path, monkeypatch):
+    """Else it would seem that none runs; and a default file that is missing is none to speak of."""
+    monkeypatch.setattr(places, "RUN_DIR", tmp_path / "none")
+    monkeypatch.setattr(places, "CONFIG", tmp_path / "none.yaml")
+    path = config("state_dir: here\n")
+    path.chmod(0o666)
+    with pytest.raises(CompileError, match="anyone may write it"):
+        socket_of(path, {})
+
+    assert socket_of(None, {}) == tmp_path / "none/control.sock"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_a_client_says_whom_settings_belong_to_that_it_does_not_trust(tmp_path):
+    """With the way out."""
+    tree = Tree(tmp_path)
+    os.chown(tree.config, 12345, 12345)
+    said = holdfast("status", "--config", tree.config, check=1).stderr
+
+    assert f"{tree.config}: cannot use this file: it belongs to uid 12345, which is not trusted (0)" in said
+    assert f"chown 0 {tree.config}" in said
 
 
 @pytest.mark.parametrize("seed", range(4))
