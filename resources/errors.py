@@ -40,6 +40,10 @@ class Temporary(HoldfastError):
         self.delay = delay
 
 
+class Overdue(Temporary):
+    """A command that did not end in the time that it has."""
+
+
 def passing_or_not(text: str, error: OSError) -> HoldfastError:
     """The error, in these words, for a system call that was refused: `Temporary` where the refusal may go away by itself."""
     return Temporary(text) if error.errno in PASSING else Permanent(text)

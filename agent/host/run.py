@@ -18,7 +18,7 @@ from typing import IO, Any
 
 from holdfast.resources.accounts import Account, account, local_gid, service_gid
 from holdfast.resources.context import PATH, Completed
-from holdfast.resources.errors import Permanent, Temporary, passing_or_not
+from holdfast.resources.errors import Overdue, Permanent, Temporary, passing_or_not
 
 GRACE = 0.5
 """Seconds between SIGTERM and SIGKILL."""
@@ -111,7 +111,7 @@ async def run(command: Command, blocking: Callable[..., Any]) -> Completed:
             await _drain(outputs)
         process.wait()
     except TimeoutError:
-        raise Temporary(f"cannot finish {command.argv[0]}: it still ran after {command.timeout:g} s and was killed") from None
+        raise Overdue(f"cannot finish {command.argv[0]}: it still ran after {command.timeout:g} s and was killed") from None
     except OSError as error:
         raise Temporary(f"cannot watch {command.argv[0]}, so it was killed: {error.strerror}") from None
     finally:

@@ -16,13 +16,15 @@ from pydantic import BeforeValidator
 from holdfast.resources.accounts import account
 from holdfast.resources.context import PATH, Completed, Context, Watch
 from holdfast.resources.contract import Resource
-from holdfast.resources.errors import Permanent
+from holdfast.resources.errors import Overdue, Permanent, Temporary
 from holdfast.resources.fields import Text, Texts, field, parse_list, parse_text
 from holdfast.resources.needs import Need, owned_by, programs
 from holdfast.resources.traits import Edgeable, Recvable, Refreshable, Sendable
 from holdfast.resources.watches import idle
 
 TRUE = frozenset({"yes", "true", "on", "1"})
+SHOWN = 80
+"""Characters of a command that name it."""
 
 
 def parse_env(value: object) -> object:
@@ -148,15 +150,15 @@ class Command(Edgeable, Sendable, Recvable, Resource, Refreshable):
             ctx.report.comment = f"would have run {self.name!r}"
             return False
         argv = (self.shell, "-c", command) if self.python_shell else program(command)
-        return self.conclude(ctx, await self.start(ctx, *argv), command)
+        return self.conclude(ctx, await self.start(ctx, command, *argv), command)
 
     def _rehearsal(self) -> str | None:
         """The command of a stateful one that only tells what would be done."""
         parts = self.stateful if isinstance(self.stateful, tuple) else (self.stateful,)
         return next((str(part["test_name"]) for part in parts if isinstance(part, dict) and "test_name" in part), None)
 
-    async def start(self, ctx: Context, *argv: str) -> Completed:
-        """Run an argument list as the fields say. Raises `Permanent` or `Temporary` when it cannot be run or is timed out."""
+    async def start(self, ctx: Context, shown: str, *argv: str) -> Completed:
+        """Run an argument list as the fields say; it is told of as `shown`. Raises `Permanent` or `Temporary` when it cannot be run or is timed out."""
         if self.bg:
             raise Permanent("cannot run a command in the background: make it a service, or leave out bg")
         ctx.report.touched = True
@@ -165,17 +167,20 @@ class Command(Edgeable, Sendable, Recvable, Resource, Refreshable):
             env["PATH"] = f"{self.prepend_path}:{env.get('PATH') or PATH}"
         if self.root:
             argv = ("chroot", self.root, *argv)
-        return await ctx.run(
-            *argv,
-            cwd=self.cwd,
-            env=env,
-            stdin=self.stdin,
-            user=self.runas,
-            group=self.group,
-            umask=self.umask,
-            timeout=self.timeout,
-            check=False,
-        )
+        try:
+            return await ctx.run(
+                *argv,
+                cwd=self.cwd,
+                env=env,
+                stdin=self.stdin,
+                user=self.runas,
+                group=self.group,
+                umask=self.umask,
+                timeout=self.timeout,
+                check=False,
+            )
+        except Overdue:
+            raise Temporary(f"{beginning(shown)!r} still ran after {self.timeout:g} s and was killed") from None
 
     def conclude(self, ctx: Context, done: Completed, shown: str) -> bool:
         """Report, publish and judge what a command did. Raises `Permanent` when it failed."""
@@ -249,6 +254,11 @@ def program(command: str) -> tuple[str, ...]:
 def ended(status: int) -> str:
     """How a command ended, in words."""
     return f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
+
+
+def beginning(command: str) -> str:
+    """As much of a command as names it."""
+    return command if len(command) <= SHOWN else f"{command[: SHOWN - 1]}…"
 
 
 def last_line(text: str) -> str:
@@ -326,7 +336,7 @@ class Script(Command, kind="cmd.script"):
         # Another user cannot pass through the agent's own directory.
         path = place(script, "/tmp" if user else str(ctx.var_dir), user.uid if user and os.geteuid() == 0 else -1)  # noqa: S108 - random and exclusive
         try:
-            done = await self.start(ctx, *interpreter(script, self.shell), path, *words_of(words))
+            done = await self.start(ctx, url, *interpreter(script, self.shell), path, *words_of(words))
         finally:
             with suppress(FileNotFoundError):  # a script may remove itself
                 os.unlink(path)  # noqa: PTH108 - Path objects are slow
