@@ -13,14 +13,15 @@ from holdfast.agent import once
 from holdfast.agent.cli.options import SECONDS, Function, Source, on_states, print_json
 from holdfast.agent.cli.terminal import say
 from holdfast.agent.console import Console
-from holdfast.agent.engine.report import Event, Notice, Outcome, Ran
+from holdfast.agent.engine.report import Event, Notice, Outcome, Ran, Started
 from holdfast.agent.logs import Logs
 from holdfast.agent.narrate import Narrator, summary
 from holdfast.agent.settings import Settings
 from holdfast.agent.tree import Compiled, Trees
+from holdfast.agent.words import first_of
 from holdfast.states.data import Call
 
-RIGHT, FAILED, CHANGED, TIMEOUT = 0, 1, 2, 4
+RIGHT, FAILED, CHANGED, TIMEOUT, INTERRUPTED = 0, 1, 2, 4, 130
 """Exit codes; 3 is "does not compile"."""
 
 _timeout = click.option("--timeout", type=SECONDS, metavar="SECONDS", help="Give up after so long (exit code 4).")
@@ -57,6 +58,8 @@ class Printer:
 
     def __init__(self, settings: Settings, *, show: bool, verbose: bool) -> None:
         self.outcomes: list[Outcome] = []
+        self._running: dict[str, float] = {}
+        """Identity -> when it began."""
         self._show, self._verbose = show, verbose
         self._logs = Logs(settings.log.model_copy(update={"format": "console"}))
         self._narrator, self._console = Narrator(unsaid="start"), Console.at(1)
@@ -65,9 +68,20 @@ class Printer:
         """Take what the engine tells."""
         if isinstance(event, Notice):
             self._warn(event)
+        elif isinstance(event, Started):
+            self._running[event.identity] = time.monotonic()
         elif isinstance(event, Ran):
+            self._running.pop(event.outcome.identity, None)
             self.outcomes.append(event.outcome)
             self._print(event)
+
+    def broken_off(self) -> list[Outcome]:
+        """What began, and was ended before anything came of it."""
+        spans = {identity: time.monotonic() - began for identity, began in self._running.items()}
+        return [
+            Outcome(identity, -1, result=False, comment=f"was ended after {seconds:.1f} s", duration=seconds)
+            for identity, seconds in spans.items()
+        ]
 
     def close(self) -> None:
         """Write what is left of the log."""
@@ -95,17 +109,26 @@ def _converge(sls: tuple[str, ...], source: Source, form: str, *, timeout: float
     settings = settings.model_copy(update={"engine": settings.engine.model_copy(update={"noop": noop or settings.engine.noop})})
     compiled = Trees().compile(settings, sls=source.names(sls, settings), grains=source.facts(settings))
     printer = Printer(settings, show=form == "text", verbose=verbose)
+    record, interrupted = None, False
     try:
         record = once.converge(settings, compiled, printer.emit, timeout=timeout)
+    except KeyboardInterrupt:
+        interrupted = True
     finally:
         printer.close()
     outcomes = printer.outcomes if record is None else record.outcomes
+    ended = printer.broken_off() if record is None else []
     if form == "json":
         converged, number = (record.converged, record.number) if record else (False, 1)
-        print_json({"pass": number, "converged": converged, "results": list(results(compiled, outcomes))})
-    else:
-        _summarise(compiled, outcomes, time.monotonic() - began, timeout if record is None else None)
-    raise click.exceptions.Exit(TIMEOUT if record is None else exit_code(compiled.compilation.calls, outcomes))
+        print_json({"pass": number, "converged": converged, "results": list(results(compiled, [*outcomes, *ended]))})
+    if interrupted:
+        say(("\n" if sys.stderr.isatty() else "") + f"interrupted: {_so_far(compiled, outcomes, ended)}", err=True)  # not beside the ^C
+    elif form != "json":
+        late = f"out of time: not converged after {timeout:g} s; {_so_far(compiled, outcomes, ended)}" if record is None else ""
+        _summarise(compiled, outcomes, time.monotonic() - began, late)
+    if record is None:
+        raise click.exceptions.Exit(INTERRUPTED if interrupted else TIMEOUT)
+    raise click.exceptions.Exit(exit_code(compiled.compilation.calls, outcomes))
 
 
 def _is_news(outcome: Outcome) -> bool:
@@ -157,11 +180,15 @@ def results(compiled: Compiled, outcomes: Sequence[Outcome]) -> Iterator[dict[st
         }
 
 
-def _summarise(compiled: Compiled, outcomes: Sequence[Outcome], seconds: float, timeout: float | None) -> None:
+def _so_far(compiled: Compiled, outcomes: Sequence[Outcome], ended: Sequence[Outcome]) -> str:
+    """How far a run came that was broken off, and in what."""
+    broken = f"{first_of([f'{each.identity} {each.comment}' for each in ended])}; " if ended else ""
+    return f"{broken}{len(outcomes)} of {len(compiled.compilation.calls)} states were looked at"
+
+
+def _summarise(compiled: Compiled, outcomes: Sequence[Outcome], seconds: float, late: str) -> None:
     """The last line for a person."""
     if not compiled.compilation.calls:
         say(f"there is nothing to do: no state applies to {compiled.grains['id']}")
-    elif timeout is not None:
-        say(f"out of time: not converged after {timeout:g} s; {len(outcomes)} of {len(compiled.compilation.calls)} states were looked at")
     else:
-        say(summary(outcomes, seconds))
+        say(late or summary(outcomes, seconds))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -162,34 +163,65 @@ def test_names_choose_what_is_applied(tree):
     assert [path.name for path in tree.host.iterdir()] == ["two"]
 
 
+SLOW = "fast:\n  test.nop: []\n\nslow:\n  cmd.run:\n    - name: echo $$ > HOST/pid; exec sleep 1000\n\nlast:\n  test.nop:\n    - require: [slow]\n"
+
+
 def test_out_of_time_is_4(tree):
-    """What runs is ended with its children; the answer says what was done until then."""
-    tree.sls("slow", "fast:\n  test.nop: []\n\nslow:\n  cmd.run:\n    - name: echo $$ > HOST/pid; exec sleep 1000\n")
+    """What runs is ended with its children; the answer says what was done until then, and what was not."""
+    tree.sls("slow", SLOW)
     done = tree("apply", "--timeout", "1.5", "--format", "json", check=4)
     answer = json.loads(done.stdout)
 
     assert answer["converged"] is False
-    assert answer["results"][0]["id"] == "fast"
+    assert [(row["id"], row["result"]) for row in answer["results"]] == [("fast", True), ("slow", False)]
+    assert re.fullmatch(r"was ended after \d+\.\d s", answer["results"][1]["comment"])
+    assert set(answer["results"][1]) == CALL
     with pytest.raises(ProcessLookupError):
         os.kill(int((tree.host / "pid").read_text()), 0)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
-def test_interrupted_in_order(tree, number):
-    """Ctrl-C ends the command that runs, and the exit code says that it was interrupted."""
-    tree.sls("slow", "slow:\n  cmd.run:\n    - name: echo $$ > HOST/pid; exec sleep 1000\n")
-    process = subprocess.Popen([*COMMAND, "apply", "--config", str(tree.config)], env=environment(), stderr=subprocess.PIPE, text=True)
+def test_out_of_time_names_what_was_ended(tree):
+    """In the line for a person."""
+    tree.sls("slow", SLOW)
+    said = tree("apply", "--timeout", "1.5", check=4).stdout
+
+    assert re.search(
+        r"^out of time: not converged after 1\.5 s; cmd\.run\[slow\] was ended after \d+\.\d s; 1 of 3 states were", said, re.MULTILINE
+    )
+
+
+def interrupt(tree, number, *words):
+    """Begin to apply what is slow, and interrupt it; the exit code, and what was written to stdout and stderr."""
+    tree.sls("slow", SLOW)
+    command = [*COMMAND, "apply", "--config", str(tree.config), *words]
+    process = subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     until = time.monotonic() + 20
     while not (tree.host / "pid").exists() or not (tree.host / "pid").read_text():
         assert time.monotonic() < until
         time.sleep(0.01)
     process.send_signal(number)
-    _, said = process.communicate(timeout=10)
-
-    assert process.returncode == 130
-    assert said.strip() == ""
+    out, said = process.communicate(timeout=10)
     with pytest.raises(ProcessLookupError):
         os.kill(int((tree.host / "pid").read_text()), 0)
+    return process.returncode, out, said
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+def test_interrupted_in_order(tree, number):
+    """Ctrl-C ends the command that runs; one line says which, and the exit code that it was interrupted."""
+    code, _, said = interrupt(tree, number)
+
+    assert code == 130
+    assert re.fullmatch(r"interrupted: cmd\.run\[slow\] was ended after \d+\.\d s; 1 of 3 states were looked at\n", said)
+
+
+def test_interrupted_run_has_results(tree):
+    """The document is whole: with what was done, and what was not."""
+    code, out, said = interrupt(tree, signal.SIGINT, "--format", "json")
+    answer = json.loads(out)
+
+    assert (code, answer["converged"], said[:12]) == (130, False, "interrupted:")
+    assert [(row["id"], row["result"]) for row in answer["results"]] == [("fast", True), ("slow", False)]
 
 
 def test_no_states_is_success_with_a_note(tree):
