@@ -37,6 +37,7 @@ NEXT = {
     "flapping": "looked at in {when}: repairs are spaced while it flaps",
     "poll": "looked at every {every:g} s",
     "event": "looked at as soon as its watch tells of something",
+    "action": "run again when its declaration changes, or a requisite of it calls for that: nothing tells whether it is needed",
     "recheck": "looked at with everything else in {when}",
 }
 """What happens next -> the words for it."""

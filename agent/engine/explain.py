@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from holdfast.agent.engine.courier import incoming
 from holdfast.agent.engine.graph import CARRIES, Vertex
+from holdfast.agent.engine.judge import Judge
 from holdfast.agent.engine.report import Outcome
 from holdfast.agent.engine.semaphores import places
 from holdfast.agent.engine.status import View, describe, state_of
@@ -202,7 +203,9 @@ def _next(vertex: Vertex, view: View, now: float) -> Iterator[dict[str, Any]]:
         yield {"what": "poll", "in": None, "every": meta.poll}
     elif vertex.watcher is not None:
         yield {"what": "event", "in": None}
-    if view.recheck is not None:
+    if Judge.is_action(vertex):
+        yield {"what": "action", "in": None}
+    if view.recheck is not None and (vertex.failed or not Judge.is_action(vertex)):
         yield {"what": "recheck", "in": _in(view.recheck, now)}
 
 

@@ -14,13 +14,12 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BeforeValidator
 
 from holdfast.resources.accounts import account
-from holdfast.resources.context import PATH, Completed, Context, Watch
+from holdfast.resources.context import PATH, Completed, Context
 from holdfast.resources.contract import Resource
 from holdfast.resources.errors import Overdue, Permanent, Temporary
 from holdfast.resources.fields import Text, Texts, field, parse_list, parse_text
 from holdfast.resources.needs import Need, owned_by, programs
 from holdfast.resources.traits import Edgeable, Recvable, Refreshable, Sendable
-from holdfast.resources.watches import idle
 
 TRUE = frozenset({"yes", "true", "on", "1"})
 SHOWN = 80
@@ -128,10 +127,6 @@ class Command(Edgeable, Sendable, Recvable, Resource, Refreshable):
     def action(self) -> bool:
         """It cannot tell whether it is needed; the guards of the state can."""
         return True
-
-    def watch(self, ctx: Context) -> Watch:
-        """A command cannot drift."""
-        return idle()
 
     async def refresh(self, ctx: Context, apply: bool) -> bool:
         """Run it again."""

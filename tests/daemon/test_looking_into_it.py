@@ -104,6 +104,20 @@ def test_the_shell_completes_what_the_agent_knows(tree):
         assert complete("cmd.run[f") == ["cmd.run[fail]"]
 
 
+def test_why_tells_what_is_true_of_commands(tree):
+    """One without a guard is not looked at for an event, nor with everything else; one whose product is gone runs again at once."""
+    tree.sls("acts", "once: {cmd.run: [{name: 'true'}]}\nmade: {cmd.run: [{name: touch HOST/made}, {creates: HOST/made}]}\n")
+    with Agent(tree) as agent:
+        agent.wait((tree.host / "made").exists, "the first run")
+        once, made, failed = (tree.json("why", f"cmd.run[{name}]") for name in ("once", "made", "fail"))
+        assert [step["what"] for step in once["next"]] == ["action"]
+        assert [step["what"] for step in made["next"]] == ["event", "recheck"]
+        assert [step["what"] for step in failed["next"]] == ["action", "recheck"]
+        assert "run again when its declaration changes, or a requisite of it calls for that" in " ".join(tree("why", "once").stdout.split())
+        (tree.host / "made").unlink()
+        agent.wait((tree.host / "made").exists, "the command to run again")
+
+
 def test_a_mistyped_identity_gets_a_hint(tree):
     """Nearly spelt; `trigger` says the same."""
     with Agent(tree):
