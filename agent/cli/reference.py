@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 ALL = "all"
 """In place of a kind: what every kind takes."""
+TYPES = {"string": "text", "integer": "number", "number": "number", "boolean": "true/false", "array": "list", "object": "mapping"}
+"""Type of JSON schema -> the word for it."""
+EXAMPLE = " " * 4
 
 
 @click.command()
@@ -94,18 +97,51 @@ def describe_meta(paper: Paper) -> str:
 
 
 def _arguments(model: type[BaseModel], paper: Paper) -> Iterator[str]:
-    """Each argument with its default, and below it what it is for."""
-    docs = field_docs(model)
+    """Each argument with what it takes and its default, and below it what it is for."""
+    docs, takes = field_docs(model), types(model)
     for name, info in model.model_fields.items():
         default = "required" if info.is_required() else f"default {_default(info.get_default(call_default_factory=True))}"
-        yield f"  {name} ({default})"
+        yield f"  {name} ({', '.join(filter(None, (takes.get(name), default)))})"
         yield from flow(" " * 6 + docs.get(name, ""), _width(paper))
 
 
+def types(model: type[BaseModel]) -> dict[str, str]:
+    """Argument -> what it takes, as a state file would call it: `text`, `text or list`; none where nothing can be said."""
+    from pydantic import BeforeValidator
+    from pydantic.errors import PydanticInvalidForJsonSchema
+
+    try:
+        schema = model.model_json_schema(by_alias=False)
+    except PydanticInvalidForJsonSchema:
+        return {}  # a kind of the operator's may take what JSON has no words for
+    found = {}
+    for name, info in model.model_fields.items():
+        words = list(_words(schema["properties"].get(name, {}), schema.get("$defs", {})))
+        if any(isinstance(each, BeforeValidator) for each in info.metadata):  # other spellings are taken, too
+            words = ["text", *words] if words in (["list"], ["number"]) else words
+        found[name] = " or ".join(dict.fromkeys(words))
+    return found
+
+
+def _words(part: Mapping[str, Any], parts: Mapping[str, Any]) -> Iterator[str]:
+    """What one part of a JSON schema stands for."""
+    part = parts[part["$ref"].rpartition("/")[2]] if "$ref" in part else part
+    if "anyOf" in part:
+        for each in part["anyOf"]:
+            yield from _words(each, parts)
+    elif "enum" in part or "const" in part:
+        yield from (_default(each) for each in part.get("enum", [part.get("const")]))
+    elif part.get("type") in TYPES:
+        yield TYPES[part["type"]]
+
+
 def _paragraphs(text: str, paper: Paper) -> Iterator[str]:
-    """A docstring; what is not indented is filled anew where the terminal is not wide enough."""
+    """A docstring; what is not indented is filled anew where the terminal is not wide enough. An example is always indented."""
     for number, part in enumerate(text.split("\n\n")):
         yield from [""] if number else []
+        first, _, rest = part.partition("\n")
+        if first.endswith(":") and rest.startswith(" ") and not part.startswith(" "):
+            part = textwrap.indent(part, EXAMPLE)  # noqa: PLW2901 - the same, as others have it
         filled = part if part.startswith(" ") or paper.width is None else " ".join(part.split())
         yield from flow(filled, paper.width)
 

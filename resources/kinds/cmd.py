@@ -73,6 +73,8 @@ class Command(Edgeable, Sendable, Recvable, Resource, Refreshable):
         "clean_env": "the environment is always clean",
     }
 
+    name: str
+    """The command; the ID of the state where it gives no name."""
     cwd: str | None = None
     """Directory to run in. Default: the home directory of the user that it runs as; / where there is none."""
     env: Annotated[dict[str, str] | None, BeforeValidator(lambda value: value if value is None else parse_env(value))] = None
@@ -302,6 +304,8 @@ class Script(Command, kind="cmd.script"):
         - creates: /var/lib/app/migrated-12
     """
 
+    name: str
+    """The URL of the script, or what it is called where `source` is given; the ID of the state where it gives no name."""
     source: str | None = None
     """URL of the script. Default: the name."""
     args: str = ""

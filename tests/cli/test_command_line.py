@@ -1,6 +1,7 @@
 """The command line itself: quick, helpful, and without a traceback for anything a user does."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -162,8 +163,9 @@ def test_doc_lists_kinds_and_describes_one():
     """What there is, and every argument with its default and meaning, from the declarations themselves."""
     assert "file.managed" in holdfast("doc", check=0).stdout
     page = holdfast("doc", "file.managed", check=0).stdout
-    assert "  makedirs (default false)" in page
-    assert "name (required)" in page
+    assert "  makedirs (true/false, default false)" in page
+    assert "name (text, required)" in page
+    assert "  context (mapping, default " in page
     assert '"properties"' in holdfast("doc", "file.managed", "--format", "json", check=0).stdout
 
 
@@ -177,6 +179,33 @@ def test_doc_tells_of_arguments_of_salt_that_do_nothing():
     assert "Refused:" not in holdfast("doc", "file.absent", check=0).stdout
 
 
+def test_doc_names_what_each_argument_takes():
+    """In the words of a state file; spellings that are read as something else count."""
+    from holdfast.agent.cli.reference import field_docs, types
+    from holdfast.resources import registry
+
+    command, line = types(registry.find("cmd.run")), types(registry.find("file.line"))
+    lacking = [
+        f"{cls.kind}.{name}"
+        for cls in registry.kinds()
+        if cls.__module__.startswith("holdfast.")
+        for name, said in types(cls).items()
+        if not said
+    ]
+
+    assert (command["cwd"], command["timeout"], command["env"]) == ("text", "number", "mapping")
+    assert (command["success_stdout"], command["umask"]) == ("text or list", "text or number")
+    assert field_docs(registry.find("cmd.run"))["name"].startswith("The command;")
+    assert line["location"] == "'start' or 'end'"
+    assert lacking == []
+
+
+def test_examples_of_doc_are_indented_alike():
+    """Also those that are all that a kind says of itself beyond its first line."""
+    assert "\n    refresh the search index:\n      cmd.run:\n" in holdfast("doc", "cmd.run", check=0).stdout
+    assert "\n    /etc/motd:\n      file.managed:\n" in holdfast("doc", "file.managed", check=0).stdout
+
+
 def test_doc_tells_of_the_arguments_that_every_state_takes():
     """So that nobody has to guess what `...` stands for: each with its meaning, and the names of the requisites."""
     from holdfast.agent.cli.reference import field_docs
@@ -185,7 +214,7 @@ def test_doc_tells_of_the_arguments_that_every_state_takes():
     page = holdfast("doc", "all", check=0).stdout
 
     assert set(Meta.model_fields) <= set(field_docs(Meta))
-    assert all(f"\n  {name} (default " in page for name in Meta.model_fields)
+    assert all(re.search(rf"\n  {name} \(.*default ", page) for name in Meta.model_fields)
     assert "onchanges_any" in page
     assert "`holdfast doc all`" in holdfast("doc", "test.nop", check=0).stdout
     assert "sema" in holdfast("doc", "all", "--format", "json", check=0).stdout
