@@ -217,7 +217,7 @@ def _value(value: Any) -> str:
 
 def _ended(record: PassRecord) -> Line:
     """The end of a pass: whether all is right now, and what it took."""
-    text = f"{summary(record.outcomes, record.duration)} (pass {record.number}, {record.cause})"
+    text = f"{summary(record.outcomes, record.duration, record)} (pass {record.number}, {record.cause})"
     fields = {"pass": record.number, "cause": record.cause, "duration": round(record.duration, 6), "converged": record.converged}
     if any(outcome.result is False for outcome in record.outcomes):
         return Line("warning", text, fields)
@@ -225,8 +225,11 @@ def _ended(record: PassRecord) -> Line:
     return Line("info" if worth else "debug", text, fields)
 
 
-def summary(outcomes: Sequence[Outcome], seconds: float) -> str:
-    """How a whole run went: converged or not (or only looked), how long it took, what there was. A resource counts once, however often it ran."""
+def summary(outcomes: Sequence[Outcome], seconds: float, record: PassRecord | None = None) -> str:
+    """How a whole run went: converged or not (or only looked), how long it took, what there was. A resource counts once, however often it ran.
+
+    `record`: of a pass of a daemon, after which others may be failing still, and which may have been broken off.
+    """
     last = {outcome.identity: outcome for outcome in outcomes}
     words = [result_of(outcome) for outcome in last.values()]
     waiting = sum(outcome.blocked for outcome in last.values())
@@ -238,11 +241,13 @@ def summary(outcomes: Sequence[Outcome], seconds: float) -> str:
         "failed": words.count("failed"),
         "skipped because of that": waiting,
         "skipped": words.count("skipped") - waiting,
+        "failing still": max(0, record.failing - words.count("failed") - waiting) if record else 0,
     }
     told = ", ".join(f"{number} {what}" for what, number in counts.items() if number)
-    state = (
-        "not converged" if counts["failed"] or waiting else "looked" if counts["would change"] or counts["cannot be told"] else "converged"
-    )
+    if record and record.broken_off:
+        return f"broken off after {duration(seconds)}: {told or 'nothing was finished'}"
+    failed = counts["failed"] or waiting or counts["failing still"]
+    state = "not converged" if failed else "looked" if counts["would change"] or counts["cannot be told"] else "converged"
     return f"{state} in {duration(seconds)}: {told or 'nothing to do'}"
 
 

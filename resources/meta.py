@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from holdfast.resources.fields import parse_list
 
@@ -89,6 +89,13 @@ def parse_semaphores(value: object) -> object:
     return names
 
 
+def check_poll(value: float | None) -> float | None:
+    """More than 0, or -1. Raises `ValueError`."""
+    if value is not None and value <= 0 and value != -1:
+        raise ValueError("say a number of seconds, more than 0; or -1 to look once; leave it out to watch")
+    return value
+
+
 class Meta(BaseModel):
     """The meta parameters of one state."""
 
@@ -102,7 +109,7 @@ class Meta(BaseModel):
     """Seconds before the first retry of a plain `retry: N`; doubles up to 60 s."""
     timeout: float | None = Field(None, gt=0)
     """Deadline of one run in seconds; expiry is an error."""
-    poll: float | None = None
+    poll: Annotated[float | None, AfterValidator(check_poll)] = None
     """Seconds between looks, instead of watching; -1: look once."""
     limit: float | None = Field(None, gt=0)
     """Runs per second; None: as the agent says."""

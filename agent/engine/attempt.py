@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from holdfast.agent.engine.batch import Batch
-from holdfast.agent.engine.report import Cause, Notice, Outcome, Reason
+from holdfast.agent.engine.report import Cause, Notice, Outcome, Reason, Rest
 from holdfast.resources.context import Completed, Context, Received, Report, announces
 from holdfast.resources.errors import PASSING, Final, HoldfastError, Permanent, Temporary
 from holdfast.resources.fields import MASK
@@ -75,11 +75,13 @@ class Failure:
     delay: float | None
 
 
-async def run(job: Job, emit: Callable[[Notice], None], resumed: Callable[[], Awaitable[None]]) -> tuple[Outcome, Failure | None]:
-    """Run with as many attempts as the state asks for; `resumed` is waited for before each but the first."""
+async def run(
+    job: Job, emit: Callable[[Notice], None], rest: Callable[[Rest], Awaitable[None]] | None = None
+) -> tuple[Outcome, Failure | None]:
+    """Run with as many attempts as the state asks for, and a `rest` after each but the last; without it there is but one."""
     retry, loop = job.call.meta.retry, asyncio.get_running_loop()
     clock = Clock(loop.time(), time.time())
-    last = retry.attempts if retry and job.apply else 1
+    last = retry.attempts if retry and job.apply and rest else 1
     if last < 0:
         last = sys.maxsize if job.one_shot else 1
     while True:
@@ -87,7 +89,7 @@ async def run(job: Job, emit: Callable[[Notice], None], resumed: Callable[[], Aw
         outcome, failure = await _once(job, clock, emit)
         if job.batch:
             job.batch.leave(job.call.identity)
-        if retry is None or clock.attempt >= last or outcome.result is retry.until:
+        if retry is None or rest is None or clock.attempt >= last or outcome.result is retry.until:
             return outcome, failure
         clock.touched = clock.touched or job.ctx.report.touched
         delay = backoff(job.call.meta, clock.attempt, failure)
@@ -99,8 +101,7 @@ async def run(job: Job, emit: Callable[[Notice], None], resumed: Callable[[], Aw
                 f"attempt {clock.attempt} of {last}: {outcome.comment}; again in {delay:.3g} s",
             )
         )
-        await asyncio.sleep(delay)
-        await resumed()
+        await rest(Rest(clock.attempt, last, outcome.comment, loop.time() + delay))
 
 
 def backoff(meta: Meta | None, attempt: int, failure: Failure | None = None) -> float:
@@ -110,7 +111,7 @@ def backoff(meta: Meta | None, attempt: int, failure: Failure | None = None) -> 
     retry = meta.retry if meta else None
     if retry is None or retry.backoff:
         base = meta.delay if meta else 1.0
-        return float(min(BACKOFF_LIMIT, base * 2 ** min(attempt - 1, 16)) * random.uniform(0.8, 1.2))  # noqa: S311 - spreads load
+        return float(min(BACKOFF_LIMIT, base * 2 ** min(attempt - 1, 16) * random.uniform(0.8, 1.2)))  # noqa: S311 - spreads load
     return retry.interval + random.uniform(0, retry.splay)  # noqa: S311 - spreads load
 
 

@@ -29,8 +29,8 @@ class Batch:
     """The runs of one group that were started together, by identity in the order of execution."""
 
     def __init__(self, identities: Sequence[str]) -> None:
-        self.unfinished = len(identities)
-        """Members whose runs have not ended: counted down by the scheduler."""
+        self.at_work = len(identities)
+        """Members whose runs have neither ended nor wait for their next attempt: counted by the scheduler."""
         self._order = {identity: place for place, identity in enumerate(identities)}
         self._coming = set(identities)
         self._here: list[Seat] = []

@@ -22,7 +22,7 @@ from holdfast.agent.engine.graph import Graph, Vertex, connect, edges, same_shap
 from holdfast.agent.engine.journal import Journal
 from holdfast.agent.engine.options import EngineOptions
 from holdfast.agent.engine.passes import Passes
-from holdfast.agent.engine.report import Cause, Event, Notice, PassRecord
+from holdfast.agent.engine.report import Cause, Event, Notice, PassRecord, Rest
 from holdfast.agent.engine.reversals import ONCE, Reversals
 from holdfast.agent.engine.runs import Links, Runs
 from holdfast.agent.engine.scheduler import Scheduler
@@ -58,7 +58,7 @@ class Engine:
         self._passes = Passes(emit, outlines=watch)
         self._reversals = Reversals(journal, emit)
         self._autoedges = AutoEdges(host.context, emit)
-        links = Links(emit, self._wait_resumed, self._mark, self._wake, self._finished, self._give_up, self._applies)
+        links = Links(emit, self._rest, self._mark, self._wake, self._finished, self._give_up, self._applies)
         self._runs = Runs(options, journal, self._courier, self._passes, links, reversals=self._reversals, daemon=watch)
         self._scheduler = Scheduler(options.workers, self._runs.start, self._quiet, self._mark)
         self._backgrounds = Backgrounds(host.context, emit)
@@ -173,7 +173,7 @@ class Engine:
         await self._departures.over()
         await cancel(self._waiting)
         await self._backgrounds.prune(())
-        self._passes.end(converged=False)
+        self._passes.end(len(self._runs.failing), broken_off=True)
 
     def hurry(self) -> None:
         """When it stops, or while it does: what still runs is not waited for, but cancelled."""
@@ -186,9 +186,9 @@ class Engine:
 
     @property
     def converged(self) -> bool:
-        """Nothing dirty, running, failed or held off, for `converged_timeout`."""
-        quiet = asyncio.get_running_loop().time() - self._passes.ended
-        owed = self._passes.running or self._runs.failing or any(vertex.told is not None for vertex in self._held)
+        """Nothing dirty, running, failed or held off, for `converged_timeout`; a look for a poll or a recheck is no matter until it finds something."""
+        quiet, passes = asyncio.get_running_loop().time() - self._passes.ended, self._passes
+        owed = (passes.running and not passes.calm) or self._runs.failing or any(vertex.told is not None for vertex in self._held)
         return not owed and quiet >= self.options.converged_timeout
 
     @property
@@ -201,11 +201,15 @@ class Engine:
         view = self.view
         return [describe(vertex, view) for vertex in view.present]
 
-    async def _wait_resumed(self, vertex: Vertex) -> None:
-        """Go on when nobody has paused us; never when we are stopping, or the vertex has left."""
+    async def _rest(self, vertex: Vertex, rest: Rest) -> None:
+        """Until the next attempt of its run. Others work meanwhile; nothing goes on while we are paused, stopping, or when the vertex has left."""
+        self._scheduler.rest(vertex, rest)
+        self._pump_soon()
+        await asyncio.sleep(rest.until - asyncio.get_running_loop().time())
         await self._resumed.wait()
         if self._stopped or vertex.removed:
             raise asyncio.CancelledError
+        self._scheduler.rested(vertex)
 
     def _applies(self, vertex: Vertex) -> bool:
         noop = vertex.call.meta.noop
@@ -364,6 +368,7 @@ class Engine:
         if not self._passes.running:
             self._courier.listened.clear()
             self._passes.begin(cause)
+        self._passes.calm = self._passes.calm and cause in ("poll", "recheck")
         stack = [vertex]
         while stack:
             vertex = stack.pop()
@@ -406,7 +411,7 @@ class Engine:
             return
         due = self._courier.heard()
         if not due or self._stopped:
-            self._passes.end(converged=not self._runs.failing)
+            self._passes.end(len(self._runs.failing))
             return
         self._courier.listened.update(due)
         for vertex in due:

@@ -62,6 +62,10 @@ def waits(vertex: Vertex, view: View, now: float) -> Iterator[Wait]:
             else "it ran as often as its limit allows"
         )
         yield Wait(code, f"{why}; {vertex.not_before - now:.1f} s more")
+    if vertex.rest:
+        attempt, attempts, comment, until = vertex.rest
+        when = f"the next one in {until - now:.1f} s" if until > now else "the next one waits for its turn"
+        yield Wait("retry", f"attempt {attempt} of {attempts} failed: {comment}; {when}")
     if not vertex.dirty:
         return
     if view.scheduler.paused:
@@ -191,6 +195,8 @@ def _changed_before(vertex: Vertex, outcome: Outcome) -> Iterable[Vertex]:
 def _next(vertex: Vertex, view: View, now: float) -> Iterator[dict[str, Any]]:
     """What happens to it, in the order in which it can be foreseen; `in` is None for what needs an event."""
     meta = vertex.call.meta
+    if vertex.rest:
+        yield {"what": "retry", "in": round(max(0.0, vertex.rest.until - now), 1)}
     if vertex.running:
         yield {"what": "again" if vertex.again else "end", "in": None, "cause": vertex.again}
     elif vertex.dirty:

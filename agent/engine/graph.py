@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias, TypeVar
 from holdfast.agent.engine.attempt import Failure
 from holdfast.agent.engine.batch import Batch
 from holdfast.agent.engine.journal import Edge
-from holdfast.agent.engine.report import Cause, Outcome
+from holdfast.agent.engine.report import Cause, Outcome, Rest
 from holdfast.resources.context import Context
 from holdfast.resources.contract import Resource
 from holdfast.resources.traits import Groupable, Refreshable
@@ -74,6 +74,8 @@ class Vertex:
     first: bool = True
     """It has not been settled since it came into the graph, so definition order still binds it."""
     running: bool = False
+    rest: Rest | None = None
+    """It runs, and waits for its next attempt."""
     again: Cause | None = None
     """Why it was marked while it ran: it is dirty again when the run ends."""
     removed: bool = False

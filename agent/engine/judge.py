@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -34,7 +34,6 @@ class Judge:
         journal: Journal,
         transfers: Transfers,
         emit: Callable[[Notice], None],
-        resumed: Callable[[Vertex], Awaitable[None]],
         found: Callable[[Vertex, Vertex], None],
         *,
         applies: Callable[[Vertex], bool],
@@ -43,7 +42,6 @@ class Judge:
         self._journal = journal
         self._transfers = transfers
         self._emit = emit
-        self._resumed = resumed
         self._looks = Looks(self._probe, found)
         self._applies = applies
         self._daemon = daemon
@@ -97,7 +95,7 @@ class Judge:
         if isinstance(prepared, Outcome):
             return prepared, None
         job = Job(prepared.call, target.ctx, apply=False, received=prepared.values)
-        outcome, failure = await attempt.run(job, self._emit, partial(self._resumed, target))
+        outcome, failure = await attempt.run(job, self._emit)
         if decision.refresh and not outcome.changes and outcome.result:
             outcome = replace(outcome, result=None, changes={"watch": "would refresh"})
         return outcome, failure

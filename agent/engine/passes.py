@@ -23,8 +23,10 @@ class Passes:
         self.over = asyncio.Event()
         """Set while there is no pass."""
         self.over.set()
+        self.calm = True
+        """Nothing has happened in the present, or last, pass: it only looked, for a poll or a recheck, and found what was known."""
         self.ended = 0.0
-        """Loop time at which the last one ended."""
+        """Loop time at which the last one ended in which something had happened."""
 
     @property
     def running(self) -> bool:
@@ -37,21 +39,31 @@ class Passes:
             self._current = PassRecord(self.last.number + 1, cause, time.time())
             self._began = asyncio.get_running_loop().time()
             self._outcomes = []
+            self.calm = True
             self.over.clear()
             self._emit(PassStarted(self._current.number, cause))
 
     def add(self, outcome: Outcome) -> None:
         """Something came of a resource."""
+        self.calm = self.calm and outcome.result is not False and not (outcome.changed and outcome.result)
         self._outcomes.append(outcome.outline() if self._outlines else outcome)
         self._emit(Ran(self._current.number if self._current else self.last.number, outcome))
 
-    def end(self, *, converged: bool) -> None:
-        """The pass is over."""
+    def end(self, failing: int, *, broken_off: bool = False) -> None:
+        """The pass is over, and so many resources are failing."""
         if self._current is None:
             return
-        self.ended = asyncio.get_running_loop().time()
+        now = asyncio.get_running_loop().time()
+        self.ended = self.ended if self.calm else now
         outcomes = tuple(self._outcomes)
-        self.last = replace(self._current, duration=self.ended - self._began, outcomes=outcomes, converged=converged)
+        self.last = replace(
+            self._current,
+            duration=now - self._began,
+            outcomes=outcomes,
+            converged=not failing and not broken_off,
+            failing=failing,
+            broken_off=broken_off,
+        )
         self._current = None
         self.over.set()
         self._emit(PassEnded(self.last))

@@ -6,7 +6,7 @@ The engine knows no log and no terminal: it hands these values to one `emit` fun
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 Cause = Literal["start", "states changed", "drift", "poll", "retry", "refresh", "recheck", "command", "recovery"]
 """Why a pass began, or why one resource ran in it."""
@@ -61,6 +61,19 @@ class Outcome:
         return self.reason == "requisite_failed"
 
 
+class Rest(NamedTuple):
+    """What a run does between two attempts."""
+
+    attempt: int
+    """The one that has failed; the first is 1."""
+    attempts: int
+    """How many there may be."""
+    comment: str
+    """What came of it."""
+    until: float
+    """Loop time of the next one."""
+
+
 @dataclass(frozen=True, slots=True)
 class PassRecord:
     """One pass: from the first dirty resource until nothing is dirty or running."""
@@ -74,6 +87,11 @@ class PassRecord:
     outcomes: tuple[Outcome, ...] = ()
     """In the order in which they ended."""
     converged: bool = False
+    """Nothing in the whole graph was failing when it ended."""
+    failing: int = 0
+    """Resources of the whole graph that were."""
+    broken_off: bool = False
+    """It has not come to its end: the engine was stopped."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from holdfast.agent.engine.journal import Journal
 from holdfast.agent.engine.judge import Judge, digest, wanted
 from holdfast.agent.engine.options import EngineOptions
 from holdfast.agent.engine.passes import Passes
-from holdfast.agent.engine.report import Cause, Event, Notice, Outcome, Started
+from holdfast.agent.engine.report import Cause, Event, Notice, Outcome, Rest, Started
 from holdfast.agent.engine.reversals import Reversals
 from holdfast.agent.engine.transfer import Prepared, Transfers
 from holdfast.resources.needs import BY_NUMBER
@@ -28,8 +28,8 @@ class Links:
     """What runs ask of the engine."""
 
     emit: Callable[[Event], None]
-    resumed: Callable[[Vertex], Awaitable[None]]
-    """Waits until a vertex may go on: nobody has paused the engine."""
+    rest: Callable[[Vertex, Rest], Awaitable[None]]
+    """Lets a run rest, until its next attempt may begin."""
     mark: Callable[[Vertex, Cause, Vertex], None]
     """Make a vertex dirty, on account of what came of another."""
     wake: Callable[[Vertex, float, Cause], None]
@@ -63,11 +63,11 @@ class Runs:
         self._courier = courier
         self._passes = passes
         self._reversals = reversals
-        self._emit, self._resumed, self._mark, self._wake = links.emit, links.resumed, links.mark, links.wake
+        self._emit, self._rest, self._mark, self._wake = links.emit, links.rest, links.mark, links.wake
         self._finished, self._give_up, self._applies = links.finished, links.give_up, links.applies
         self._daemon = daemon
         self._transfers = Transfers(journal)
-        self._judge = Judge(journal, self._transfers, links.emit, links.resumed, self._found, applies=links.applies, daemon=daemon)
+        self._judge = Judge(journal, self._transfers, links.emit, self._found, applies=links.applies, daemon=daemon)
 
     def start(self, vertex: Vertex) -> None:
         """Run it, in a task of its own."""
@@ -125,7 +125,7 @@ class Runs:
         """Run it once nobody looks at it any more: there is one call of a resource at a time."""
         if vertex.look:
             await asyncio.wait([vertex.look])
-        return await attempt.run(job, self._emit, partial(self._resumed, vertex))
+        return await attempt.run(job, self._emit, partial(self._rest, vertex))
 
     def _job(self, vertex: Vertex, prepared: Prepared, *, refresh: bool = False, only_refresh: bool = False) -> Job:
         remember = self._daemon and vertex.real and self._reversals.wanted(vertex)
@@ -166,6 +166,8 @@ class Runs:
         vertex.again = None if vertex.removed else vertex.again or vertex.cause
         vertex.due = vertex.due or vertex.forced
         report = vertex.ctx.report
+        if self._daemon:
+            self._emit(Notice("info", "interrupted", vertex.identity, "its run was broken off"))
         if vertex.real:
             begun = report.touched or bool(report.changes) or self._judge.is_action(vertex)
             try:
@@ -249,6 +251,7 @@ class Runs:
                 self.failing.add(vertex)
         elif vertex.failures:
             vertex.failures = 0
+            self._passes.calm = False
             self.failing.discard(vertex)
             self._courier.listened.discard(vertex)  # a turn that has failed may be in vain no more
         if outcome.changed and outcome.result:

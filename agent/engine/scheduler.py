@@ -17,7 +17,7 @@ from heapq import heappop, heappush
 
 from holdfast.agent.engine.batch import Batch
 from holdfast.agent.engine.graph import Vertex
-from holdfast.agent.engine.report import Cause
+from holdfast.agent.engine.report import Cause, Rest
 from holdfast.agent.engine.semaphores import Semaphores
 
 Heap = list[tuple[int, int, Vertex]]
@@ -97,15 +97,26 @@ class Scheduler:
 
     def finished(self, vertex: Vertex) -> None:
         """The run of a vertex has ended."""
-        batch, vertex.batch = vertex.batch, None
-        if batch:
-            batch.unfinished -= 1
-        if not batch or not batch.unfinished:
-            self.running -= 1
+        if vertex.rest is None:
+            self._let_go(vertex)
+        vertex.batch = vertex.rest = None
         vertex.running = False
         for waiter in self.semaphores.give(vertex):
             self.offer(waiter)
         self.settle(vertex)
+
+    def rest(self, vertex: Vertex, rest: Rest) -> None:
+        """Its run waits for its next attempt: others may have its worker meanwhile."""
+        vertex.rest = rest
+        self._let_go(vertex)
+
+    def rested(self, vertex: Vertex) -> None:
+        """It goes on, and takes up a worker again; if all are busy, one more than there are, for a busy one may wait for just this run."""
+        vertex.rest = None
+        if not vertex.batch or not vertex.batch.at_work:
+            self.running += 1
+        if vertex.batch:
+            vertex.batch.at_work += 1
 
     def settle(self, vertex: Vertex) -> None:
         """The vertex has an outcome, by a run or without one; who waited for it is looked at again."""
@@ -131,6 +142,13 @@ class Scheduler:
             self._push(self._barrier, vertex)
             self._join_group(vertex)
             self.offer(vertex)
+
+    def _let_go(self, vertex: Vertex) -> None:
+        """Take up no worker any more, unless another one of its batch does."""
+        if vertex.batch:
+            vertex.batch.at_work -= 1
+        if not vertex.batch or not vertex.batch.at_work:
+            self.running -= 1
 
     def _begin(self, vertex: Vertex) -> None:
         vertex.dirty, vertex.running = False, True

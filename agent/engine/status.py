@@ -63,7 +63,8 @@ def state_of(vertex: Vertex, options: EngineOptions, now: float) -> State:
 def describe(vertex: Vertex, view: View) -> dict[str, Any]:
     """The row of one resource. `next`: seconds until one that is not right is looked at again without an event; else None."""
     now, options = asyncio.get_running_loop().time(), view.options
-    timers = [timer.when() for timer in (vertex.timer, view.recheck if vertex.failed else None) if timer is not None]
+    times = [timer.when() for timer in (vertex.timer, view.recheck if vertex.failed else None) if timer is not None]
+    times += [vertex.rest.until] if vertex.rest else []
     outcome, change, low = vertex.outcome, vertex.last_change, vertex.call.low
     return {
         "identity": vertex.identity,
@@ -74,13 +75,13 @@ def describe(vertex: Vertex, view: View) -> dict[str, Any]:
         "state": state_of(vertex, options, now),
         "result": outcome.result if outcome else None,
         "reason": outcome.reason if outcome else "",
-        "comment": outcome.comment if outcome else "not looked at yet",
+        "comment": outcome.comment if outcome else vertex.rest.comment if vertex.rest else "not looked at yet",
         "dirty": vertex.dirty,
         "running": vertex.running,
         "waiting": vertex.timer is not None,
         "failed": vertex.failed,
         "flapping": limits.flaps(vertex, options, now),
-        "next": round(max(0.0, min(timers) - now), 1) if timers else None,
+        "next": round(max(0.0, min(times) - now), 1) if times else None,
         "last_change": change and {"at": change.started, "comment": change.comment, "cause": change.cause},
         "pending_refresh": view.courier.pending(vertex),
     }

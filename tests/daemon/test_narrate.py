@@ -207,6 +207,25 @@ def test_end_of_a_pass():
     assert told[2].level == "debug"
 
 
+def test_end_of_a_pass_after_which_others_are_failing_still():
+    """What was repaired was repaired; the host has not converged for all that."""
+    record = PassRecord(3, "drift", 0.0, 0.003, (outcome(changes=CHANGE), outcome("a.b[c]", result=False)), failing=3)
+
+    assert (
+        Narrator().tell(PassEnded(record)).text == "not converged in 3 ms: 2 checked, 1 changed, 1 failed, 2 failing still (pass 3, drift)"
+    )
+
+
+def test_end_of_a_pass_that_was_broken_off():
+    """Nobody takes it for the end of the work."""
+    records = [PassRecord(1, "start", 0.0, 4.7, outcomes, broken_off=True) for outcomes in ((outcome(),), ())]
+
+    assert [Narrator().tell(PassEnded(record)).text for record in records] == [
+        "broken off after 4.7 s: 1 checked (pass 1, start)",
+        "broken off after 4.7 s: nothing was finished (pass 1, start)",
+    ]
+
+
 def test_a_look_alone_has_not_converged():
     """In noop, or for a plan, what would change is still wrong."""
     assert summary([outcome(result=None, changes=CHANGE)], 0.035) == "looked in 35 ms: 1 checked, 1 would change"

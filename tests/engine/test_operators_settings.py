@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 
 import pytest
 
 from engine_bench import Bench, Machine, compilation, in_virtual_time, state
 from holdfast import Permanent
+from holdfast.agent.engine.report import PassEnded
 
 
 @in_virtual_time
@@ -84,6 +86,38 @@ async def test_converged_means_that_nothing_has_happened_for_a_while(bench: Benc
     await engine.stop()
 
 
+@pytest.mark.parametrize("noop", [False, True])
+@in_virtual_time
+async def test_polls_and_rechecks_that_find_nothing_new_do_not_disturb(bench: Bench, machine: Machine, *, noop: bool) -> None:
+    """One that polls more often than `converged_timeout` would else never let the host converge; nor is it in doubt while it looks."""
+    engine = bench.engine(converged_timeout=10, noop=noop, recheck=7, recheck_splay=0)
+    await engine.swap(compilation(state("a", meta={"poll": 3}), state("b")))
+    await asyncio.sleep(11)
+    assert engine.converged
+    machine.gates["a"] = asyncio.Event()
+    await asyncio.sleep(3)
+    assert (engine.status()[0]["running"], engine.converged) == (True, True)
+    machine.gates.pop("a").set()
+
+    if noop:
+        return await engine.stop()
+    machine.settings["a"] = "drifted"
+    await asyncio.sleep(4)
+    assert (machine.settings["a"], engine.converged) == ("right", False)
+    await asyncio.sleep(10)
+    assert engine.converged
+    machine.broken["a"] = Permanent("no")
+    machine.settings["a"] = "drifted"
+    await asyncio.sleep(20)
+    assert not engine.converged
+    machine.settings["a"] = "right"
+    await asyncio.sleep(4)
+    assert (engine.status()[0]["state"], engine.converged) == ("ok", False)
+    await asyncio.sleep(10)
+    assert engine.converged
+    return await engine.stop()
+
+
 @pytest.mark.parametrize("end", ["waits", "triggers", "leaves"])
 @in_virtual_time
 async def test_what_is_only_looked_at_later_is_not_converged(bench: Bench, machine: Machine, end: str) -> None:
@@ -120,3 +154,64 @@ async def test_under_noop_a_host_converges_and_the_run_ends(bench: Bench, machin
     assert [outcome.result for outcome in record.outcomes] == [None, None]
     assert machine.settings == {}
     await engine.stop()
+
+
+@in_virtual_time
+async def test_everything_is_looked_at_again_and_again_each_time_somewhat_later(bench: Bench, machine: Machine) -> None:
+    """`recheck` seconds, and up to `recheck_splay` more, by chance: a fleet does not look in step."""
+    engine = bench.engine(recheck=100, recheck_splay=50)
+    await engine.swap(compilation(state("a")))
+    await engine.settle()
+    times = [asyncio.get_running_loop().time()]
+    for _ in range(6):
+        bench.forget()
+        await bench.until(lambda event: isinstance(event, PassEnded) and event.record.cause == "recheck")
+        times.append(asyncio.get_running_loop().time())
+    gaps = [after - before for before, after in itertools.pairwise(times)]
+
+    assert all(100 <= gap <= 150.01 for gap in gaps)
+    assert len({round(gap) for gap in gaps}) > 1
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_delay_is_the_first_wait_before_a_retry(bench: Bench, machine: Machine) -> None:
+    """It doubles from there, give or take a fifth."""
+    machine.broken["a"] = Permanent("no")
+    engine = bench.engine()
+    await engine.swap(compilation(state("a", meta={"retry": 4, "delay": 5})))
+    await engine.settle()
+
+    waits = [float(notice.text.rpartition("again in ")[2].removesuffix(" s")) for notice in bench.notices("attempt-failed")]
+    assert len(waits) == 4
+    assert all(0.8 * 5 * 2**number <= wait <= 1.2 * 5 * 2**number for number, wait in enumerate(waits))
+    assert waits != [5, 10, 20, 40], "spread by chance"
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_splay_adds_to_the_interval_by_chance(bench: Bench, machine: Machine) -> None:
+    """Up to so many seconds."""
+    machine.broken["a"] = Permanent("no")
+    engine = bench.engine()
+    await engine.swap(compilation(state("a", meta={"retry": {"attempts": 6, "interval": 10, "splay": 5}})))
+    await engine.settle()
+
+    waits = [float(notice.text.rpartition("again in ")[2].removesuffix(" s")) for notice in bench.notices("attempt-failed")]
+    assert all(10 <= wait <= 15 for wait in waits)
+    assert len(set(waits)) == len(waits) > 3
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_an_action_that_is_to_run_at_every_start_does_so_once_each(bench: Bench, machine: Machine) -> None:
+    """And not when something else happens."""
+    for starts in (1, 2):
+        engine = bench.engine()
+        await engine.swap(compilation(state("a", "zaction.run", meta={"rerun": "start"}), state("b")), "start")
+        await engine.settle()
+        engine.recheck("recheck")
+        await engine.settle()
+
+        assert machine.done.count("run a") == starts
+        await engine.stop()

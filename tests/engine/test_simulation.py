@@ -6,6 +6,7 @@ as small as it gets and printed as what is to be added to `test_lives_that_faile
 
 from __future__ import annotations
 
+import asyncio
 import multiprocessing
 import os
 import subprocess
@@ -83,6 +84,11 @@ async def nothing(*_: Any) -> None:
     """Likewise, of a part that is awaited."""
 
 
+async def for_ever(*_: Any) -> None:
+    """Likewise, of one that does not come back."""
+    await asyncio.Event().wait()
+
+
 async def no_edges(*_: Any) -> Mapping[int, tuple[int, ...]]:
     """Automatic edges: none."""
     return {}
@@ -137,7 +143,7 @@ SABOTAGE = [
     ("noop, and yet", Engine, "_applies", lambda self, _: not self.options.noop),
     ("started", limits, "take", never(0.0)),
     ("again and again", limits, "repaired", never(False)),
-    ("is not settled", Engine, "_watch_failed", Engine._wait_resumed),
+    ("is not settled", Engine, "_watch_failed", for_ever),
     ("starts though nothing may", Engine, "pause", never(None)),
     ("is settled", AutoEdges, "find", no_edges),
     ("has not said", Journal, "send", lambda self, who, values: SEND(self, who, self._sent.get(who, values))),

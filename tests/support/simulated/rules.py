@@ -11,7 +11,7 @@ from engine_bench import Action, Placed
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.graph import Graph, Vertex
 from holdfast.agent.engine.journal import Edge
-from holdfast.agent.engine.report import Event, Notice, Outcome, Ran
+from holdfast.agent.engine.report import Event, Notice, Outcome, Ran, Rest
 from simulated.active import Active
 from simulated.deeds import Deeds
 from simulated.values import Values
@@ -38,6 +38,8 @@ class Rules:
         self._graph: Graph | None = None
         """The graph of which is known what is above whom."""
         self._known: dict[Vertex, set[Vertex]] = {}
+        self._rest = engine._scheduler.rest
+        engine._scheduler.rest = self.rests
         self.paused = self.stopped = False
         """What operators have asked for."""
         self.values = Values(engine, machine, self._wrong)
@@ -73,6 +75,12 @@ class Rules:
         if self._noop(vertex):
             active.counts = self._counts(vertex)
         self._count_units()
+
+    def rests(self, vertex: Vertex, rest: Rest) -> None:
+        """Its run waits for its next attempt."""
+        self._rest(vertex, rest)
+        if vertex in self._active:
+            self._active[vertex].rested = True
 
     def _against(self, vertex: Vertex) -> Iterator[str]:
         """What speaks against starting it."""
@@ -150,9 +158,10 @@ class Rules:
         return self._engine.options.noop if noop is None else noop
 
     def _count_units(self) -> None:
-        """A batch takes one worker, and as many places in a semaphore as it has members that name it."""
+        """A batch takes one worker, and as many places in a semaphore as it has members that name it; who has rested finds room."""
         running = [active.vertex for active in self._active.values()]
-        if len({id(vertex.batch or vertex) for vertex in running}) > self._engine._scheduler.workers:
+        at_work = {id(active.vertex.batch or active.vertex) for active in self._active.values() if not active.rested}
+        if len(at_work) > self._engine._scheduler.workers:
             self._wrong(None, f"more than {self._engine._scheduler.workers} run: {[vertex.identity for vertex in running]}")
         for name, inside in Counter(name for vertex in running for name in set(vertex.call.meta.sema)).items():
             if inside > int(name.partition(":")[2] or 1):

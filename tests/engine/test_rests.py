@@ -1,0 +1,130 @@
+"""Between two attempts a run only waits: nobody else is kept from working, and nothing that ends has to wait for it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from engine_bench import Bench, Machine, compilation, in_virtual_time, state
+from holdfast import Permanent
+
+RETRY = {"retry": {"attempts": 3, "interval": 20, "splay": 0}, "parallel": True}
+
+
+def times(machine: Machine, what: str) -> int:
+    """How often this has been done."""
+    return machine.log.count(what)
+
+
+@in_virtual_time
+async def test_drift_is_repaired_while_all_workers_rest(bench: Bench, machine: Machine) -> None:
+    """One flaky resource on a host with one CPU does not switch off the repair of all others."""
+    machine.broken["flaky"] = Permanent("not yet")
+    engine = bench.engine(workers=1)
+    await engine.swap(compilation(state("flaky", meta=RETRY), state("b")))
+    await asyncio.sleep(1)
+    assert machine.settings == {"b": "right"}
+
+    machine.drift("b")
+    await asyncio.sleep(1)
+
+    assert machine.settings == {"b": "right"}
+    assert times(machine, "apply flaky") == 1
+    del machine.broken["flaky"]
+    await engine.settle()
+    assert (times(machine, "apply flaky"), machine.settings["flaky"]) == (2, "right")
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_a_batch_that_rests_takes_up_no_worker_either(bench: Bench, machine: Machine) -> None:
+    """All of its members rest; when they go on, they are one again."""
+    machine.broken |= {"one": Permanent("not yet"), "two": Permanent("not yet")}
+    engine = bench.engine(workers=1, ordering="requisites")
+    await engine.swap(compilation(*(state(name, "zbundled.present", meta=RETRY) for name in ("one", "two")), state("b")))
+    await asyncio.sleep(1)
+    machine.drift("b")
+    await asyncio.sleep(1)
+    assert machine.settings == {"b": "right"}
+
+    machine.broken.clear()
+    await engine.settle()
+    assert machine.settings == {"b": "right", "one": "right", "two": "right"}
+    assert engine.view.scheduler.running == 0
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_who_has_rested_goes_on_though_all_workers_are_busy(bench: Bench, machine: Machine) -> None:
+    """A busy one may wait for just this run, as one does that has it as its prereq. Nothing else begins until there is room again."""
+    machine.broken["flaky"] = Permanent("not yet")
+    engine = bench.engine(workers=1)
+    await engine.swap(compilation(state("flaky", meta=RETRY), state("b"), state("c")))
+    await asyncio.sleep(10)
+    machine.gates["apply b"] = machine.gates["apply flaky"] = asyncio.Event()
+    machine.drift("b")
+    await asyncio.sleep(20)
+    assert times(machine, "apply flaky") == 2
+
+    machine.drift("c")
+    await asyncio.sleep(1)
+    assert machine.settings["c"] == "drifted"
+
+    machine.broken.clear()
+    machine.gates["apply b"].set()
+    await engine.settle()
+    assert machine.settings == {"flaky": "right", "b": "right", "c": "right"}
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_one_that_leaves_while_it_rests_is_gone_at_once(bench: Bench, machine: Machine) -> None:
+    """Its successor need not wait for `stop_timeout`, and no worker is lost."""
+    machine.broken["flaky"] = Permanent("not yet")
+    engine = bench.engine(workers=1, stop_timeout=60)
+    await engine.swap(compilation(state("flaky", meta=RETRY), state("b")))
+    await asyncio.sleep(4)
+    machine.gates["apply b"] = asyncio.Event()
+    machine.drift("b")
+    await asyncio.sleep(1)
+
+    machine.broken.clear()
+    await engine.swap(compilation(state("flaky", meta=RETRY, value="new"), state("b")))
+    machine.gates.pop("apply b").set()
+    await asyncio.sleep(0.1)
+
+    assert machine.settings == {"flaky": "new", "b": "right"}
+    assert engine.view.scheduler.running == 0
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_stopping_does_not_wait_for_an_attempt_that_has_not_begun(bench: Bench, machine: Machine) -> None:
+    """However long what is at work may take."""
+    machine.broken["flaky"] = Permanent("not yet")
+    engine = bench.engine(stop_timeout=60)
+    await engine.swap(compilation(state("flaky", meta=RETRY)))
+    await asyncio.sleep(1)
+    began = asyncio.get_running_loop().time()
+    await engine.stop()
+
+    assert asyncio.get_running_loop().time() - began < 1
+    assert times(machine, "apply flaky") == 1
+
+
+@in_virtual_time
+async def test_nothing_goes_on_while_paused(bench: Bench, machine: Machine) -> None:
+    """A rest that ends in a pause goes on after it."""
+    machine.broken["flaky"] = Permanent("not yet")
+    engine = bench.engine(workers=1)
+    await engine.swap(compilation(state("flaky", meta=RETRY)))
+    await asyncio.sleep(1)
+    engine.pause()
+    await asyncio.sleep(100)
+    assert times(machine, "apply flaky") == 1
+
+    machine.broken.clear()
+    engine.resume()
+    await engine.settle()
+
+    assert machine.settings == {"flaky": "right"}
+    await engine.stop()
