@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import itertools
 import textwrap
@@ -154,16 +155,24 @@ def _width(paper: Paper) -> int:
 def field_docs(cls: type[BaseModel]) -> dict[str, str]:
     """Argument -> the docstring below its declaration, nearest class first."""
     found: dict[str, str] = {}
-    for base in cls.__mro__:
-        try:
-            tree = ast.parse(textwrap.dedent(inspect.getsource(base)))
-        except (OSError, TypeError, SyntaxError):
-            continue  # it was not declared in a file
-        body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
-        for field, text in itertools.pairwise(body):
-            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr):
-                value = text.value.value if isinstance(text.value, ast.Constant) else ""
-                found.setdefault(field.target.id, " ".join(str(value).split()))
+    for base in reversed(cls.__mro__):
+        found.update(_declared(base))
+    return found
+
+
+@functools.cache
+def _declared(cls: type) -> Mapping[str, str]:
+    """The same, of what one class itself declares. Reading its source takes long."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(cls)))
+    except (OSError, TypeError, SyntaxError):
+        return {}  # it was not declared in a file
+    found = {}
+    body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
+    for field, text in itertools.pairwise(body):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr):
+            value = text.value.value if isinstance(text.value, ast.Constant) else ""
+            found[field.target.id] = " ".join(str(value).split())
     return found
 
 
