@@ -224,6 +224,10 @@ class Context(Services, Protocol):
         """The host's pillar."""
         ...
 
+    def covered(self, value: Any) -> Any:
+        """The same text or data, with what the pillar keeps secret masked."""
+        ...
+
     @property
     def world(self) -> World:
         """What is known beyond this resource."""

@@ -40,6 +40,7 @@ from holdfast.resources import registry
 from holdfast.resources.context import Completed, Report
 from holdfast.resources.contract import Resource
 from holdfast.resources.errors import HoldfastError, Permanent
+from holdfast.resources.secrets import Cover
 from holdfast.resources.watches import idle
 
 
@@ -204,6 +205,10 @@ class FakeContext:
         """A watch that is armed and tells nothing; the paths are kept in `watched`."""
         self.watched += paths
         return idle()
+
+    def covered(self, value: Any) -> Any:
+        """Without the secrets of the pillar."""
+        return Cover(self.pillar)(value)
 
     def send(self, **values: Any) -> None:
         """Keep the values."""

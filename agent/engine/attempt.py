@@ -250,6 +250,8 @@ def _outcome(job: Job, clock: Clock, *, result: bool | None, comment: str | None
         text = f"{comment}; {report.comment}" if report.changes else comment
     if job.call.meta.no_log:
         changes, text, diff = dict.fromkeys(changes, MASK), MASK, ""
+    elif changes or diff or result is not True:
+        changes, text, diff = job.ctx.covered((changes, text, diff))
     return Outcome(
         job.call.identity,
         job.call.position,

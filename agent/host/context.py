@@ -46,6 +46,10 @@ class HostContext:
         """The host's pillar."""
         return self._host.pillar
 
+    def covered(self, value: Any) -> Any:
+        """Without the secrets of the pillar."""
+        return self._host.cover(value)
+
     @property
     def log(self) -> Logger:
         """The log, with `resource=` bound."""

@@ -18,6 +18,7 @@ from holdfast.agent.host.sources import Sources
 from holdfast.agent.host.world import LocalWorld
 from holdfast.agent.tasks import Tasks
 from holdfast.resources.interfaces.base import Bus
+from holdfast.resources.secrets import Cover
 
 DOWNLOADS = 4
 """Downloads at once; apart from what else blocks, so that a slow server does not hold up the disk."""
@@ -46,6 +47,8 @@ class Host:
         self.var_dir, self.durable = var_dir, durable
         self.facts: Mapping[str, Any] = facts or {}
         self.pillar: Mapping[str, Any] = pillar or {}
+        self.cover = Cover(self.pillar)
+        """Covers the secrets of the pillar in what is told."""
         self.options: Mapping[str, Any] = options or {}
         """The settings that templates see as `opts`."""
         self._managed: Sequence[str] = ()
@@ -100,7 +103,8 @@ class Host:
     ) -> None:
         """Replace what has changed; contexts that exist already see it at once. `managed` finds the paths that states manage."""
         self.facts = self.facts if facts is None else facts
-        self.pillar = self.pillar if pillar is None else pillar
+        if pillar is not None:
+            self.pillar, self.cover = pillar, Cover(pillar)
         self.options = self.options if options is None else options
         self._find_managed = managed or self._find_managed
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
+from holdfast.resources.secrets import NAME
 from holdfast.states.check import shape_of
 from holdfast.states.errors import Place, Problem
 from holdfast.states.lint.rule import Subject, rule
@@ -14,10 +15,6 @@ from holdfast.states.lint.values import stands_there, texts
 from holdfast.states.low import CONTROL
 
 HINT = "move it to the pillar, and write {{ pillar['...'] }}"
-NAME = re.compile(
-    r"(^|[_.-])(password|passwd|passphrase|secret|token|credentials?|(api|private|secret|access|auth|encryption)[_-]?key)$", re.IGNORECASE
-)
-"""Names of what is secret."""
 NO_SECRET = re.compile(
     r"[!*x]{1,2}|/\S*|\w+://\S*|\$\{?\w+\}?|__slot__:.*|true|false|yes|no|none|null|absent|present|\d{1,3}", re.IGNORECASE
 )

@@ -49,6 +49,22 @@ def test_a_state_before_what_it_needs_is_told_in_a_sentence(tmp_path, verb):
     )
 
 
+def test_secrets_of_the_pillar_are_not_told(tree):
+    """Not in the diff of a file, not in what a command prints or fails with, not in JSON; what is done with them is done."""
+    (tree.etc / "pillar/top.sls").write_text("base:\n  '*':\n    - app\n")
+    (tree.etc / "pillar/app.sls").write_text("app:\n  password: correct-horse\n  port: 80\n")
+    tree.sls(
+        "app",
+        "HOST/app.conf:\n  file.managed:\n    - contents: |\n        {{ pillar.app.port }} {{ pillar.app.password }}\n"
+        "tell:\n  cmd.run:\n    - name: cat HOST/app.conf\nfail:\n  cmd.run:\n    - name: cat HOST/app.conf >&2; exit 1\n",
+    )
+
+    told = [tree(verb, *form) for verb in ("plan", "apply") for form in ((), ("--format", "json"))]
+    assert (tree.host / "app.conf").read_text() == "80 correct-horse\n"
+    assert all("80 ********" in done.stdout for done in told)
+    assert not any("correct-horse" in text for done in told for text in (done.stdout, done.stderr))
+
+
 def test_exit_codes_of_apply(tree):
     """2 when something was changed, 0 when nothing had to be."""
     tree.file()

@@ -73,6 +73,9 @@ async def test_update_is_seen_at_once(host):
     assert list(ctx.managed_below("/a")) == list(ctx.managed_below("/a/")) == ["/a/b", "/a/\U0010ffff/x"]
     assert len(ctx.managed_below("/")) == 7
 
+    host.update(pillar={"password": "opensesame"})
+    assert ctx.covered("say opensesame") == "say ********"
+
 
 async def test_managed_paths_are_found_fast(host):
     """Thousands of directories may ask what is managed below them, each among tens of thousands of paths."""
