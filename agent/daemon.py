@@ -311,7 +311,8 @@ class Daemon:
             return f"paused: drift is noticed, nothing is repaired{wrong and '; '}{wrong}"
         if wrong:
             return wrong
-        return f"{'converged' if self._engine.converged else 'at work'}: {number_of(self._resources, 'resource')}"
+        looking = " (noop: nothing is changed)" if self._engine.options.noop else ""
+        return f"{'converged' if self._engine.converged else 'at work'}: {number_of(self._resources, 'resource')}{looking}"
 
     def _say(self) -> None:
         self._notifier.status(self._summary())

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from holdfast.agent.engine.report import Event, Notice, Outcome, PassEnded, PassRecord, PassStarted, Ran, Started
 from holdfast.agent.words import as_declared
+from holdfast.resources.context import CUT
 
 Level = Literal["debug", "info", "warning", "error"]
 Result = Literal["ok", "changed", "would-change", "unknown", "failed", "skipped"]
@@ -175,7 +176,8 @@ def details(outcome: Outcome) -> Iterator[str]:
             lines.extend(_change(name, change))
     yield from lines[:DETAIL_LINES]
     if len(lines) > DETAIL_LINES:
-        yield f"[{len(lines) - DETAIL_LINES} more lines]"
+        cut = any(line.endswith(CUT) for line in lines[DETAIL_LINES:])
+        yield f"[{len(lines) - DETAIL_LINES} more lines{', and output that was cut' if cut else ''}]"
 
 
 def _is_said(name: str, change: Any, outcome: Outcome) -> bool:

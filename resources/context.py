@@ -23,6 +23,10 @@ It runs for the life of the resource and is cancelled to stop it. Ending by itse
 """
 
 
+CUT = "[output cut]"
+"""The last line of a report of output that was more than the limit."""
+
+
 @dataclass(frozen=True, slots=True)
 class Completed:
     """A command that has ended: its exit status and what it wrote, cut to the limit that `run` was given."""

@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BeforeValidator
 
 from holdfast.resources.accounts import account
-from holdfast.resources.context import PATH, Completed, Context
+from holdfast.resources.context import CUT, PATH, Completed, Context
 from holdfast.resources.contract import Resource
 from holdfast.resources.errors import Overdue, Permanent, Temporary
 from holdfast.resources.fields import Text, Texts, field, parse_list, parse_text
@@ -184,7 +184,7 @@ class Command(Edgeable, Sendable, Recvable, Resource, Refreshable):
         hidden = self.hide_output or self.output_loglevel == "quiet"
         out, err = done.stdout.rstrip("\n"), done.stderr.rstrip("\n")
         if done.truncated:
-            out += "\n[output cut]"
+            out += f"\n{CUT}"
         ctx.send(stdout=out, stderr=err, retcode=done.retcode, pid=done.pid)
         ctx.report.changes = {
             "pid": done.pid,

@@ -4,6 +4,7 @@ import pytest
 
 from holdfast.agent.engine.report import Notice, Outcome, PassEnded, PassRecord, Ran
 from holdfast.agent.narrate import DETAIL_LINES, Narrator, details, duration, summary
+from holdfast.resources.context import CUT
 
 
 def outcome(identity="file.managed[motd]", *, result=True, **values):
@@ -187,6 +188,9 @@ def test_details_are_bounded():
 
     assert len(lines) == DETAIL_LINES + 1
     assert lines[-1] == "[5 more lines]"
+
+    *_, last = details(outcome(changes={"stdout": "y\n" * (DETAIL_LINES + 5) + CUT}))
+    assert last == "[7 more lines, and output that was cut]"
 
 
 def test_end_of_a_pass():
