@@ -44,6 +44,8 @@ class Job:
     """What it has received; `call` has it already."""
     unsure: tuple[str, ...] = ()
     """Noop: what comes before it and would be changed, so that it cannot be said yet how this comes out."""
+    disabled: str = ""
+    """The pattern in the settings that says to leave it alone."""
     one_shot: bool = False
     """Endless retries happen within this run: nobody wakes it later."""
     batch: Batch | None = None
@@ -174,6 +176,8 @@ def _sends(job: Job) -> Mapping[str, type]:
 async def _guarded(job: Job, clock: Clock) -> Outcome | None:
     """The outcome of a run that its guards forbid; None when it may go on. Salt's rules: docs/language.md, Guards."""
     meta = job.call.meta
+    if job.disabled:
+        return _skip(job, clock, "disabled", f"disabled by {job.disabled!r} in the settings")
     for condition in meta.onlyif or ():
         holds, note = await _holds(job, condition)
         if not holds:

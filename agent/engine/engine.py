@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Collection, Coroutine
+from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any, Protocol
 
@@ -58,7 +59,7 @@ class Engine:
         self._passes = Passes(emit, outlines=watch)
         self._reversals = Reversals(journal, emit)
         self._autoedges = AutoEdges(host.context, emit)
-        links = Links(emit, self._rest, self._mark, self._wake, self._finished, self._give_up, self._applies)
+        links = Links(emit, self._rest, self._mark, self._wake, self._finished, self._give_up, self._applies, self._disabled)
         self._runs = Runs(options, journal, self._courier, self._passes, links, reversals=self._reversals, daemon=watch)
         self._scheduler = Scheduler(options.workers, self._runs.start, self._quiet, self._mark)
         self._backgrounds = Backgrounds(host.context, emit)
@@ -215,10 +216,16 @@ class Engine:
         noop = vertex.call.meta.noop
         return not (self.options.noop if noop is None else noop)
 
+    def _disabled(self, vertex: Vertex) -> str:
+        """The pattern by which it is. Brackets stand for themselves: they are part of each identity."""
+        whose = (vertex.identity, vertex.call.low["__sls__"])
+        return next((each for each in self.options.disabled if any(fnmatchcase(name, each.replace("[", "[[]")) for name in whose)), "")
+
     def _take_over(self, options: EngineOptions) -> bool:
         """Use these settings; whether everything has to be looked at again."""
-        changed = options.noop != self.options.noop
-        if changed:
+        turned = options.noop != self.options.noop
+        changed = turned or options.disabled != self.options.disabled
+        if turned:
             self._courier.listened.clear()  # a turn that was only a look is none
         self.options = self._runs.options = options
         self._scheduler.workers = options.workers

@@ -37,6 +37,7 @@ class Judge:
         found: Callable[[Vertex, Vertex], None],
         *,
         applies: Callable[[Vertex], bool],
+        disabled: Callable[[Vertex], str],
         daemon: bool,
     ) -> None:
         self._journal = journal
@@ -44,6 +45,7 @@ class Judge:
         self._emit = emit
         self._looks = Looks(self._probe, found)
         self._applies = applies
+        self._disabled = disabled
         self._daemon = daemon
 
     async def decide(self, vertex: Vertex) -> Decision:
@@ -94,9 +96,9 @@ class Judge:
         prepared = self._transfers.prepare(target, real=True, later=partial(_later, target))
         if isinstance(prepared, Outcome):
             return prepared, None
-        job = Job(prepared.call, target.ctx, apply=False, received=prepared.values)
+        job = Job(prepared.call, target.ctx, apply=False, received=prepared.values, disabled=self._disabled(target))
         outcome, failure = await attempt.run(job, self._emit)
-        if decision.refresh and not outcome.changes and outcome.result:
+        if decision.refresh and outcome.ran and not outcome.changes and outcome.result:
             outcome = replace(outcome, result=None, changes={"watch": "would refresh"})
         return outcome, failure
 

@@ -33,6 +33,8 @@ class EngineOptions(BaseModel):
     """Runs per second of one resource; None: no limit."""
     burst: int = Field(10, ge=1)
     """Runs of one resource that may follow each other without a wait when there is a limit."""
+    disabled: tuple[str, ...] = ()
+    """States that are left alone: patterns (`*`, `?`) of `kind[id]`, or of the SLS in which they stand. What requires them goes on."""
     autoedge: bool = True
     """Whoever needs what another state makes waits for it: a file for its directory, a service for its package."""
     flap_limit: int = Field(10, ge=1)

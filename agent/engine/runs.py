@@ -40,6 +40,8 @@ class Links:
     """Failhard: start nothing any more."""
     applies: Callable[[Vertex], bool]
     """Whether it may change the machine now: noop, of the state or else of the agent."""
+    disabled: Callable[[Vertex], str]
+    """The pattern in the settings that says to leave it alone; empty if none does."""
 
 
 class Runs:
@@ -64,10 +66,12 @@ class Runs:
         self._passes = passes
         self._reversals = reversals
         self._emit, self._rest, self._mark, self._wake = links.emit, links.rest, links.mark, links.wake
-        self._finished, self._give_up, self._applies = links.finished, links.give_up, links.applies
+        self._finished, self._give_up, self._applies, self._disabled = links.finished, links.give_up, links.applies, links.disabled
         self._daemon = daemon
         self._transfers = Transfers(journal)
-        self._judge = Judge(journal, self._transfers, links.emit, self._found, applies=links.applies, daemon=daemon)
+        self._judge = Judge(
+            journal, self._transfers, links.emit, self._found, applies=links.applies, disabled=links.disabled, daemon=daemon
+        )
 
     def start(self, vertex: Vertex) -> None:
         """Run it, in a task of its own."""
@@ -138,6 +142,7 @@ class Runs:
             only_refresh,
             received=prepared.values,
             unsure=() if vertex.real else tuple(up.identity for up in vertex.upstream if up.outcome and up.outcome.result is None),
+            disabled=self._disabled(vertex),
             one_shot=not self._daemon,
             batch=vertex.batch,
             remember=partial(self._reversals.remember, vertex) if remember else None,
@@ -203,7 +208,7 @@ class Runs:
         would_before = vertex.would_change
         if not outcome.listener:
             vertex.would_change = outcome.ran and outcome.changed and not real
-        if real and outcome.result is not False:
+        if real and outcome.result is not False and outcome.reason != "disabled":
             self._courier.delivered(seen or [])
         would = vertex.would_change and not would_before
         told = [] if outcome.listener else self._courier.tell(vertex, outcome, real=real, newly_failed=newly_failed, newly_would=would)
@@ -240,7 +245,7 @@ class Runs:
     def _record(self, vertex: Vertex, outcome: Outcome) -> None:
         if outcome.listener and outcome.result is not False:
             self._passes.add(outcome)  # a refresh that worked says nothing of whether the resource is right
-            if vertex.real:
+            if vertex.real and outcome.reason != "disabled":
                 self._courier.listened.discard(vertex)  # what it hears from now on is new
             return
         vertex.outcome = outcome.outline() if self._daemon else outcome

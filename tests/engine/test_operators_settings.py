@@ -215,3 +215,62 @@ async def test_an_action_that_is_to_run_at_every_start_does_so_once_each(bench: 
 
         assert machine.done.count("run a") == starts
         await engine.stop()
+
+
+@in_virtual_time
+async def test_what_is_disabled_is_left_alone_and_catches_up_when_it_is_no_more(bench: Bench, machine: Machine) -> None:
+    """Drift, refreshes and listening included; those that require it go on; a prereq finds that it would not change."""
+    engine = bench.engine(disabled=("zsetting.present[a?]", "elsewhere.*"))
+    states = (
+        state("before", prereq=["a1"]),
+        state("conf"),
+        state("a1", watch=["conf"]),
+        state("a2", listen=["conf"]),
+        state("b", require=["a1"]),
+    )
+    await engine.swap(compilation(*states))
+    await engine.settle()
+    (disabled,) = bench.outcomes("a1")
+    assert (disabled.result, disabled.ran, disabled.reason) == (True, False, "disabled")
+    assert disabled.comment == "disabled by 'zsetting.present[a?]' in the settings"
+    assert bench.outcomes("before")[0].reason == "prereq"
+    assert machine.settings == {"conf": "right", "b": "right"}
+
+    machine.drift("conf")
+    await asyncio.sleep(1)
+    assert not any(line.split()[1] in ("a1", "a2") for line in machine.log)
+    assert [row["state"] for row in engine.status()] == ["skipped", "ok", "skipped", "skipped", "ok"]
+
+    machine.settings |= {"a1": "right", "a2": "right"}
+    engine.set_options(engine.options.model_copy(update={"disabled": ()}))
+    await engine.settle()
+    assert machine.settings == dict.fromkeys(("before", "conf", "a1", "a2", "b"), "right"), "the refresh that a1 is owed needs its prereq"
+    assert {"refresh a1", "refresh a2"} <= set(machine.log)
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_a_refresh_that_a_guard_forbids_is_no_change_for_a_prereq(bench: Bench, machine: Machine) -> None:
+    """Its target is looked at, guards and all: what would not run would not refresh."""
+    engine = bench.engine()
+    states = (state("before", prereq=["a"]), state("conf"), state("a", watch=["conf"], meta={"creates": ["/"]}))
+    await engine.swap(compilation(*states))
+    await engine.settle()
+    machine.drift("conf")
+    await asyncio.sleep(1)
+    await engine.settle()
+
+    assert machine.settings == {"conf": "right"}
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_a_whole_sls_is_disabled_by_its_name(bench: Bench, machine: Machine) -> None:
+    """Patterns are those of names, and brackets stand for themselves."""
+    for pattern, left_alone in (("test", True), ("te*", True), ("*[a]", True), ("zsetting.present[[]a]", False), ("es", False)):
+        machine.settings.clear()
+        engine = bench.engine(watch=False, disabled=(pattern,))
+        await engine.swap(compilation(state("a")))
+        await engine.settle()
+        assert (machine.settings == {}) is left_alone, pattern
+        await engine.stop()
