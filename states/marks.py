@@ -128,7 +128,7 @@ class Document:
 
     def problem(self, mark: Mark | None, code: str, message: str, hint: str = "") -> Problem:
         """Something wrong at a mark of the rendered text."""
-        place = self.place(mark)
+        place = self.place(mark.sought() if isinstance(mark, Beside) else mark)
         if place.file == self.file and place.line > (last := len(self._line_ends(self.file))):
             place = Place(place.file, last)  # what is missing at the end is marked behind it
         return self.problem_at(place, code, message, hint)
@@ -155,9 +155,8 @@ class Spot(NamedTuple):
         return self.document.problem(self.mark, code, message, hint)
 
 
-@dataclass(frozen=True, slots=True)
-class Beside:
-    """The mark of the text that a key has: parsing keeps those of keys alone, so it is looked for, when somebody asks."""
+class Beside(NamedTuple):
+    """The mark of the text that a key has: parsing keeps those of keys alone, so it is the key's until something is wrong there."""
 
     document: Document
     key: Mark
@@ -166,14 +165,14 @@ class Beside:
     @property
     def line(self) -> int:
         """The line."""
-        return self._found().line
+        return self.key.line
 
     @property
     def column(self) -> int:
         """The column."""
-        return self._found().column
+        return self.key.column
 
-    def _found(self) -> Mark:
+    def sought(self) -> Mark:
         """Behind the key or, with nothing but comments between, below it; the key's own mark where it is not seen, as a template makes it."""
         word = rf"[\"']?({re.escape(self.word)})[\"']?"
         if found := re.compile(rf":\s+{word}").search(self._text(self.key.line), self.key.column):
