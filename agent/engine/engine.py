@@ -56,7 +56,7 @@ class Engine:
         """Watches and timers keep the graph right after the first pass; without them: one-shot."""
         self._graph = Graph()
         self._courier = Courier(journal, self._applies, daemon=watch)
-        self._passes = Passes(emit, outlines=watch)
+        self._passes = Passes(emit)
         self._reversals = Reversals(journal, emit)
         self._autoedges = AutoEdges(host.context, emit)
         links = Links(emit, self._rest, self._mark, self._wake, self._finished, self._give_up, self._applies, self._disabled)

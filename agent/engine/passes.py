@@ -11,11 +11,10 @@ from holdfast.agent.engine.report import Cause, Event, Outcome, PassEnded, PassR
 
 
 class Passes:
-    """The current pass, if there is one, and the record of the last. `outlines`: outcomes are told in full, but not kept so."""
+    """The current pass, if there is one, and the record of the last."""
 
-    def __init__(self, emit: Callable[[Event], None], *, outlines: bool = False) -> None:
+    def __init__(self, emit: Callable[[Event], None]) -> None:
         self._emit = emit
-        self._outlines = outlines
         self._current: PassRecord | None = None
         self._began = 0.0
         self._outcomes: list[Outcome] = []
@@ -43,10 +42,10 @@ class Passes:
             self.over.clear()
             self._emit(PassStarted(self._current.number, cause))
 
-    def add(self, outcome: Outcome) -> None:
-        """Something came of a resource."""
+    def add(self, outcome: Outcome, kept: Outcome) -> None:
+        """Something came of a resource; and what is kept of that."""
         self.calm = self.calm and outcome.result is not False and not (outcome.changed and outcome.result)
-        self._outcomes.append(outcome.outline() if self._outlines else outcome)
+        self._outcomes.append(kept)
         self._emit(Ran(self._current.number if self._current else self.last.number, outcome))
 
     def end(self, failing: int, *, broken_off: bool = False) -> None:

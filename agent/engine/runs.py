@@ -243,12 +243,13 @@ class Runs:
                 self._mark(below, "refresh", vertex)
 
     def _record(self, vertex: Vertex, outcome: Outcome) -> None:
+        kept = outcome.outline() if self._daemon else outcome
         if outcome.listener and outcome.result is not False:
-            self._passes.add(outcome)  # a refresh that worked says nothing of whether the resource is right
+            self._passes.add(outcome, kept)  # a refresh that worked says nothing of whether the resource is right
             if vertex.real and outcome.reason != "disabled":
                 self._courier.listened.discard(vertex)  # what it hears from now on is new
             return
-        vertex.outcome = outcome.outline() if self._daemon else outcome
+        vertex.outcome = kept
         if outcome.result is False:
             vertex.due = vertex.due or vertex.forced
             vertex.failures += 1
@@ -260,8 +261,8 @@ class Runs:
             self.failing.discard(vertex)
             self._courier.listened.discard(vertex)  # a turn that has failed may be in vain no more
         if outcome.changed and outcome.result:
-            vertex.last_change = vertex.outcome
-        self._passes.add(outcome)
+            vertex.last_change = kept
+        self._passes.add(outcome, kept)
         if outcome.result and vertex.real:
             self._reversals.holds(vertex)
         failhard = self.options.failhard if vertex.call.meta.failhard is None else vertex.call.meta.failhard
