@@ -223,7 +223,7 @@ def _ended(record: PassRecord) -> Line:
     fields = {"pass": record.number, "cause": record.cause, "duration": round(record.duration, 6), "converged": record.converged}
     if any(outcome.result is False for outcome in record.outcomes):
         return Line("warning", text, fields)
-    worth = record.cause in (*_SEEN, "command") or any(outcome.changed for outcome in record.outcomes)
+    worth = record.asked or record.cause in (*_SEEN, "command") or any(outcome.changed for outcome in record.outcomes)
     return Line("info" if worth else "debug", text, fields)
 
 

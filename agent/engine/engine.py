@@ -376,6 +376,7 @@ class Engine:
             self._courier.listened.clear()
             self._passes.begin(cause)
         self._passes.calm = self._passes.calm and cause in ("poll", "recheck")
+        self._passes.asked = self._passes.asked or cause == "command"
         stack = [vertex]
         while stack:
             vertex = stack.pop()

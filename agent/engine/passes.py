@@ -24,6 +24,8 @@ class Passes:
         self.over.set()
         self.calm = True
         """Nothing has happened in the present, or last, pass: it only looked, for a poll or a recheck, and found what was known."""
+        self.asked = False
+        """An operator wants to know how the present pass ends."""
         self.ended = 0.0
         """Loop time at which the last one ended in which something had happened."""
 
@@ -38,7 +40,7 @@ class Passes:
             self._current = PassRecord(self.last.number + 1, cause, time.time())
             self._began = asyncio.get_running_loop().time()
             self._outcomes = []
-            self.calm = True
+            self.calm, self.asked = True, False
             self.over.clear()
             self._emit(PassStarted(self._current.number, cause))
 
@@ -61,6 +63,7 @@ class Passes:
             outcomes=outcomes,
             converged=not failing and not broken_off,
             failing=failing,
+            asked=self.asked,
             broken_off=broken_off,
         )
         self._current = None

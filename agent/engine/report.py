@@ -90,6 +90,8 @@ class PassRecord:
     """Nothing in the whole graph was failing when it ended."""
     failing: int = 0
     """Resources of the whole graph that were."""
+    asked: bool = False
+    """An operator has asked for some of it, whatever it began with."""
     broken_off: bool = False
     """It has not come to its end: the engine was stopped."""
 

@@ -209,6 +209,7 @@ def test_end_of_a_pass():
         "not converged in 100 ms: 1 checked, 1 failed, 1 skipped because of that (pass 4, drift)",
     )
     assert told[2].level == "debug"
+    assert Narrator().tell(PassEnded(PassRecord(6, "drift", 0.0, 0.1, (outcome(),), converged=True, asked=True))).level == "info"
 
 
 def test_end_of_a_pass_after_which_others_are_failing_still():

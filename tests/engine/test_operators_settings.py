@@ -275,3 +275,23 @@ async def test_a_whole_sls_is_disabled_by_its_name(bench: Bench, machine: Machin
         await engine.settle()
         assert (machine.settings == {}) is left_alone, pattern
         await engine.stop()
+
+
+@in_virtual_time
+async def test_an_operator_hears_how_the_pass_ends_that_was_under_way_already(bench: Bench, machine: Machine) -> None:
+    """What is asked for while something is looked at anyway is part of that."""
+    engine = bench.engine()
+    await engine.swap(compilation(state("a"), state("b")))
+    await engine.settle()
+    machine.gates["a"] = asyncio.Event()
+    machine.drift("a")
+    await asyncio.sleep(1)
+    engine.recheck()
+    machine.gates.pop("a").set()
+    asked = await engine.settle()
+    machine.drift("a")
+    await asyncio.sleep(1)
+    after = await engine.settle()
+
+    assert (asked.cause, asked.asked, after.cause, after.asked) == ("drift", True, "drift", False)
+    await engine.stop()
