@@ -1,0 +1,441 @@
+"""What may be done with one entry of a directory, by the directory's descriptor and the entry's name.
+
+A `Directory` is where a path led. Where only trusted users could change anything on the way, it is known by its path; else it is
+held by a descriptor, which stays with it until nothing needs it any more, a thread that is still at work included.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from holdfast.resources.errors import Permanent
+from holdfast.resources.paths.mounts import foreign
+from holdfast.resources.paths.trust import ACL, ANYONE, DEFAULT_ACL, NOBODY, Weakness, called, trusted_uids, weakness, writers
+
+LIMIT = 256 << 20
+"""Bytes that a file may have which is read whole."""
+ENTRIES = 100_000
+"""Entries that a directory may have, or a whole tree, in which an untrusted user can put what he likes."""
+CHUNK = 1 << 20
+LOOK = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+ABSENT = (FileNotFoundError, NotADirectoryError)
+"""What a look at a path raises when nothing is there."""
+
+
+class Unsafe(Permanent):
+    """What is not done because an unprivileged user could gain from it."""
+
+
+class Handle:
+    """A descriptor that is closed with the last reference to it: who uses its number keeps one meanwhile."""
+
+    __slots__ = ("fd",)
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+    def write(self, data: bytes) -> None:
+        """Write all of it. Raises `OSError`."""
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self.fd, view) :]
+
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
+        """Close it: with the last reference, so that a thread which is still at work never writes through the number of another."""
+        close(self.fd)
+
+
+@dataclass(slots=True)
+class Directory:
+    """A directory that was reached safely."""
+
+    path: str
+    """As it was asked for."""
+    real: str
+    """Without links on the way."""
+    handle: Handle | None
+    """None where only trusted users can change what the path leads to, and it need not be held."""
+    info: os.stat_result
+    above: frozenset[int]
+    """Untrusted users who can put another directory in its place, here or further up."""
+    holders: frozenset[int]
+    """Those, and who can put something in place of one of its entries, whoever owns that."""
+    reason: str
+    """Why they can, for a message; empty when there are none."""
+    weak: Weakness | None = None
+    """The same, for one who wants to mend it."""
+    follower: int | None = None
+    """The user whose link led here: all that is behind must be his."""
+
+    @property
+    def fd(self) -> int | None:
+        """For the `dir_fd` of system calls."""
+        return None if self.handle is None else self.handle.fd
+
+    @property
+    def sticky(self) -> bool:
+        """Whether only its owner, and theirs, can put something in place of its entries."""
+        return bool(self.info.st_mode & stat.S_ISVTX)
+
+    @property
+    def shared(self) -> bool:
+        """Whether others may put entries there, though not exchange those of others: what is root's may have been moved there."""
+        return self.sticky and bool(self.info.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+
+    def entry(self, name: str) -> Place:
+        """The place of one of its entries, which need not exist."""
+        if name == ".":
+            return Place(self, name, self.path, self.real)
+        path = f"{self.path}/{name}" if self.path != "/" else f"/{name}"
+        real = path if self.real == self.path else f"{self.real}/{name}" if self.real != "/" else f"/{name}"
+        return Place(self, name, path, real)
+
+    def who(self, info: os.stat_result) -> frozenset[int]:
+        """Untrusted users who could have put this entry there."""
+        if self.sticky and info.st_uid not in trusted_uids():
+            return self.holders | {info.st_uid}
+        return self.holders
+
+    def again(self) -> Directory:
+        """The same directory with its owner and mode of now. Raises `OSError`."""
+        if self.handle is None:
+            return self
+        info = os.fstat(self.handle.fd)
+        inside = writers_inside(info, acl_of(self.handle))
+        return replace(self, info=info, holders=self.above | inside)
+
+    def calmed(self) -> Directory:
+        """The same directory as if nobody else could write it."""
+        return replace(self, holders=self.above)
+
+    def open(self) -> Handle:
+        """A descriptor to list it with. Raises `OSError`."""
+        path = "." if self.handle is not None else self.real
+        return Handle(os.open(path, OPEN | os.O_DIRECTORY, dir_fd=self.fd))
+
+    def names(self, limit: int = ENTRIES) -> Iterator[str]:
+        """The names of its entries. Raises `OSError`, and `Unsafe` for too many in one that is not root's alone."""
+        handle = self.open()
+        with os.scandir(handle.fd) as entries:
+            for number, entry in enumerate(entries):
+                if number >= limit and self.holders:
+                    raise Unsafe(f"cannot look through {self.path}: it has more than {limit} entries, and {self.reason}")
+                yield entry.name
+
+    def sync(self) -> None:
+        """Have its entries on the disk. Raises `OSError`."""
+        handle = self.open()
+        os.fsync(handle.fd)
+
+
+@dataclass(slots=True)
+class Place:
+    """One entry of a directory, or the place for one. A link there is never followed by what is done here."""
+
+    directory: Directory
+    name: str
+    path: str
+    """As a message names it."""
+    real: str
+    """Without links on the way."""
+
+    @property
+    def at(self) -> str:
+        """What a system call is given, with `dir_fd`."""
+        return self.name if self.directory.handle is not None else self.real
+
+    @property
+    def fd(self) -> int | None:
+        """For the `dir_fd` of system calls."""
+        return self.directory.fd
+
+    def beside(self, name: str) -> Place:
+        """Another entry of the same directory."""
+        return self.directory.entry(name)
+
+    # -- looking -----------------------------------------------------------------------------------------------
+
+    def look(self) -> os.stat_result | None:
+        """What is there; None when nothing is. Raises `OSError`, and `Unsafe` for a file system of a user's."""
+        refuse_foreign(self.real, self.path)
+        handle = self.directory.handle
+        try:
+            return os.lstat(self.real) if handle is None else os.lstat(self.name, dir_fd=handle.fd)
+        except ABSENT:
+            return None
+
+    def who(self, info: os.stat_result) -> frozenset[int]:
+        """Untrusted users who could have put there what has this status."""
+        return self.directory.who(info)
+
+    def pin(self) -> tuple[Handle, os.stat_result]:
+        """A descriptor of what is there, not opened, and its status. Raises `OSError` and `Unsafe`."""
+        refuse_foreign(self.real, self.path)
+        handle = Handle(os.open(self.at, LOOK, dir_fd=self.fd))
+        return handle, os.fstat(handle.fd)
+
+    def readlink(self) -> str:
+        """Where a link there leads, verbatim. Raises `OSError`."""
+        return os.readlink(self.at, dir_fd=self.fd)
+
+    def read(self, limit: int = LIMIT, *, published: bool = False, seen: os.stat_result | None = None) -> bytes:
+        """The content of a regular file. Never waits for a fifo. Blocks while the disk does. `seen`: what a look has just found.
+
+        `published`: it goes where others may read it, so it must not be what the user who may have put it there could not read.
+        Raises `OSError`, `Permanent` for what is no file or has more bytes than `limit`, and `Unsafe`.
+        """
+        handle, info = self.open(seen)
+        if published:
+            self.demand_readable(info)
+        return read_whole(handle.fd, info, limit, self.path)
+
+    def open(self, seen: os.stat_result | None = None) -> tuple[Handle, os.stat_result]:
+        """A descriptor to read a regular file by, and its status. `seen`: what a look has just found. Raises `OSError` and `Permanent`."""
+        if self.directory.handle is None:
+            if seen is None:
+                refuse_foreign(self.real, self.path)
+                seen = os.lstat(self.real)
+            info = seen
+            if stat.S_ISREG(info.st_mode):  # opening a device may act on it
+                handle = Handle(os.open(self.real, OPEN | os.O_NOFOLLOW))
+                info = os.fstat(handle.fd)
+        else:
+            pinned, info = self.pin()
+            if stat.S_ISREG(info.st_mode):
+                self.demand_followed(info)
+                handle = Handle(os.open(f"/proc/self/fd/{pinned.fd}", OPEN))
+        if stat.S_ISLNK(info.st_mode):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), self.path)
+        if not stat.S_ISREG(info.st_mode):
+            raise Permanent(f"cannot read {self.path}: it is not a regular file but {what(info.st_mode)}")
+        return handle, info
+
+    def readable(self, info: os.stat_result) -> bool:
+        """Whether the user who may have put a file there could read it himself: his own, or one that anybody may read."""
+        who = self.who(info)
+        return not who or bool(info.st_mode & stat.S_IROTH) or mine(info, who)
+
+    def demand_readable(self, info: os.stat_result) -> None:
+        """Raise `Unsafe` for a file that a user may have put there who could not read it himself."""
+        if not self.readable(info):
+            raise Unsafe(
+                f"cannot read {self.path}: it belongs to {called(info.st_uid)} and is not for others to read, but {self._reason(info)}"
+            )
+
+    def demand_followed(self, info: os.stat_result) -> None:
+        """Raise `Unsafe` for what a link of a user's leads to, and is not his."""
+        follower = self.directory.follower
+        if follower is not None and info.st_uid != follower:
+            raise Unsafe(f"cannot use {self.path}: a link of {called(follower)} leads there, and it belongs to {called(info.st_uid)}")
+
+    def _reason(self, info: os.stat_result) -> str:
+        return self.directory.reason or f"others may have put it there, for {self.directory.path} is open to all"
+
+    # -- changing ----------------------------------------------------------------------------------------------
+
+    def refusal(self, info: os.stat_result) -> str:
+        """Why what is there must not be changed in place; empty when it may be.
+
+        What somebody untrusted could have put there may be another's, moved or linked there to be given to him. Only what is his
+        own, and nowhere else, is changed.
+        """
+        who = self.who(info)
+        if who and not mine(info, who):
+            return f"it belongs to {called(info.st_uid)}, but {self._reason(info)}"
+        if (who or self.directory.shared) and info.st_nlink > 1 and not stat.S_ISDIR(info.st_mode):
+            return f"it has more than one link, and {self._reason(info)}"
+        return ""
+
+    def demand_own(self, info: os.stat_result, doing: str) -> None:
+        """Raise `Unsafe` for what must not be changed in place; `doing` are the words for what was to be done."""
+        refusal = self.refusal(info)
+        if refusal:
+            raise Unsafe(f"cannot {doing} {self.path}: {refusal}; do that by hand if it is right")
+        self.demand_followed(info)
+
+    def hands_on(self, info: os.stat_result, uid: int) -> bool:
+        """Whether a file that takes the place of this one, and is to belong to `uid` (-1: the agent), keeps its ACL, attributes and mode bits."""
+        return info.st_uid == uid or (not self.who(info) and info.st_uid in trusted_uids())
+
+    def adopts(self, info: os.stat_result, uid: int) -> bool:
+        """Whether what is there would go from an untrusted user, who may still hold it open, to another.
+
+        In a directory that is open to all it would go from whoever made it, or moved it there.
+        """
+        return (bool(self.who(info)) or self.directory.shared) and uid not in {-1, info.st_uid}
+
+    def change(self, seen: os.stat_result, uid: int = -1, gid: int = -1, mode: int | None = None) -> None:
+        """Set owner, group and mode, as far as they are given and differ, of what is there. Links have no mode.
+
+        `seen` is what was looked at: another kind of thing in its place is not changed. Raises `OSError`, and `Unsafe` for what may be
+        another's.
+        """
+        handle, info = self.pin()
+        if stat.S_IFMT(info.st_mode) != stat.S_IFMT(seen.st_mode):
+            number = errno.ELOOP if stat.S_ISLNK(info.st_mode) else errno.ESTALE
+            raise OSError(number, os.strerror(number), self.path)
+        uid, gid = (-1 if uid == info.st_uid else uid), (-1 if gid == info.st_gid else gid)
+        link = stat.S_ISLNK(info.st_mode)
+        if uid < 0 and gid < 0 and (link or mode is None or mode == stat.S_IMODE(info.st_mode)):
+            return
+        self.demand_own(info, "change owner or mode of")
+        if uid >= 0 and self.directory.shared and self.adopts(info, uid) and not self._is_empty(info):
+            raise Unsafe(f"cannot give {self.path} to {called(uid)}: it belongs to {called(info.st_uid)}, and {self._reason(info)}")
+        path = f"/proc/self/fd/{handle.fd}"
+        if not link and self.adopts(info, uid) and uid in trusted_uids():
+            drop_acls(path)  # by which who had it until now could still write it
+            mode = stat.S_IMODE(info.st_mode) & 0o755 if mode is None else mode
+        if uid >= 0 or gid >= 0:
+            os.chown(path, uid, gid)
+        if mode is not None and not link:  # after the owner: changing that clears the set-uid bits
+            os.chmod(path, mode)  # noqa: PTH101 - fchmod refuses such a descriptor
+
+    def _is_empty(self, info: os.stat_result) -> bool:
+        """Whether it is a directory of root's with nothing in it."""
+        return stat.S_ISDIR(info.st_mode) and info.st_uid in trusted_uids() and next(self.enter().names(), None) is None
+
+    def touch(self, times: tuple[float, float] | None) -> None:
+        """Set the times of what is there; None: now. Raises `OSError`, and `Unsafe` for what may be another's."""
+        handle, info = self.pin()
+        self.demand_own(info, "touch")
+        os.utime(f"/proc/self/fd/{handle.fd}", times)
+
+    def create(self, mode: int) -> Handle:
+        """A new file, open for writing. Raises `OSError`, as `FileExistsError` when something is there."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        handle = Handle(os.open(self.at, flags, mode, dir_fd=self.fd))
+        self._disinherit(f"/proc/self/fd/{handle.fd}")
+        return handle
+
+    def _disinherit(self, path: str) -> None:
+        """Take from what was just made what it has got from an untrusted user's directory: its group, and the ACLs that it gives to all."""
+        if self.directory.holders:
+            drop_acls(path)
+            os.chown(path, -1, os.getegid())
+
+    def mkdir(self, uid: int = -1, gid: int = -1, mode: int = 0o755) -> Directory:
+        """Make a directory: private at first, then owned and open as given. Raises `OSError`, and `Unsafe` if another is there then."""
+        os.mkdir(self.at, 0o700, dir_fd=self.fd)
+        made = self.enter()
+        if self.directory.holders and (made.info.st_uid != os.geteuid() or made.info.st_mode & 0o077 or any(made.names())):
+            raise Unsafe(f"cannot make directory {self.path}: another was put in its place, for {self.directory.reason}")
+        path = f"/proc/self/fd/{made.fd}"
+        self._disinherit(path)
+        if uid >= 0 or gid >= 0:
+            os.chown(path, uid, gid)
+        os.chmod(path, mode)  # noqa: PTH101 - the same
+        return self.enter()
+
+    def symlink(self, target: str, uid: int = -1, gid: int = -1) -> None:
+        """Make a link. Raises `OSError`, and `Unsafe` if something else is there then, which must not be given away."""
+        os.symlink(target, self.at, dir_fd=self.fd)
+        if uid >= 0 or gid >= 0:
+            handle, info = self.pin()
+            ours = stat.S_ISLNK(info.st_mode) and info.st_uid == os.geteuid() and info.st_nlink == 1
+            if not ours or os.readlink("", dir_fd=handle.fd) != target:
+                raise Unsafe(f"cannot link {self.path}: another thing was put in its place, for {self.directory.reason}")
+            os.chown(f"/proc/self/fd/{handle.fd}", uid, gid)
+
+    def rename(self, to: Place) -> None:
+        """Put it in another place, in one step. Raises `OSError`."""
+        os.rename(self.at, to.at, src_dir_fd=self.fd, dst_dir_fd=to.fd)
+
+    def unlink(self) -> None:
+        """Remove what is there and is no directory. Raises `OSError`."""
+        os.unlink(self.at, dir_fd=self.fd)
+
+    def rmdir(self) -> None:
+        """Remove an empty directory. Raises `OSError`."""
+        os.rmdir(self.at, dir_fd=self.fd)
+
+    # -- further down ------------------------------------------------------------------------------------------
+
+    def enter(self) -> Directory:
+        """The directory that is there, held by a descriptor; a link is none. Raises `OSError` and `Unsafe`."""
+        handle, info = self.pin()
+        if not stat.S_ISDIR(info.st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), self.path)
+        return self.entered(handle, info)
+
+    def entered(self, handle: Handle, info: os.stat_result) -> Directory:
+        """The directory that was found there."""
+        above = self.who(info)
+        acl = acl_of(handle) if info.st_mode & (stat.S_IWGRP | stat.S_IWOTH) else b""
+        inside = writers_inside(info, acl)
+        reason = self.directory.reason
+        if not reason and above:
+            reason = f"{self.path} belongs to {called(info.st_uid)}"
+        elif not reason and inside:
+            reason = f"{self.path} {'belongs to' if info.st_uid in inside else 'may be written by'} {called(max(inside))}"
+        holders = above | inside
+        weak = self.directory.weak or (weakness(self.path, info, acl, trusted_uids()) if holders else None)
+        return Directory(self.path, self.real, handle, info, above, holders, reason, weak, self.directory.follower)
+
+
+def writers_inside(info: os.stat_result, acl: bytes) -> frozenset[int]:
+    """Untrusted users who can put something in place of any entry of the directory that has this status and this ACL."""
+    trusted = trusted_uids()
+    if info.st_mode & stat.S_ISVTX:
+        return NOBODY if info.st_uid in trusted else frozenset({info.st_uid})
+    return writers(info, acl, trusted)
+
+
+def mine(info: os.stat_result, who: frozenset[int]) -> bool:
+    """Whether what has this status belongs to the one user who could have put it there."""
+    return who == {info.st_uid}
+
+
+def acl_of(handle: Handle) -> bytes:
+    """The ACL of what a descriptor stands for; empty when it has none, or the file system has no such thing."""
+    try:
+        return os.getxattr(f"/proc/self/fd/{handle.fd}", ACL)
+    except OSError:
+        return b""
+
+
+def drop_acls(path: str) -> None:
+    """Remove the ACLs of a file or directory, where there are such. Raises `OSError`."""
+    for name in (ACL, DEFAULT_ACL):
+        try:
+            os.removexattr(path, name)
+        except OSError as error:
+            if error.errno not in {errno.ENODATA, errno.ENOTSUP, errno.EACCES}:  # the last: only a directory has a default
+                raise
+
+
+def refuse_foreign(real: str, path: str) -> None:
+    """Raise `Unsafe` for the mount point of a file system that a user has mounted."""
+    owner = foreign().get(real)
+    if owner is not None and owner not in trusted_uids():
+        raise Unsafe(f"cannot look at {path}: {called(owner)} has mounted a file system at {real}, and it may show anything")
+
+
+def read_whole(descriptor: int, info: os.stat_result, limit: int, path: str) -> bytes:
+    """All bytes of an open file, which may grow meanwhile. Raises `OSError`, and `Permanent` for more than `limit`."""
+    if info.st_size <= limit:
+        if info.st_size < 1 << 16 and (data := os.read(descriptor, min(limit, 1 << 16) + 1)) and len(data) == info.st_size:
+            return data
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        pieces, left = [], limit + 1
+        while left > 0 and (piece := os.read(descriptor, min(left, max(info.st_size + 1, 1 << 16), CHUNK))):
+            pieces.append(piece)
+            left -= len(piece)
+        if left > 0:
+            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    shown = f"{limit >> 20} MiB" if limit >= 1 << 20 else f"{limit} bytes"
+    raise Permanent(f"cannot read {path}: it has more than {shown}")
+
+
+def what(mode: int) -> str:
+    """The type of a file in words."""
+    names = {stat.S_IFDIR: "a directory", stat.S_IFLNK: "a symbolic link", stat.S_IFREG: "a file", stat.S_IFIFO: "a fifo"}
+    names |= {stat.S_IFSOCK: "a socket", stat.S_IFBLK: "a block device", stat.S_IFCHR: "a character device"}
+    return names.get(stat.S_IFMT(mode), "something else")
+
+
+__all__ = ["ANYONE", "ENTRIES", "LIMIT", "Directory", "Handle", "Place", "Unsafe", "what"]

@@ -1,0 +1,308 @@
+"""Where a path leads, and where it must not: links of users, of root, chains that change, and what is remembered of them."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.resources import paths
+from holdfast.resources.paths import mounts, walk
+from holdfast.resources.paths.place import Unsafe
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+USER, OTHER = 12345, 12346
+
+
+@pytest.fixture
+def top() -> Iterator[Path]:
+    """A directory that anybody may pass, as those above homes are; pytest's own are closed to others."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
+        path = Path(name)
+        path.chmod(0o755)
+        for directory, owner in (("home/u/sub", USER), ("home/v", OTHER), ("etc/d", 0)):
+            (path / directory).mkdir(parents=True)
+            os.chown(path / directory, owner, owner)
+        os.chown(path / "home/u", USER, USER)
+        for file, owner in (("home/u/f", USER), ("home/u/sub/f", USER), ("home/v/f", OTHER), ("etc/f", 0), ("etc/d/f", 0)):
+            (path / file).write_text(file)
+            os.chown(path / file, owner, owner)
+        yield path
+
+
+def link(path: Path, target: str | Path, owner: int) -> None:
+    """A link of this owner."""
+    path.symlink_to(target)
+    os.lchown(path, owner, owner)
+
+
+@pytest.mark.parametrize("target", ["f", "sub/f", "../u/f", "{top}/home/u/f", "./sub/../f", "missing", "sub/missing"])
+def test_a_user_s_link_to_what_is_his_is_followed(top, target):
+    """Relative, absolute, up and down again, or to nothing yet in a directory of his."""
+    link(top / "home/u/l", target.format(top=top), USER)
+
+    place = paths.at(str(top / "home/u/l"), follow=True)
+
+    assert place.real == os.path.realpath(top / "home/u/l")
+    assert place.directory.holders == {USER}
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "{top}/etc/f",
+        "../../etc/f",
+        "{top}/etc/d/f",
+        "{top}/etc/missing",
+        "{top}/etc",
+        "/",
+        "..",
+        "../..",
+        "{top}/home/v/f",
+        "../v/f",
+        "../v",
+        "hardlink",
+        "/etc/shadow",
+        "/proc/self/root/etc/passwd",
+    ],
+)
+def test_a_user_s_link_to_what_is_not_his_is_not_followed(top, target):
+    """Root's file, another user's, a directory of root's, or his own name for what is root's."""
+    os.link(top / "etc/f", top / "home/u/hardlink")
+    link(top / "home/u/l", target.format(top=top), USER)
+
+    with pytest.raises(Unsafe, match=rf"cannot follow {top}/home/u/l, which belongs to user {USER} and leads to "):
+        paths.at(str(top / "home/u/l"), follow=True)
+    for further in ("f", "d/f", "x/y"):
+        with pytest.raises((Unsafe, OSError)):
+            paths.at(str(top / "home/u/l" / further))
+    with pytest.raises((Unsafe, OSError)):
+        paths.directory(str(top / "home/u/l"))
+
+
+def test_a_link_in_a_chain_of_links_is_judged_each(top):
+    """From the user to himself, and on to root's."""
+    link(top / "home/u/first", "second", USER)
+    link(top / "home/u/second", top / "etc/f", USER)
+    with pytest.raises(Unsafe, match="etc"):
+        paths.at(str(top / "home/u/first"), follow=True)
+
+
+def test_a_link_of_another_user_s_behind_it_is_not_followed(top):
+    """Not even back to what is the first one's."""
+    link(top / "home/u/first", top / "home/v/second", USER)
+    link(top / "home/v/second", top / "home/u/f", OTHER)
+    with pytest.raises(Unsafe):
+        paths.at(str(top / "home/u/first"), follow=True)
+
+
+def test_what_root_has_closed_to_all_is_not_passed_for_a_user_s_link(top):
+    """He could not get there himself."""
+    (top / "closed/his").mkdir(parents=True)
+    (top / "closed").chmod(0o700)
+    os.chown(top / "closed/his", USER, USER)
+    link(top / "home/u/l", top / "closed/his/f", USER)
+    with pytest.raises(Unsafe, match="closed belongs to root"):
+        paths.at(str(top / "home/u/l"), follow=True)
+
+
+def test_root_s_links_are_followed(top):
+    """In root's own directories: relative, absolute, in the middle, at the end, one after the other."""
+    (top / "run").symlink_to("etc")
+    (top / "var").symlink_to(top / "run")
+    (top / "home/link").symlink_to("../var/d")
+
+    assert paths.at(str(top / "var/f")).real == str(top / "etc/f")
+    assert paths.at(str(top / "home/link/f")).real == str(top / "etc/d/f")
+    assert paths.read(str(top / "home/link/f")) == b"etc/d/f"
+    assert paths.directory(str(top / "home/link")).real == str(top / "etc/d")
+    assert paths.at(str(top / "home/link/f")).path == str(top / "home/link/f")
+
+
+def test_root_s_link_in_a_user_s_directory_may_be_the_user_s_choice(top):
+    """He can move one there that was made for something else."""
+    link(top / "home/u/l", top / "etc/f", 0)
+    with pytest.raises(Unsafe, match="may be anybody's"):
+        paths.at(str(top / "home/u/l"), follow=True)
+
+
+def test_a_link_in_a_directory_of_several_is_nobody_s(top):
+    """Which of them has put it there is not known."""
+    (top / "shared").mkdir()
+    os.chown(top / "shared", 0, 50)
+    (top / "shared").chmod(0o775)
+    link(top / "shared/l", top / "home/u/f", USER)
+    with pytest.raises(Unsafe):
+        paths.at(str(top / "shared/l"), follow=True)
+
+
+def test_in_a_sticky_directory_each_entry_is_its_owner_s(top):
+    """As in /tmp: root's entries are root's, and a user's directory is his."""
+    (top / "tmp").mkdir()
+    (top / "tmp").chmod(0o1777)
+    (top / "tmp/ours").mkdir()
+    (top / "tmp/his").mkdir()
+    os.chown(top / "tmp/his", USER, USER)
+    link(top / "tmp/l", top / "etc/f", USER)
+    link(top / "tmp/moved", top / "etc/f", 0)
+
+    assert paths.directory(str(top / "tmp/ours")).holders == frozenset()
+    assert paths.directory(str(top / "tmp/his")).holders == {USER}
+    for name in ("l", "moved"):  # the latter root made, but elsewhere: a user may have moved it there
+        with pytest.raises(Unsafe):
+            paths.at(str(top / "tmp" / name), follow=True)
+
+
+def test_a_user_s_links_do_not_lead_on_for_ever(top):
+    """Forty links of four thousand characters each would take half a second."""
+    for number in range(30):
+        link(top / f"home/u/l{number}", "./" * 1500 + f"l{number + 1}", USER)
+    link(top / "home/u/l30", "f", USER)
+    with pytest.raises(Unsafe, match="more than 256 names"):
+        paths.at(str(top / "home/u/l0"), follow=True)
+    assert paths.at(str(top / "home/u/l30"), follow=True).look() is not None
+
+
+def test_links_that_lead_in_a_circle_end(top):
+    """As the kernel says it."""
+    (top / "a").symlink_to("b")
+    (top / "b").symlink_to("a")
+    with pytest.raises(OSError, match="symbolic links"):
+        paths.at(str(top / "a"), follow=True)
+
+
+def test_what_is_missing_on_the_way_is_an_error_of_the_system(top):
+    """As open would say it."""
+    with pytest.raises(FileNotFoundError):
+        paths.at(str(top / "no/such"))
+    with pytest.raises(NotADirectoryError):
+        paths.at(str(top / "etc/f/x/y"))
+    with pytest.raises(OSError, match="too long"):
+        paths.at("/" + "d/" * 2100 + "f")
+    assert paths.at(str(top / "no")).look() is None
+    assert not paths.exists(str(top / "no/such"))
+
+
+def test_a_directory_that_is_remembered_is_looked_at_again(top, monkeypatch):
+    """Moved away, replaced, given away or opened to others: it is walked to anew."""
+    steps: list[str] = []
+    real = walk._Walk._step
+    monkeypatch.setattr(walk._Walk, "_step", lambda self, name, asked: (steps.append(name), real(self, name, asked))[1])
+    target = str(top / "etc/d/f")
+    paths.at(target)
+    steps.clear()
+
+    assert paths.at(target).directory.holders == frozenset()
+    assert steps == []
+
+    (top / "etc/d").rename(top / "etc/old")
+    (top / "etc/d").mkdir()
+    assert paths.at(target).look() is None
+    assert steps == ["d"]
+
+    os.chown(top / "etc/d", USER, USER)
+    assert paths.at(target).directory.holders == {USER}
+    os.chown(top / "etc/d", 0, 0)
+    (top / "etc/d").chmod(0o777)
+    assert paths.at(target).directory.holders == {-1}
+
+
+def test_what_is_remembered_is_forgotten_with_time_and_number(top, monkeypatch):
+    """An inode number may be given to another directory; and memory is not without end."""
+    now = [0.0]
+    monkeypatch.setattr(walk.time, "monotonic", lambda: now[0])
+    paths.forget()
+    paths.at(str(top / "etc/d/f"))
+    assert str(top / "etc/d") in walk._known
+    now[0] = walk.AGE + 1
+    assert walk._remembered(str(top / "etc/d")) is None
+
+    monkeypatch.setattr(walk, "KNOWN", 3)
+    for name in "abcdef":
+        (top / name).mkdir()
+        paths.at(str(top / name / "f"))
+    assert len(walk._known) <= 3
+
+
+def test_a_directory_whose_group_may_write_is_not_remembered(top):
+    """An ACL could come without a trace in its mode."""
+    (top / "etc/d").chmod(0o775)  # of root's group
+    assert paths.at(str(top / "etc/d/f")).directory.holders == frozenset()
+    assert str(top / "etc/d") not in walk._known
+
+
+def test_a_descriptor_is_held_only_where_it_must_be(top):
+    """Root's own directories are reached by their path, so that they can be unmounted."""
+    assert paths.at(str(top / "etc/d/f")).directory.handle is None
+    place = paths.at(str(top / "home/u/sub/f"))
+    assert place.directory.handle is not None
+    number = place.directory.handle.fd
+    del place
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(number)
+
+
+def test_what_was_reached_stays_what_it_was(top):
+    """The directory may be moved, and a link put in its place: the entry is that of the directory."""
+    place = paths.at(str(top / "home/u/sub/f"))
+    (top / "home/u/sub").rename(top / "home/u/away")
+    link(top / "home/u/sub", top / "etc", USER)
+    assert place.read() == b"home/u/sub/f"
+
+
+def test_parents_are_made_as_they_are_declared(top):
+    """Outermost first, of this owner and mode; what is there is left alone."""
+    made = paths.make_parents(str(top / "home/u/sub/a/b/f"), USER, USER, 0o750)
+    assert made == [str(top / "home/u/sub/a"), str(top / "home/u/sub/a/b")]
+    seen = (top / "home/u/sub/a/b").stat()
+    assert (seen.st_uid, seen.st_gid, seen.st_mode & 0o7777) == (USER, USER, 0o750)
+    assert paths.make_parents(str(top / "home/u/sub/a/b/f")) == []
+
+
+def test_only_what_root_alone_could_write_is_trusted(top):
+    """The file, and all directories on the way, links' targets included; the message names the component and the cure."""
+    assert paths.read_trusted(str(top / "etc/f")) == b"etc/f"
+    with pytest.raises(Unsafe, match=rf"cannot trust {top}/home/u/f: {top}/home/u: it belongs to uid {USER}, .*chown 0 {top}/home/u"):
+        paths.read_trusted(str(top / "home/u/f"))
+    (top / "etc/l").symlink_to(top / "home/u/sub/f")
+    with pytest.raises(Unsafe, match="belongs to uid"):
+        paths.read_trusted(str(top / "etc/l"))
+    (top / "etc/f").chmod(0o646)
+    with pytest.raises(Unsafe, match=rf"cannot trust {top}/etc/f: anyone may write it; chmod o-w"):
+        paths.read_trusted(str(top / "etc/f"))
+
+
+def test_a_file_system_of_a_user_s_is_not_looked_into(top, monkeypatch):
+    """It may show anything, or never answer."""
+    mounted = {str(top / "home/u/sub"): USER, str(top / "etc/d"): 0}
+    monkeypatch.setattr(mounts, "foreign", lambda: mounted)
+    monkeypatch.setattr("holdfast.resources.paths.place.foreign", lambda: mounted)
+    for path in ("home/u/sub", "home/u/sub/f"):
+        with pytest.raises(Unsafe, match=rf"user {USER} has mounted a file system at {top}/home/u/sub"):
+            paths.at(str(top / path)).look()
+    assert paths.at(str(top / "etc/d/f")).look() is not None
+
+
+def test_the_mount_table_is_understood(tmp_path, monkeypatch):
+    """Only FUSE file systems that somebody else than root has mounted are a user's; blanks in paths are written out there."""
+    table = tmp_path / "mountinfo"
+    table.write_text(
+        "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
+        f"40 22 0:50 / /home/u/my\\040files rw,nosuid shared:1 - fuse.sshfs host: rw,user_id={USER},group_id=5\n"
+        "41 22 0:51 / /sys/fs/fuse rw - fusectl none rw\n"
+        "42 22 0:52 / /mnt/root rw - fuse.s3 bucket rw,user_id=0,group_id=0,allow_other\n"
+        f"43 22 0:53 / /home/u/a\rb rw - fuse none rw,user_id={USER}\n",
+        newline="",
+    )
+    found = mounts.Table()
+    found._poll, found._file = object(), os.open(table, os.O_RDONLY)
+    found._read()
+    os.close(found._file)
+    found._poll = None
+    assert (found.owners, found.points) == (
+        {"/home/u/my files": USER, "/home/u/a\rb": USER},
+        ("/", "/home/u/my files", "/sys/fs/fuse", "/mnt/root", "/home/u/a\rb"),
+    )
