@@ -27,6 +27,8 @@ from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.host.pathnodes import Subscription
 from holdfast.agent.host.paths import PathWatcher
 from holdfast.agent.settings import Settings, WatchSettings
+from holdfast.resources import paths
+from holdfast.states.hostfiles import absolute, look
 
 POLL = 2.0
 """Seconds between two looks while something cannot be watched."""
@@ -103,10 +105,16 @@ def _inside(path: str, roots: Iterable[str]) -> bool:
 
 
 def _walk(directory: str, seen: set[tuple[int, int]]) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """All below a directory; symbolic links are followed, each directory once; hidden ones, caches and backups are not ours."""
+    """All below a directory; symbolic links are followed, each directory once; hidden ones, caches and backups are not ours.
+
+    What an untrusted user could change is not looked through, for nothing in it is used: it may have any number of entries.
+    """
     try:
-        info, entries = os.stat(directory), list(os.scandir(directory))  # noqa: PTH116 - Path objects are slow
-    except OSError:
+        found = paths.directory(absolute(directory))
+        if found.holders:
+            return
+        info, entries = found.info, list(os.scandir(found.real))
+    except (OSError, paths.Unsafe):
         return
     if (info.st_dev, info.st_ino) in seen:
         return
@@ -114,19 +122,26 @@ def _walk(directory: str, seen: set[tuple[int, int]]) -> Iterator[tuple[str, tup
     for entry in entries:
         if entry.name.startswith(".") or entry.name == "__pycache__" or entry.name.endswith("~"):
             continue
-        yield from _entry(entry.path)
-        if os.path.isdir(entry.path):  # noqa: PTH112 - never raises, whatever a link leads to
-            yield from _walk(entry.path, seen)
+        path = f"{directory}/{entry.name}"
+        try:
+            now = look(path) if entry.is_symlink() else entry.stat(follow_symlinks=False)
+        except OSError:
+            continue
+        yield from _shown(path, now)
+        if now is not None and stat.S_ISDIR(now.st_mode):
+            yield from _walk(path, seen)
 
 
 def _entry(path: str) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """What one path looks like; of a directory, when only its entries change, nothing."""
-    try:
-        info = os.stat(path)  # noqa: PTH116 - Path objects are slow
-    except OSError:
-        return
-    content = () if stat.S_ISDIR(info.st_mode) else (info.st_mtime_ns, info.st_ctime_ns, info.st_size)
-    yield path, (info.st_mode, info.st_uid, info.st_gid, info.st_ino, *content)
+    """What one path looks like; nothing when there is none."""
+    yield from _shown(path, look(path))
+
+
+def _shown(path: str, info: os.stat_result | None) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """What tells a change; of a directory, when only its entries change, nothing."""
+    if info is not None:
+        content = () if stat.S_ISDIR(info.st_mode) else (info.st_mtime_ns, info.st_ctime_ns, info.st_size)
+        yield path, (info.st_mode, info.st_uid, info.st_gid, info.st_ino, *content)
 
 
 def _inode(path: str | None) -> int:

@@ -5,17 +5,21 @@ Works on any root directory; only on the running system's own is systemd told.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
-import stat
 import subprocess
 import sys
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 
+from holdfast.agent.places import demand_safe
+from holdfast.resources import paths
 from holdfast.resources.errors import HoldfastError
+from holdfast.states.hostfiles import is_directory
+from holdfast.states.source import is_there
 
 UNIT = "holdfast.service"
 _DIGEST = "# Written by `holdfast install`; make changes with `systemctl edit holdfast`. Digest: "
@@ -30,18 +34,19 @@ def install(root: Path, *, start: bool) -> Iterator[str]:
 
     Yields what was done. Raises `InstallError` and `OSError`.
     """
-    root = root.absolute()
+    root = Path(os.path.abspath(root))  # noqa: PTH100 - it takes ".." away
     _require_root(root)
     if root == Path("/"):
         _require_safe(Path(sys.executable).parent, Path(__file__).parent)
     config = root / "etc/holdfast"
+    _demand_safe(config / "states", _unit(root), root / "var/lib/holdfast")
     for directory, mode in ((config, 0o755), (config / "states", 0o755), (config / "pillar", 0o750), (root / "var/lib/holdfast", 0o700)):
-        if not directory.is_dir():
-            directory.mkdir(mode=mode, parents=True)
-            directory.chmod(mode)
+        if not is_directory(directory):
+            paths.make_parents(str(directory))
+            paths.at(str(directory)).mkdir(mode=mode)
             yield f"made {directory}"
     settings = config / "agent.yaml"
-    if settings.exists():
+    if is_there(settings):
         yield f"kept {settings}"
     else:
         _write(settings, _shipped("config", "agent.yaml"))
@@ -59,35 +64,37 @@ def install(root: Path, *, start: bool) -> Iterator[str]:
 
 def uninstall(root: Path) -> Iterator[str]:
     """Stop and remove the service, its memory, and settings that were never edited. Yields what was done and what was kept."""
-    root = root.absolute()
+    root = Path(os.path.abspath(root))  # noqa: PTH100 - it takes ".." away
     _require_root(root)
     unit = _unit(root)
-    if root == Path("/") and unit.exists():
+    _demand_safe(root / "etc/holdfast/states", unit, root / "var/lib/holdfast", root / "run/holdfast")
+    if root == Path("/") and is_there(unit):
         _systemctl("disable", "--now", UNIT)
         yield f"stopped and disabled {UNIT}"
-    if unit.exists():
-        unit.unlink()
+    if is_there(unit):
+        paths.at(str(unit)).unlink()
         yield f"removed {unit}"
     if root == Path("/"):
         _systemctl("daemon-reload")
     for directory in (root / "var/lib/holdfast", root / "run/holdfast"):
-        if directory.exists():
-            shutil.rmtree(directory)
+        if is_there(directory):
+            place = paths.at(str(directory))
+            shutil.rmtree(place.at, dir_fd=place.fd)
             yield f"removed {directory}"
     yield from _remove_config(root / "etc/holdfast")
 
 
 def _remove_config(config: Path) -> Iterator[str]:
     settings = config / "agent.yaml"
-    if settings.exists() and settings.read_text() == _shipped("config", "agent.yaml"):
-        settings.unlink()
+    if is_there(settings) and paths.read(str(settings)).decode() == _shipped("config", "agent.yaml"):
+        paths.at(str(settings)).unlink()
         yield f"removed {settings}"
     for directory in (config / "states", config / "pillar", config / "resources", config):
-        if directory.is_dir() and not any(directory.iterdir()):
-            directory.rmdir()
+        if is_directory(directory) and not any(paths.directory(str(directory)).names()):
+            paths.at(str(directory)).rmdir()
             yield f"removed {directory}, which was empty"
-    if config.is_dir():
-        kept = ", ".join(sorted(str(path) for path in config.iterdir()))
+    if is_directory(config):
+        kept = ", ".join(sorted(str(config / name) for name in paths.directory(str(config)).names()))
         yield f"kept what is yours: {kept}"
 
 
@@ -95,9 +102,9 @@ def _install_unit(root: Path) -> str:
     """Write the unit, unless somebody has edited the one that is there."""
     unit = _unit(root)
     text = _shipped("systemd", UNIT).replace("/usr/bin/holdfast run", f"{_program()} run")
-    if unit.exists() and _edited(unit.read_text()):
+    if is_there(unit) and _edited(paths.read(str(unit)).decode()):
         return f"kept {unit}, which was edited; ours says: ExecStart={_program()} run"
-    unit.parent.mkdir(parents=True, exist_ok=True)
+    paths.make_parents(str(unit))
     _write(unit, f"{_DIGEST}{_digest(text)}\n{text}")
     return f"wrote {unit}"
 
@@ -129,10 +136,15 @@ def _shipped(package: str, name: str) -> str:
 
 def _write(path: Path, text: str) -> None:
     """Put a file in place whole, readable by all."""
-    temporary = path.with_name(f".{path.name}.new")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.chmod(0o644)
-    temporary.replace(path)
+    place = paths.at(str(path))
+    temporary = place.beside(f".{path.name}.new")
+    with contextlib.suppress(FileNotFoundError):  # one that was left
+        temporary.unlink()
+    handle = temporary.create(0o600)
+    with open(handle.fd, "wb", closefd=False) as file:
+        file.write(text.encode())
+    os.fchmod(handle.fd, 0o644)
+    temporary.rename(place)
 
 
 def _require_root(root: Path) -> None:
@@ -140,16 +152,27 @@ def _require_root(root: Path) -> None:
         raise InstallError("cannot change this host: only root may; try sudo holdfast install, or --root DIR")
 
 
+def _demand_safe(*targets: Path) -> None:
+    """Refuse to write or remove what an untrusted user could exchange. Raises `InstallError`."""
+    for target in targets:
+        try:
+            demand_safe(target, "install or remove", "chown it to root and chmod it go-w, or use another --root")
+        except HoldfastError as error:
+            raise InstallError(str(error)) from error
+
+
 def _require_safe(*programs: Path) -> None:
     """Refuse to have root run what others can change, here or where a link leads. Raises `InstallError`."""
-    for program in (path for given in programs for path in (given, given.resolve())):
-        for path in (program, *program.parents):
-            info = path.stat()
-            sticky = info.st_mode & stat.S_ISVTX
-            if info.st_uid != 0 or (info.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not sticky):
-                raise InstallError(
-                    f"cannot make a service of {program}: {path} can be changed by others than root; install Holdfast as root, in /opt/holdfast say"
-                )
+    hint = "install Holdfast as root, in /opt/holdfast say"
+    for program in programs:
+        try:
+            found = paths.directory(str(program))
+        except paths.Unsafe as error:
+            raise InstallError(f"cannot make a service of {program}: {error}; {hint}") from error
+        if found.holders:
+            real = Path(found.real)
+            weak = next((path for path in (*reversed(real.parents), real) if paths.directory(str(path)).holders), real)
+            raise InstallError(f"cannot make a service of {program}: {weak} can be changed by others than root; {hint}")
 
 
 def _systemctl(*words: str) -> None:

@@ -97,7 +97,7 @@ def _memory(settings: Settings) -> Iterator[tuple[Journal, Path]]:
                 stack.enter_context(Lock(directory / "apply.lock", "apply"))
                 journal = open_journal(directory / "apply.db", Health(), durable=settings.durable)
         if directory is None:
-            directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-")))
+            directory = private_directory(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-"))))
         journal = journal or Journal(None)
         stack.callback(journal.close)
         yield journal, directory

@@ -7,7 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from holdfast.resources import paths
+from holdfast.resources.errors import HoldfastError
+from holdfast.resources.paths import trusted_uids
 from holdfast.states.errors import CompileError
+from holdfast.states.hostfiles import absolute
 from holdfast.states.marks import Document, Map
 from holdfast.states.parse import parse_yaml
 from holdfast.states.source import Tree, exists, refuse
@@ -17,11 +21,6 @@ CONFIG = Path("/etc/holdfast/agent.yaml")
 STATE_DIR = Path("/var/lib/holdfast")
 """Where an installed agent remembers; its control socket is then below /run."""
 RUN_DIR = Path("/run/holdfast")
-
-
-def trusted_uids() -> frozenset[int]:
-    """Whose files the agent believes: root's and its own user's."""
-    return frozenset({0, os.geteuid()})
 
 
 def default_socket(state_dir: Path) -> Path:
@@ -39,7 +38,7 @@ def socket_of(path: Path | None, overrides: Mapping[str, Any]) -> Path:
     try:
         _, values = read_settings(file)
     except CompileError as error:
-        if path is not None and not path.exists() and not overrides.get("state_dir"):
+        if path is not None and not exists(path) and not overrides.get("state_dir"):
             raise  # a name mistyped
         unread = error if path is not None or exists(file) else None
     found = {name: values[name] for name in ("state_dir", "control") if isinstance(values.get(name), str)}
@@ -53,10 +52,25 @@ def socket_of(path: Path | None, overrides: Mapping[str, Any]) -> Path:
 def _is_missing(path: Path) -> bool:
     """Whether it is certain that there is no such thing."""
     try:
-        path.lstat()
-    except OSError as error:
+        return paths.at(absolute(path)).look() is None
+    except (OSError, paths.Unsafe) as error:
         return isinstance(error, (FileNotFoundError, NotADirectoryError))
-    return False
+
+
+def demand_safe(path: Path, doing: str, advice: str) -> None:
+    """Refuse a path if an untrusted user could put something else there, or where it is to be made. Raises `HoldfastError` and `OSError`."""
+    directory = absolute(path)
+    while True:
+        directory = directory.rpartition("/")[0]
+        try:
+            found = paths.directory(directory or "/")
+            break
+        except FileNotFoundError:  # it is to be made
+            continue
+        except paths.Unsafe as error:
+            raise HoldfastError(f"cannot {doing} {path}: {error}; {advice}") from error
+    if found.holders:
+        raise HoldfastError(f"cannot {doing} {path}: {found.reason}; {advice}")
 
 
 def anchored(path: Path | str, base: Path) -> Path:

@@ -19,6 +19,7 @@ from holdfast.resources.registry import nearest
 from holdfast.states.codes import demand_warning
 from holdfast.states.errors import CompileError, Problem
 from holdfast.states.marks import Document, Map, descend, plain
+from holdfast.states.source import exists
 
 
 class SettingsError(CompileError):
@@ -165,9 +166,9 @@ def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -
     """
     given = {name: value for name, value in (overrides or {}).items() if value is not None}
     file = (path or CONFIG).absolute()
-    if path is None and not file.exists():
-        return _in_environment(_anchored(Settings(**given), file.parent), Document(str(file), ""), given)
     try:
+        if path is None and not exists(file):
+            return _in_environment(_anchored(Settings(**given), file.parent), Document(str(file), ""), given)
         document, values = read_settings(file)
     except CompileError as error:
         raise SettingsError(error.problems) from error

@@ -13,8 +13,10 @@ from typing import Self
 from holdfast.agent.engine.journal import Journal
 from holdfast.agent.health import Health
 from holdfast.agent.host.blocking import Blocking
-from holdfast.agent.places import trusted_uids
+from holdfast.agent.places import demand_safe
+from holdfast.resources import paths
 from holdfast.resources.errors import HoldfastError
+from holdfast.states.hostfiles import absolute
 
 PRIMARY = 0xFF
 """The bits of an SQLite result code that say what is wrong; those above say where."""
@@ -37,7 +39,8 @@ class Lock:
 
     def __enter__(self) -> Self:
         """Take it, or say who has it."""
-        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        place = paths.at(absolute(self._path))
+        self._descriptor = os.open(place.at, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600, dir_fd=place.fd)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -54,16 +57,22 @@ class Lock:
 
 
 def private_directory(path: Path) -> Path:
-    """Make a directory for the agent alone. Raises `HoldfastError` when others may write to one that is there, `OSError` when it cannot be made."""
+    """Make a directory for the agent alone. Raises `HoldfastError` when others may write to it, or exchange it, `OSError` when it cannot be made."""
+    text = absolute(path)
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        demand_safe(path, "keep state in", "use another --state-dir")
+        paths.make_parents(text)
+        if not paths.exists(text):
+            paths.at(text).mkdir(mode=0o700)
+        found = paths.directory(text)
     except PermissionError:
         raise HoldfastError(f"cannot keep state in {path}: permission denied; run as root, or use another --state-dir") from None
-    info = path.stat()
-    if info.st_uid not in trusted_uids():
-        raise HoldfastError(f"cannot keep state in {path}: it belongs to uid {info.st_uid}; use another --state-dir")
-    if info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if found.info.st_uid not in paths.trusted_uids():
+        raise HoldfastError(f"cannot keep state in {path}: it belongs to uid {found.info.st_uid}; use another --state-dir")
+    if found.info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise HoldfastError(f"cannot keep state in {path}: others may write there; chmod go-w {path}")
+    if found.holders:
+        raise HoldfastError(f"cannot keep state in {path}: {found.reason}; use another --state-dir")
     return path
 
 

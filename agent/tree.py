@@ -14,14 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.agent import facts
-from holdfast.agent.places import trusted_uids
 from holdfast.agent.settings import Settings
-from holdfast.resources import registry
+from holdfast.resources import paths, registry
+from holdfast.resources.paths import trusted_uids
 from holdfast.states.compile import Compiler
 from holdfast.states.data import Call, Compilation, Request
 from holdfast.states.errors import CompileError, Place, Problem
+from holdfast.states.hostfiles import absolute
 from holdfast.states.pillar import PillarCompiler
-from holdfast.states.source import Tree, refuse
+from holdfast.states.source import Text, Tree, refuse
 
 if TYPE_CHECKING:
     from holdfast.states.lint.inspect import Report
@@ -108,10 +109,10 @@ class Trees:
         problems: list[Problem] = []
         for path in _files(directory):
             try:
-                digest = tree.read(path).digest
-                if self._kinds.get(path) != digest:
-                    _load(path)
-                    self._kinds[path] = digest
+                text = tree.read(path)
+                if self._kinds.get(path) != text.digest:
+                    _load(text)
+                    self._kinds[path] = text.digest
             except CompileError as error:
                 problems += error.problems
         if problems:
@@ -121,15 +122,22 @@ class Trees:
 def _files(directory: Path) -> list[Path]:
     """The files of own kinds, sorted; none when there is no such directory. Raises `CompileError` when it cannot be read."""
     try:
-        return sorted(directory.glob("*.py"))
+        names = list(paths.directory(absolute(directory)).names())
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return []
+    except paths.Unsafe as error:
+        raise refuse(directory, "source-owner", str(error), "") from error
     except (OSError, ValueError) as error:  # a name that is too long, or no name
         why = getattr(error, "strerror", None) or str(error)
         raise refuse(directory, "source-unreadable", f"cannot read the directory: {why}", "") from error
+    return sorted(directory / name for name in names if name.endswith(".py"))
 
 
-def _load(path: Path) -> None:
+def _load(text: Text) -> None:
+    """Run what was read and checked: the file may be another by now."""
+    path = text.path
     try:
-        registry.load_file(path)
+        registry.load_file(path, text.text)
     except (Exception, SystemExit) as error:
         lines = [frame.lineno or 0 for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
         line = (error.lineno or 0) if isinstance(error, SyntaxError) else (lines[-1] if lines else 0)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from holdfast.resources.errors import DeclarationError
+from holdfast.resources.paths import Place
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Where commands are looked for, whatever the agent's own environment says."""
@@ -243,22 +244,34 @@ class Context(Services, Protocol):
         ...
 
     async def read_text(self, path: str) -> str:
-        """The text of a file, UTF-8. Raises `OSError` as `open` does."""
-        ...
+        """The text of a file, UTF-8. A link is followed where no other user can gain from that (docs/security.md).
 
-    async def write_file(
-        self, path: str, data: bytes, *, mode: int, uid: int = -1, gid: int = -1, check: Callable[[str], Awaitable[None]] | None = None
-    ) -> None:
-        """Put a file in place atomically: temporary in the same directory (0600 from its first byte), owner, mode, `check` called with its path, fsync (unless the agent was told not to), rename.
-
-        -1 leaves uid or gid as the agent's own. On any error, cancellation included, the temporary is removed. Raises `OSError`.
+        Raises `OSError` as `open` does, and `Permanent` for what is no such file, or is not safe.
         """
         ...
 
-    async def source(self, url: str) -> bytes:
+    async def write_file(
+        self,
+        path: str | Place,
+        data: bytes,
+        *,
+        mode: int,
+        uid: int = -1,
+        gid: int = -1,
+        check: Callable[[str], Awaitable[None]] | None = None,
+    ) -> None:
+        """Put a file in place atomically: temporary in the same directory (0600 from its first byte), owner, mode, `check` called with its path, fsync (unless the agent was told not to), rename.
+
+        A link at the path is replaced, and one on the way followed where no other user can gain from that. -1 leaves uid or gid as the
+        agent's own. On any error, cancellation included, the temporary is removed. Raises `OSError`, and `Permanent` for what is not safe.
+        """
+        ...
+
+    async def source(self, url: str, *, trusted: bool = False) -> bytes:
         """The content behind `salt://`, `tree://`, `file://`, an absolute path, or `http(s)://`.
 
-        Raises `Permanent` when it is not there or may not be read.
+        `trusted`: a file of this host must be one that only root could have written, as is needed for templates. Raises `Permanent` when
+        it is not there or may not be read.
         """
         ...
 

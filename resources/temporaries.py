@@ -25,9 +25,9 @@ def take_name(name: str) -> bytes:
     return own
 
 
-def give_back(path: str) -> None:
+def give_back(name: str) -> None:
     """Say that a temporary is no more; harmless when done twice."""
-    OWN.discard(os.fsencode(os.path.basename(path)))  # noqa: PTH119 - Path objects are slow
+    OWN.discard(os.fsencode(name))
 
 
 def is_temporary(name: str) -> bool:

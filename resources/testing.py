@@ -30,16 +30,18 @@ import asyncio
 import os
 import stat
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from holdfast.resources import registry
+from holdfast.resources import paths, registry
 from holdfast.resources.context import Completed, Report
 from holdfast.resources.contract import Resource
 from holdfast.resources.errors import HoldfastError, Permanent
+from holdfast.resources.paths import Place
 from holdfast.resources.secrets import Cover
 from holdfast.resources.watches import idle
 
@@ -151,21 +153,32 @@ class FakeContext:
         return Path(path).read_text(encoding="utf-8")
 
     async def write_file(
-        self, path: str, data: bytes, *, mode: int, uid: int = -1, gid: int = -1, check: Callable[[str], Awaitable[None]] | None = None
+        self,
+        path: str | Place,
+        data: bytes,
+        *,
+        mode: int,
+        uid: int = -1,
+        gid: int = -1,
+        check: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
         """Write a real file; checked first, and then replaced."""
-        temporary = Path(f"{path}.testing")
-        temporary.write_bytes(data)
+        place = paths.at(path) if isinstance(path, str) else path
+        temporary = place.beside(f"{place.name}.testing")
         try:
+            handle = temporary.create(0o600)
+            handle.write(data)
             if check is not None:
-                await check(str(temporary))
-            os.chown(temporary, uid, gid)
-            temporary.chmod(mode)
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+                await check(temporary.real)
+            os.fchown(handle.fd, uid, gid)
+            os.fchmod(handle.fd, mode)
+            temporary.rename(place)
+        except BaseException:
+            with suppress(OSError):
+                temporary.unlink()
+            raise
 
-    async def source(self, url: str) -> bytes:
+    async def source(self, url: str, *, trusted: bool = False) -> bytes:
         """The content of a source: from the table, or of a real file. Raises `Permanent` when there is none."""
         if url in self.sources:
             return str(self.sources[url]).encode()

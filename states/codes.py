@@ -153,6 +153,7 @@ LINT = _of(
         "ignore-unknown": "a comment ignores a code that there is not",
         "managed-twice": "two states manage one thing",
         "needed-earlier": "a state stands before one that makes what it needs",
+        "owner-undeclared": "a file in the directory of a user declares no owner, so that it will be root's",
         "refresh-missing": "a state watches or listens, but its kind has no refresh",
         "requisite-disabled": "a requisite is turned off in the settings",
         "requisite-never": "a requisite can never be met, so that the state never runs",

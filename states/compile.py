@@ -17,6 +17,7 @@ from holdfast.states.data import Call, Compilation, Request
 from holdfast.states.errors import CompileError, Place, Problem, Refused
 from holdfast.states.extend import apply_backward, apply_excludes, apply_extends
 from holdfast.states.high import Reference
+from holdfast.states.hostfiles import is_directory
 from holdfast.states.include import everything, requested
 from holdfast.states.load import Loaded, Loader
 from holdfast.states.low import Chunk, Made, compile_high, high_data
@@ -124,14 +125,14 @@ class _Run:
         """What applies: the names asked for, else what the top file says, else everything."""
         request, root = self.request, self.request.states
         there = exists(root)
-        if not there or not root.is_dir():
+        if not there or not is_directory(root):
             what = "it is not a directory" if there else "there is no such directory"
             hint = "make it, or name another with --states"
             raise CompileError([Problem(Place(str(root)), "source-unreadable", f"cannot read the states: {what}", hint)])
         if request.sls:
             return requested(self.tree, request.sls)
         path = root / f"{TOP}.sls"
-        if not path.exists():
+        if not exists(path):
             return everything(self.tree)
         host = Host(request.minion_id, request.grains, request.pillar, request.options)
         references, warnings = chosen(self.loader.renderer, self.tree, request.env, host)

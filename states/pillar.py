@@ -109,7 +109,7 @@ class _Run:
         return {**over, **result} if self.strategy == "list" else result
 
     def _chosen(self) -> Iterable[Reference]:
-        if not (self.tree.root / f"{TOP}.sls").exists():
+        if not exists(self.tree.root / f"{TOP}.sls"):
             return everything(self.tree)
         host = Host(self.request.minion_id, self.request.grains, self.request.pillar, self.request.options)
         try:

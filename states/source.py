@@ -14,10 +14,15 @@ import re
 import stat
 import time
 from collections.abc import Container
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
+from holdfast.resources import paths
+from holdfast.resources.errors import Permanent
+from holdfast.resources.paths.place import ENTRIES, Handle, acl_of, read_whole
+from holdfast.resources.paths.trust import Weakness, weakness
 from holdfast.states.errors import CompileError, Place, Problem
+from holdfast.states.hostfiles import absolute, is_directory
 
 LIMIT = 8 << 20
 """Bytes that a state file may have, and characters that a template may make of one: the data of so many take 300 MB, 800 at worst."""
@@ -95,7 +100,8 @@ class Tree:
     """SLS name -> its file, once it was looked for."""
     _walked: frozenset[str] = frozenset()
     """Paths of all state files; empty until they are needed."""
-    _safe: set[str] = field(default_factory=set)
+    _safe: dict[str, paths.Directory] = field(default_factory=dict)
+    """Directories that only trusted users can change, by path."""
 
     def find(self, sls: str) -> Path | None:
         """The file of an SLS name: `a.b` is `a/b.sls`, else `a/b/init.sls`; None when there is neither."""
@@ -169,93 +175,168 @@ class Tree:
 
         Raises `CompileError` for a directory that cannot be read: that is not the same as one in which there is nothing.
         """
-
-        def fail(error: OSError) -> None:
-            raise refuse(error.filename, "source-unreadable", f"cannot read the directory: {error.strerror}", "") from error
-
-        found = []
-        for directory, subdirectories, files in os.walk(self.root, onerror=fail, followlinks=False):
-            subdirectories[:] = [name for name in subdirectories if not name.startswith(".")]
-            found += [os.path.join(directory, name) for name in files if name.endswith(".sls") and not name.startswith(".")]  # noqa: PTH118 - text is faster
+        found: list[str] = []
+        at = os.fspath(self.root)
+        try:
+            todo: list[paths.Directory | paths.Place] = [replace(paths.directory(absolute(at)), path=at)]
+            while todo:
+                each = todo.pop()
+                at = each.path
+                directory = each.enter() if isinstance(each, paths.Place) else each
+                files, directories = _listed(directory)
+                found += files
+                todo += directories
+                _demand_bounded(directory, len(found) + len(todo))
+        except OSError as error:
+            raise refuse(at, "source-unreadable", f"cannot read the directory: {error.strerror}", "") from error
+        except paths.Unsafe as error:
+            raise refuse(at, "source-owner", str(error), "") from error
         return sorted(found, key=os.fsencode)
 
     def _read(self, path: Path) -> Text:
         shown = display(path)
         if shown != str(path):
             raise refuse(path, "source-name", "the file's name is not UTF-8", "rename it")
-        self._check_directories(path)
         try:
-            info = path.stat()
-            self._check_file(path, info)
-            return self.shelf.find(path, info) or self._read_anew(path)
+            return self.shelf.find(path, self._look(path)) or self._read_anew(path)
         except OSError as error:
             raise refuse(path, "source-unreadable", f"cannot read the file: {error.strerror}", "") from error
+
+    def demand_trusted(self, path: Path) -> None:
+        """Refuse a file that others could have written, or exchange. Raises `CompileError`, and `OSError` when it is not there."""
+        self._look(path)
+        self._open(path)
+
+    def _look(self, path: Path) -> os.stat_result:
+        """The status of a file, links followed. Raises `OSError`, and `CompileError` for what is not read."""
+        text = str(path)
+        if not text.startswith("/"):
+            text = absolute(text)
+        folder, _, name = text.rpartition("/")
+        place = (self._safe.get(folder) or self._trusted(folder, path)).entry(name)
+        try:
+            info = place.look()
+            if info is not None and stat.S_ISLNK(info.st_mode):
+                place = paths.at(text, follow=True)
+                info = place.look()
+        except paths.Unsafe as error:
+            raise refuse(path, "source-owner", str(error), "") from error
+        if info is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+        self._demand_directory(place.directory)
+        self._check_file(path, info)
+        return info
+
+    def _open(self, path: Path) -> tuple[Handle, os.stat_result]:
+        """A descriptor to read a file by, on which all trust is checked. Raises `OSError` and `CompileError`."""
+        try:
+            place = paths.at(absolute(path), follow=True)
+            handle, info = place.open()
+        except paths.Unsafe as error:
+            raise refuse(path, "source-owner", str(error), "") from error
+        except Permanent as error:
+            raise refuse(path, "source-unreadable", str(error), "") from error
+        self._demand_directory(place.directory)
+        self._check_file(path, info, acl_of(handle))
+        return handle, info
 
     def _read_anew(self, path: Path) -> Text:
         """The text of a file as it is on the disk. Raises `OSError` or `CompileError`."""
         began = time.time_ns()
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        handle, info = self._open(path)
         try:
-            info = os.fstat(descriptor)
-            self._check_file(path, info)
-            with open(descriptor, "rb", closefd=False) as file:
-                content = file.read(self.limit + 1)
-        finally:
-            os.close(descriptor)
-        if len(content) > self.limit:
-            raise too_large(path, self.limit)
+            content = read_whole(handle.fd, info, self.limit, str(path))
+        except Permanent as error:
+            raise too_large(path, self.limit) from error
         text = Text(path, decode(path, content), hashlib.sha256(content).hexdigest())
         self.shelf.put(text, info, began)
         return text
 
-    def _check_file(self, path: Path, info: os.stat_result) -> None:
+    def _check_file(self, path: Path, info: os.stat_result, acl: bytes = b"") -> None:
         if not stat.S_ISREG(info.st_mode):
             raise refuse(path, "source-unreadable", "this is not a regular file", "")
         if info.st_size > self.limit:
             raise too_large(path, self.limit)
-        demand_trust(path, info, self.trusted)
+        demand_trust(path, info, self.trusted, acl)
 
-    def _check_directories(self, path: Path) -> None:
-        """Refuse a directory, from the root down, in which others could replace a file."""
-        folder = os.path.dirname(path)  # noqa: PTH120 - text is faster
-        if folder in self._safe:
+    def _trusted(self, folder: str, path: Path) -> paths.Directory:
+        """The directory of a file. Raises `CompileError` when others could put something else there, or lead the way elsewhere."""
+        try:
+            directory = paths.directory(folder or "/")
+        except paths.Unsafe as error:
+            raise refuse(path, "source-owner", str(error), "") from error
+        except OSError as error:
+            raise refuse(folder, "source-unreadable", f"cannot read the directory: {error.strerror}", "") from error
+        for above in (self.root, *reversed([p for p in path.parents if p.is_relative_to(self.root) and p != self.root])):
+            demand_trust(above, above.stat(), self.trusted)
+        self._demand_directory(directory)
+        self._safe[folder] = directory
+        return directory
+
+    def _demand_directory(self, directory: paths.Directory) -> None:
+        """Refuse a directory in which an untrusted user could exchange a file: by what is wrong, here or in a directory above."""
+        if not directory.holders - self.trusted:
             return
-        for directory in (self.root, *reversed([p for p in path.parents if p.is_relative_to(self.root) and p != self.root])):
-            try:
-                info = directory.stat()
-            except OSError as error:
-                raise refuse(directory, "source-unreadable", f"cannot read the directory: {error.strerror}", "") from error
-            demand_trust(directory, info, self.trusted)
-        self._safe.add(folder)
+        if directory.weak is not None:
+            raise distrusted(directory.weak)
+
+
+def _demand_bounded(directory: paths.Directory, entries: int) -> None:
+    if entries > ENTRIES and directory.holders:
+        raise paths.Unsafe(f"it has more than {ENTRIES} entries, and {directory.reason}")
+
+
+def _listed(directory: paths.Directory) -> tuple[list[str], list[paths.Place]]:
+    """The paths of the state files in a directory, and its directories; names that begin with a dot are left out. Raises `OSError`."""
+    start = directory.path.rstrip("/") + "/"
+    files, directories = [], []
+    handle = directory.open()
+    with os.scandir(handle.fd) as entries:
+        for entry in entries:
+            if entry.name.startswith("."):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                directories.append(directory.entry(entry.name))
+            elif entry.name.endswith(".sls") and not (entry.is_symlink() and is_directory(start + entry.name)):
+                files.append(start + entry.name)
+    return files, directories
 
 
 def exists(path: Path) -> bool:
     """Whether there is such a thing. Raises `CompileError` when that cannot be said: a name too long, a directory that is closed."""
     try:
-        return path.exists()
+        return is_there(path)
     except OSError as error:
         raise refuse(path, "source-unreadable", f"cannot look at it: {error.strerror}", "") from error
 
 
-def demand_trust(path: Path | str, info: os.stat_result, trusted: frozenset[int]) -> None:
+def is_there(path: Path) -> bool:
+    """Whether something is at a path; what an unsafe link leads to counts, for reading it says what is wrong. Raises `OSError`."""
+    try:
+        return paths.exists(absolute(path))
+    except (paths.Unsafe, ValueError) as error:
+        return isinstance(error, paths.Unsafe)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return False
+        raise
+
+
+def demand_trust(path: Path | str, info: os.stat_result, trusted: frozenset[int], acl: bytes = b"") -> None:
     """Refuse what anyone but a trusted owner may write, or a directory in which others may replace things.
 
     A group of the owner's own (gid equal to uid) is the owner. In a sticky directory nobody but its owner can replace what is
-    another's. Raises `CompileError`.
+    another's. Whoever the ACL lets write counts as well. Raises `CompileError`.
     """
-    if info.st_uid not in trusted:
-        raise refuse(
-            path,
-            "source-owner",
-            f"it belongs to uid {info.st_uid}, which is not trusted ({', '.join(str(uid) for uid in sorted(trusted))})",
-            f"chown it, if you trust what is in it: chown {min(trusted, default=0)} {path}",
-        )
-    if stat.S_ISDIR(info.st_mode) and info.st_mode & stat.S_ISVTX:
-        return
-    if info.st_mode & stat.S_IWOTH:
-        raise refuse(path, "source-writable", "anyone may write it", f"chmod o-w {path}")
-    if info.st_mode & stat.S_IWGRP and info.st_gid != info.st_uid:
-        raise refuse(path, "source-writable", f"the group {info.st_gid} may write it", f"chmod g-w {path}")
+    weak = weakness(str(path), info, acl, trusted)
+    if weak is not None:
+        raise distrusted(weak)
+
+
+def distrusted(weak: Weakness) -> CompileError:
+    """The error for what others than trusted users could have written."""
+    code = "source-owner" if weak.code == "owner" else "source-writable"
+    return refuse(weak.path, code, weak.message, weak.hint)
 
 
 def _looks(info: os.stat_result) -> tuple[int, ...]:

@@ -13,13 +13,14 @@ import jinja2
 from jinja2.environment import TemplateModule
 from jinja2.runtime import Context
 
+from holdfast.resources.errors import HoldfastError
 from holdfast.resources.registry import nearest
 from holdfast.states.budget import BoundedEnvironment, Spent
 from holdfast.states.errors import CompileError, Place, Problem
 from holdfast.states.filters import FILTERS, TESTS
 from holdfast.states.filters.formats import readable
 from holdfast.states.lines import DataTags, LineMarks
-from holdfast.states.source import Text, Tree
+from holdfast.states.source import Text, Tree, is_there
 from holdfast.states.world import Forbidden, NoSuchCall, TemplateStop
 
 CACHED = 2000
@@ -82,7 +83,7 @@ class TreeLoader(jinja2.BaseLoader):
 
     def _text(self, name: str) -> Text:
         path = self.tree.template(name)
-        if not path.exists():
+        if not is_there(path):
             raise FileNotFoundError(name)
         return self.tree.read(path)
 
@@ -162,7 +163,7 @@ def template_place(error: Exception, file: str, texts: Mapping[str, str]) -> Pla
     return next((Place(frame.filename, frame.lineno or 0) for frame in reversed(frames) if frame.filename in texts), Place(file))
 
 
-def _words(error: Exception, names: list[str]) -> tuple[str, str, str]:  # noqa: C901 - a table, one row for each error
+def _words(error: Exception, names: list[str]) -> tuple[str, str, str]:  # noqa: C901, PLR0912 - a table, one row for each error
     """Code, message and hint for an error of a template."""
     said = str(error)
     match error:
@@ -190,6 +191,8 @@ def _words(error: Exception, names: list[str]) -> tuple[str, str, str]:  # noqa:
             words = "template-limit", f"the template is stopped: {said}", "look for loops within loops, and for what calls itself"
         case RecursionError():
             words = "template-error", "the template includes or calls itself without end, or is nested too deeply", ""
+        case HoldfastError():
+            words = "template-error", f"the template failed: {said}", ""
         case SyntaxError():  # what Jinja made of it is no Python
             words = "template-error", f"the template cannot be run: {error.msg}", "nest it less deeply"
         case _:

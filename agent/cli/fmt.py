@@ -15,9 +15,11 @@ import click
 
 from holdfast.agent.cli.options import NOT_COMPILED, Source, source
 from holdfast.agent.words import number_of
-from holdfast.resources.errors import clean
+from holdfast.resources import paths
+from holdfast.resources.errors import Permanent, clean
 from holdfast.states.errors import CompileError, Problem
 from holdfast.states.format import format_text
+from holdfast.states.hostfiles import absolute
 from holdfast.states.source import LIMIT, decode, display, refuse, too_large
 
 FAILED, WOULD = 1, 2
@@ -33,7 +35,7 @@ class File:
     old: str
     new: str
     kept: tuple[str, ...] = ()
-    path: Path | None = None
+    place: paths.Place | None = None
     """Where it really is, symbolic links followed; None: it came from standard input."""
     info: os.stat_result | None = None
     """What it was when it was read."""
@@ -116,9 +118,9 @@ def _treat(file: File, tally: Tally, *, check: bool, diff: bool) -> None:
     if not check and not diff:
         try:
             _write(file)
-        except OSError as error:
+        except (OSError, paths.Unsafe) as error:
             tally.failed += 1
-            click.echo(f"{file.name}: cannot write the file: {error.strerror or error}", err=True)
+            click.echo(f"{file.name}: cannot write the file: {getattr(error, 'strerror', None) or error}", err=True)
             return
     tally.changed += 1
     if diff:
@@ -178,45 +180,49 @@ def _below(directory: Path, tally: Tally) -> list[Path]:
 
 def _read(path: Path) -> File:
     """A file, formatted. Raises `CompileError`."""
-    real = Path(os.path.realpath(path))
     try:
-        descriptor = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as stream:
-            info = os.fstat(descriptor)
-            if not stat.S_ISREG(info.st_mode):
-                raise refuse(path, "source-unreadable", "this is not a regular file", "")
+        place = paths.at(absolute(path), follow=True)
+        handle, info = place.open()
+        with open(handle.fd, "rb", closefd=False) as stream:
             content = stream.read(LIMIT + 1)
+    except paths.Unsafe as error:
+        raise refuse(path, "source-owner", str(error), "") from error
+    except Permanent as error:
+        raise refuse(path, "source-unreadable", "this is not a regular file", "") from error
     except (OSError, ValueError) as error:
         raise refuse(path, "source-unreadable", f"cannot read the file: {getattr(error, 'strerror', None) or error}", "") from error
     if len(content) > LIMIT:
         raise too_large(path, LIMIT)
     old = decode(path, content)
     result = format_text(old, display(path))
-    return File(display(path), old, result.text, result.kept, real, info)
+    return File(display(path), old, result.text, result.kept, place, info)
 
 
 def _write(file: File) -> None:
-    """Replace a file with mode, owner and attributes kept. Raises `OSError`."""
+    """Replace a file with mode, owner and attributes kept. Raises `OSError`, and `Unsafe` where another user could exchange it."""
     from holdfast.agent.host.files import Replacement
 
-    if file.path is None or file.info is None:
+    if file.place is None or file.info is None:
         return
-    now = file.path.stat()
+    now = file.place.look() or file.info
+    if file.place.who(now):
+        raise paths.Unsafe(f"{file.place.directory.reason or 'others may write its directory'}; format it as that user")
     if now.st_nlink > 1:
         raise OSError(f"it has {now.st_nlink} names (hard links), and would become a file apart")
-    replacement = Replacement(str(file.path), file.new.encode(), stat.S_IMODE(now.st_mode), now.st_uid, now.st_gid, durable=True)
+    replacement = Replacement(file.place, file.new.encode(), stat.S_IMODE(now.st_mode), now.st_uid, now.st_gid, durable=True)
     try:
         replacement.fill()
-        _demand_same(file.path, file.info)
+        _demand_same(file.place, file.info)
         replacement.commit()
     except BaseException:
         replacement.discard()
         raise
 
 
-def _demand_same(path: Path, info: os.stat_result) -> None:
+def _demand_same(place: paths.Place, info: os.stat_result) -> None:
     """The last look before a file is replaced: what others have written must not be lost. Raises `OSError`."""
-    if _looks(path.stat()) != _looks(info):
+    now = place.look()
+    if now is None or _looks(now) != _looks(info):
         raise OSError("somebody else has just changed it; format it again")
 
 

@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.agent.control.schema import ControlError, Request, address, encode, unix_socket
+from holdfast.resources import paths
+from holdfast.resources.paths.trust import called, trusted_uids
+from holdfast.states.hostfiles import absolute
 
 
 def ask(path: Path, request: Request, timeout: float = 30.0) -> Any:
@@ -30,13 +33,29 @@ def converse(path: Path, request: Request, timeout: float | None) -> Iterator[di
     with unix_socket() as connection:
         connection.settimeout(timeout)
         try:
-            with address(path) as name:
+            with address(_trusted(path)) as name:
                 connection.connect(name)
             connection.sendall(encode(request))
         except OSError as error:
             raise ControlError(_why(path, error)) from error
         with connection.makefile("rb") as stream:
             yield from _responses(path, stream)
+
+
+def _trusted(path: Path) -> Path:
+    """Where the socket is, links followed. Raises `OSError`, and `ControlError` for one that an untrusted user could have put there."""
+    try:
+        place = paths.at(absolute(path), follow=True)
+        info = place.look()
+    except paths.Unsafe as error:
+        raise ControlError(f"cannot ask the agent at {path}: {error}") from error
+    if info is None:
+        raise FileNotFoundError(path)
+    if place.directory.holders:
+        raise ControlError(f"cannot ask the agent at {path}: {place.directory.reason}, who could answer in its place")
+    if info.st_uid not in trusted_uids():
+        raise ControlError(f"cannot ask the agent at {path}: the socket belongs to {called(info.st_uid)}")
+    return Path(place.real)
 
 
 def _responses(path: Path, stream: Any) -> Iterator[dict[str, Any]]:

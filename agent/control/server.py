@@ -7,8 +7,10 @@ wait or grow: requests are bounded in size and time, and one that follows the lo
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import socket
+import stat
 import struct
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,7 +19,10 @@ from holdfast.agent.connections import Connections
 from holdfast.agent.console import Entry
 from holdfast.agent.control.schema import LIMIT, ControlError, Request, Response, address, decode_request, encode, unix_socket
 from holdfast.agent.logs import Logs
-from holdfast.agent.places import trusted_uids
+from holdfast.agent.places import demand_safe
+from holdfast.resources import paths
+from holdfast.resources.paths import trusted_uids
+from holdfast.states.hostfiles import absolute
 
 QUEUE = 1000
 """Entries of the log that wait for one follower."""
@@ -76,10 +81,16 @@ class ControlServer:
         self._connections = Connections(self._talk)
 
     async def start(self) -> None:
-        """Listen. A socket left by an agent that died is replaced: the caller holds the lock. Raises `OSError`, also for any other file there."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        if self._path.is_socket():
-            self._path.unlink()
+        """Listen. A socket left by an agent that died is replaced: the caller holds the lock.
+
+        Raises `OSError`, also for any other file there, and `HoldfastError` where untrusted users could put one in its place.
+        """
+        demand_safe(self._path, "listen at", "set another 'control' in agent.yaml")
+        paths.make_parents(absolute(self._path))
+        place = paths.at(absolute(self._path))
+        info = place.look()
+        if info is not None and stat.S_ISSOCK(info.st_mode) and info.st_uid in trusted_uids():
+            place.unlink()
         listener = unix_socket()
         mask = os.umask(0o177)
         try:
@@ -98,7 +109,8 @@ class ControlServer:
             return
         self._server.close()
         await self._connections.stop()
-        self._path.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            paths.at(absolute(self._path)).unlink()
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, from its request to its end."""

@@ -16,6 +16,7 @@ from typing import Any
 
 from holdfast.agent.engine.batch import Batch
 from holdfast.agent.engine.report import Cause, Notice, Outcome, Reason, Rest
+from holdfast.resources import paths
 from holdfast.resources.context import Completed, Context, Received, Report, announces
 from holdfast.resources.errors import PASSING, Final, HoldfastError, Permanent, Temporary
 from holdfast.resources.fields import MASK
@@ -184,9 +185,17 @@ async def _guarded(job: Job, clock: Clock) -> Outcome | None:
             return _skip(job, clock, "onlyif", f"onlyif condition is false{note}")
     if meta.unless is not None and all([(await _holds(job, condition))[0] for condition in meta.unless]):
         return _skip(job, clock, "unless", "unless condition is true")
-    if meta.creates and all(os.path.exists(path) for path in meta.creates):  # noqa: PTH110 - Path objects are slow
+    if meta.creates and all(map(_created, meta.creates)):
         return _skip(job, clock, "creates", f"{', '.join(meta.creates)} exists")
     return None
+
+
+def _created(path: str) -> bool:
+    """Whether something is at a path of `creates`; nothing is at one that cannot be looked at. Raises `Unsafe` for a user's unsafe link."""
+    try:
+        return path != "" and paths.exists(os.path.join(os.getcwd(), path))  # noqa: PTH109, PTH118 - strings
+    except (OSError, ValueError):
+        return False
 
 
 async def _holds(job: Job, condition: str | dict[str, Any]) -> tuple[bool, str]:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import re
 from bisect import bisect_left
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from pathlib import Path
-from stat import S_ISREG
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
 from holdfast.agent.host.files import Replacement, replace
 from holdfast.agent.host.run import Command, run
-from holdfast.agent.host.sources import LARGE, read_file
-from holdfast.agent.places import trusted_uids
+from holdfast.agent.host.sources import read
+from holdfast.resources import paths
 from holdfast.resources.context import Completed, Logger, Report, World
 from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.interfaces.base import Bus
+from holdfast.resources.paths import Place
 
 if TYPE_CHECKING:
     from holdfast.agent.host.host import Host
@@ -95,24 +94,28 @@ class HostContext:
 
     async def read_text(self, path: str) -> str:
         """The text of a file, UTF-8. Raises `OSError`, and `Permanent` when it is not text, or no file at all."""
-        seen = os.stat(path)  # noqa: PTH116 - Path objects are slow
-        if not S_ISREG(seen.st_mode):
-            raise Permanent(f"cannot read {path}: it is not a regular file")
-        data: bytes = await self._host.blocking(read_file, path) if seen.st_size > LARGE else read_file(path)
+        data = await read(paths.at(path, follow=True), self._host.blocking, published=True)
         try:
             return data.decode()
         except UnicodeDecodeError as error:
             raise Permanent(f"cannot read {path}: it is not UTF-8 text (byte {error.start})") from None
 
     async def write_file(
-        self, path: str, data: bytes, *, mode: int, uid: int = -1, gid: int = -1, check: Callable[[str], Awaitable[None]] | None = None
+        self,
+        path: str | Place,
+        data: bytes,
+        *,
+        mode: int,
+        uid: int = -1,
+        gid: int = -1,
+        check: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
-        """Put a file in place atomically: see the protocol. Raises `OSError`."""
+        """Put a file in place atomically: see the protocol. Raises `OSError` and `Unsafe`."""
         await replace(Replacement(path, data, mode, uid, gid, self._host.durable), self._host.blocking, check)
 
-    async def source(self, url: str) -> bytes:
+    async def source(self, url: str, *, trusted: bool = False) -> bytes:
         """The content behind a URL. Raises `Permanent`, or `Temporary` when a server does not answer."""
-        return await self._host.sources.read(url)
+        return await self._host.sources.read(url, trusted=trusted)
 
     def source_path(self, url: str) -> str | None:
         """The path of the file behind a URL; None when it is not on this host."""
@@ -120,8 +123,8 @@ class HostContext:
 
     def managed_below(self, directory: str) -> Collection[str]:
         """Paths below a directory that other resources manage."""
-        paths, inside = self._host.managed, directory.rstrip("/")
-        return paths[bisect_left(paths, f"{inside}/") : bisect_left(paths, f"{inside}0")]  # 0 comes right after /
+        known, inside = self._host.managed, directory.rstrip("/")
+        return known[bisect_left(known, f"{inside}/") : bisect_left(known, f"{inside}0")]  # 0 comes right after /
 
     def render(self, text: str, *, name: str, variables: Mapping[str, Any]) -> str:
         """Render a Jinja template in the sandbox. Raises `Permanent` with the line."""
@@ -136,7 +139,7 @@ class HostContext:
                 pillar=self.pillar,
                 options=self._host.options,
                 root=self._host.states,
-                trusted=trusted_uids(),
+                trusted=paths.trusted_uids(),
             )
         except HoldfastError as error:
             raise Permanent(f"cannot render {error}") from None
@@ -147,7 +150,7 @@ class HostContext:
         from holdfast.states.world import World, traverse  # noqa: PLC0415 - the same
 
         options = {**self._host.options, "template_commands": True}  # a guard may be a command anyway
-        world = World(self.facts, self.pillar, options, str(self.facts.get("id", "")), tree=Tree(self._host.states, trusted_uids()))
+        world = World(self.facts, self.pillar, options, str(self.facts.get("id", "")), tree=Tree(self._host.states, paths.trusted_uids()))
         name, args = str(call.get("fun", "")), call.get("args") or ()
         named = {key: value for key, value in call.items() if key not in {"fun", "args", "get_return"}}
         try:

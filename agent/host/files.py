@@ -2,7 +2,7 @@
 
 The new content goes to a temporary beside the target, named `.NAME.holdfast-PID-N`, closed to others from its first byte, which
 is then renamed over the target. What a killed agent has left of those is recognised by its name and removed the next
-time something is written in that directory.
+time something is written in that directory. All of it happens in the directory that the target's path led to at the beginning.
 """
 
 from __future__ import annotations
@@ -13,7 +13,11 @@ import os
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from itertools import islice
+from stat import S_ISREG
 
+from holdfast.resources import paths
+from holdfast.resources.paths.place import Directory, Handle, Place
 from holdfast.resources.temporaries import OWN, TEMPORARY, give_back, take_name
 
 LARGE = 1 << 20
@@ -24,7 +28,8 @@ SWEEP = 600.0
 """Seconds after which a directory that is written to is searched for leftovers again."""
 KEPT = ("user.", "security.selinux", "system.posix_acl_access")
 """Extended attributes that a replaced file hands on; capabilities are not: they belonged to the old content."""
-NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+SWEPT = 10_000
+"""Entries of a directory that are looked at for leftovers."""
 
 _swept: dict[str, float] = {}
 """Directory -> when it was last searched for leftovers, by the monotonic clock."""
@@ -32,54 +37,62 @@ _swept: dict[str, float] = {}
 
 @dataclass(slots=True)
 class Replacement:
-    """One file on its way into place."""
+    """One file on its way into place. Where only the path is given, where that leads is seen when the temporary is made."""
 
-    path: str
+    target: Place | str
     data: bytes
     mode: int
     uid: int
     gid: int
     durable: bool
-    temporary: str = ""
+    temporary: Place | None = None
+    pinned: Handle | None = None
+    """The temporary, where somebody could put another thing in its place."""
     abandoned: bool = False
 
     def fill(self) -> None:
-        """Make the temporary: content, owner, attributes, mode, and on the disk if durable. Raises `OSError` and leaves nothing."""
-        directory, name = os.path.split(self.path)
-        sweep(directory)
-        self.temporary = os.path.join(directory, os.fsdecode(take_name(name)))  # noqa: PTH118 - Path objects are slow
+        """Make the temporary: content, owner, attributes, mode, and on the disk if durable. Raises `OSError` and `Unsafe`, and leaves nothing."""
+        if isinstance(self.target, str):
+            self.target = paths.at(self.target)
+        sweep(self.target.directory)
+        self.temporary = self.target.beside(os.fsdecode(take_name(self.target.name)))
         try:
-            descriptor = os.open(self.temporary, NEW, 0o600)
-            try:
-                self._write(descriptor)
-            finally:
-                os.close(descriptor)
+            self._write(self.temporary.create(0o600), self.target)
         except BaseException:
             self.discard()
             raise
         if self.abandoned:
             self.discard()
 
-    def _write(self, descriptor: int) -> None:
-        view = memoryview(self.data)
-        while view:
-            view = view[os.write(descriptor, view) :]
+    def _write(self, handle: Handle, target: Place) -> None:
+        handle.write(self.data)
         if self.uid != -1 or self.gid != -1:
-            os.fchown(descriptor, self.uid, self.gid)
-        carry(self.path, descriptor)
-        os.fchmod(descriptor, self.mode)
+            os.fchown(handle.fd, self.uid, self.gid)
+        carry(target, handle, self.uid)
+        os.fchmod(handle.fd, self.mode)
         if self.durable:
-            os.fsync(descriptor)
+            os.fsync(handle.fd)
+        self.pinned = handle if target.directory.holders else None
+
+    @property
+    def shown(self) -> str:
+        """A path of the temporary for commands that root runs, which nobody can lead elsewhere."""
+        if self.pinned is not None:
+            return f"/proc/{os.getpid()}/fd/{self.pinned.fd}"
+        return "" if self.temporary is None else self.temporary.real
 
     def commit(self) -> None:
         """Rename the temporary over the target. Raises `OSError`."""
-        os.rename(self.temporary, self.path)  # noqa: PTH104 - Path objects are slow
-        give_back(self.temporary)
+        if self.temporary is None or isinstance(self.target, str):
+            raise RuntimeError("a file cannot be put in place before it is filled")
+        self.temporary.rename(self.target)
+        give_back(self.temporary.name)
+        self.pinned = None
         if self.durable:
-            sync_directory(os.path.dirname(self.path))  # noqa: PTH120 - the same
+            self.target.directory.sync()
 
     def place(self) -> None:
-        """Both, unless it was given up in between. Raises `OSError` and leaves nothing."""
+        """Both, unless it was given up in between. Raises `OSError` and `Unsafe`, and leaves nothing."""
         self.fill()
         if self.abandoned:
             return
@@ -91,11 +104,11 @@ class Replacement:
 
     def discard(self) -> None:
         """Remove the temporary; harmless when there is none."""
-        self.abandoned = True
-        if self.temporary:
+        self.abandoned, self.pinned = True, None
+        if self.temporary is not None:
             with contextlib.suppress(OSError):
-                os.unlink(self.temporary)  # noqa: PTH108 - the same
-            give_back(self.temporary)
+                self.temporary.unlink()
+            give_back(self.temporary.name)
 
 
 async def replace(
@@ -103,7 +116,7 @@ async def replace(
 ) -> None:
     """Put a file in place. `check` is awaited with the path of the finished temporary and may raise to stop it.
 
-    On any error, cancellation included, the target is as it was and no temporary is left. Raises `OSError`.
+    On any error, cancellation included, the target is as it was and no temporary is left. Raises `OSError` and `Unsafe`.
     """
     threaded = file.durable or len(file.data) > LARGE
     try:
@@ -111,7 +124,7 @@ async def replace(
             await _call(blocking, file.place, threaded=threaded)
             return
         await _call(blocking, file.fill, threaded=threaded)
-        await check(file.temporary)
+        await check(file.shown)
         await _call(blocking, file.commit, threaded=file.durable)
     except (asyncio.CancelledError, Exception):
         file.discard()
@@ -126,31 +139,29 @@ async def _call(blocking: Callable[..., Awaitable[object]], step: Callable[[], N
         step()
 
 
-def sweep(directory: str) -> None:
+def sweep(directory: Directory) -> None:
     """Remove what killed agents left in a directory; looks into each now and then, for what a one-shot run left meanwhile."""
     now = time.monotonic()
-    # A directory may be given by a descriptor, whose number stands for another one next time.
-    known = os.readlink(directory) if directory.startswith("/proc/self/fd/") else directory  # noqa: PTH115 - Path objects are slow
-    if now < _swept.get(known, -SWEEP) + SWEEP:
+    if now < _swept.get(directory.real, -SWEEP) + SWEEP:
         return
-    _swept[known] = now
-    raw = os.fsencode(directory)
+    _swept[directory.real] = now
     try:
-        names = os.listdir(raw)  # noqa: PTH208 - Path objects are slow
+        names = list(islice(directory.names(SWEPT + 1), SWEPT))
     except OSError:
         return
     for name in names:
-        found = TEMPORARY.fullmatch(name)
-        if found and name not in OWN:
-            path = os.path.join(raw, name)  # noqa: PTH118 - the same
+        found = TEMPORARY.fullmatch(os.fsencode(name))
+        if found and os.fsencode(name) not in OWN:
+            place = directory.entry(name)
             with contextlib.suppress(OSError):
-                if not in_use(int(found[1], 16), path):
-                    os.unlink(path)  # noqa: PTH108 - the same
+                if not in_use(int(found[1], 16), place):
+                    place.unlink()
 
 
-def in_use(pid: int, path: bytes) -> bool:
+def in_use(pid: int, place: Place) -> bool:
     """Whether another process, the one-shot run beside a daemon, is likely to be writing this temporary now."""
-    if pid == os.getpid() or time.time() - os.lstat(path).st_mtime > STALE:
+    seen = place.look()
+    if pid == os.getpid() or seen is None or time.time() - seen.st_mtime > STALE:
         return False
     try:
         os.kill(pid, 0)
@@ -161,22 +172,14 @@ def in_use(pid: int, path: bytes) -> bool:
     return True
 
 
-def carry(old: str, descriptor: int) -> None:
-    """Give a new file the extended attributes (labels, ACLs) of the one it replaces, as far as that is possible."""
-    try:
-        names = os.listxattr(old, follow_symlinks=False)
-    except OSError:
-        return
-    for name in names:
-        if name.startswith(KEPT):
-            with contextlib.suppress(OSError):
-                os.setxattr(descriptor, name, os.getxattr(old, name, follow_symlinks=False))
-
-
-def sync_directory(directory: str) -> None:
-    """Have the entries of a directory on the disk. Raises `OSError`."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def carry(old: Place, new: Handle, uid: int) -> None:
+    """Give a new file, which is to belong to `uid`, the extended attributes (labels, ACLs) of the one it replaces, as far as that is possible."""
+    with contextlib.suppress(OSError):
+        handle, info = old.pin()
+        if not S_ISREG(info.st_mode) or not old.hands_on(info, uid):
+            return
+        path = f"/proc/self/fd/{handle.fd}"
+        for name in os.listxattr(path):
+            if name.startswith(KEPT):
+                with contextlib.suppress(OSError):
+                    os.setxattr(new.fd, name, os.getxattr(path, name))

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 import select
 
-TABLE = "/proc/self/mountinfo"
+from holdfast.resources.paths.mounts import TABLE, unescaped
+
 MOUNT_POINT = 4
 """The field of a line of the table that says where."""
-ESCAPED = re.compile(r"\\([0-7]{3})")
-"""Blanks and their like in a path, as the kernel writes them there."""
 
 
 class Mounts:
@@ -31,20 +29,21 @@ class Mounts:
         """Mount points where something has come, gone, or got other options since the last call."""
         self._poll.poll(0)
         before, self._lines = self._lines, self._read()
-        return frozenset(ESCAPED.sub(_character, line.split(" ")[MOUNT_POINT]) for line in before ^ self._lines)
+        return frozenset(_mount_point(line) for line in before ^ self._lines)
 
     def close(self) -> None:
         """Give the descriptors back."""
         self._poll.close()
         os.close(self._file)
 
-    def _read(self) -> frozenset[str]:
+    def _read(self) -> frozenset[bytes]:
         os.lseek(self._file, 0, os.SEEK_SET)
         chunks = []
         while chunk := os.read(self._file, 1 << 16):
             chunks.append(chunk)
-        return frozenset(os.fsdecode(b"".join(chunks)).splitlines())
+        # A path may contain every other character that ends a line elsewhere.
+        return frozenset(line for line in b"".join(chunks).split(b"\n") if line)
 
 
-def _character(match: re.Match[str]) -> str:
-    return chr(int(match[1], 8))
+def _mount_point(line: bytes) -> str:
+    return unescaped(line.split(b" ")[MOUNT_POINT])

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
+
+from holdfast.resources import paths
 
 if TYPE_CHECKING:
     from holdfast.agent.host.inotify import Entry
 
 Signature = tuple[int, ...]
-"""What is compared when a path is polled."""
+"""What is compared when a path is polled; first its type and permissions."""
 
 
 class Subscription:
@@ -42,12 +45,26 @@ NOBODY: frozenset[Subscription] = frozenset()
 class Node:
     """One component of a path: a directory passed through, or the thing at its end."""
 
-    __slots__ = ("children", "deep", "full", "kernel", "name", "parent", "path", "subscribers", "target")
+    __slots__ = (
+        "children",
+        "covered",
+        "deep",
+        "full",
+        "kernel",
+        "loose",
+        "name",
+        "parent",
+        "path",
+        "real",
+        "shut",
+        "subscribers",
+        "target",
+    )
 
     def __init__(self, name: str, parent: Node | None) -> None:
         self.name = name
         self.parent = parent
-        self.path: str = "/" if parent is None else os.path.join(parent.path, name)  # noqa: PTH118 - Path objects are slow
+        self.path: str = f"/{name}" if parent is None or parent.parent is None else f"{parent.path}/{name}"
         self.children: dict[str, Node] = {}
         self.subscribers: set[Subscription] = set()
         self.deep: frozenset[Subscription] = NOBODY
@@ -56,7 +73,15 @@ class Node:
         """Whether all events of its entries are asked for."""
         self.kernel: Entry | None = None
         self.target: str | None = None
-        """Where it leads, if it is a symbolic link."""
+        """Where it leads, if it is a symbolic link that is followed."""
+        self.real = self.path
+        """Its path without links on the way."""
+        self.covered = False
+        """Whether a recursive watch reaches it."""
+        self.loose = False
+        """Whether an untrusted user can put entries there; kept only where a recursive watch reaches."""
+        self.shut = False
+        """Whether the file system is not asked about what lies there or below: a user decides what it answers."""
 
     def below(self) -> list[Node]:
         """The node and all under it, each before what is under it."""
@@ -72,26 +97,53 @@ class Node:
             yield node
             node = node.parent
 
-    def covered(self) -> bool:
-        """Whether a recursive watch reaches it."""
-        return any(node.deep for node in self.upward())
+
+NOTHING = os.stat_result((0,) * 10)
+"""The status of what is not there."""
 
 
-def mode_of(path: str) -> int:
-    """Type and permissions of what is there, 0 when there is nothing."""
+def status(path: str) -> os.stat_result:
+    """The status of what is there, links not followed; `NOTHING` when there is nothing."""
     try:
-        return os.lstat(path).st_mode
+        return os.lstat(path)
     except OSError:
-        return 0
+        return NOTHING
 
 
-def link_target(path: str) -> str | None:
-    """The absolute path a symbolic link names, one hop on; None when it is none."""
+def is_loose(info: os.stat_result) -> bool:
+    """Whether an untrusted user may write a directory. Where it has an ACL, the mode bits of the group are its mask."""
+    return bool(info.st_mode & (stat.S_IWGRP | stat.S_IWOTH)) or info.st_uid not in paths.trusted_uids()
+
+
+def leads(path: str) -> tuple[str | None, str | None]:
+    """Where a symbolic link leads: the absolute path it names, one hop on, and the path without links at the end of all hops.
+
+    The first is None when an untrusted user could have placed the link and `holdfast.resources.paths` does not follow it; the
+    second, when a later link is not followed, either. `..` after a name in such a link is not followed: it depends on further
+    links, which are resolved later.
+    """
     try:
-        target = os.readlink(path)  # noqa: PTH115 - Path objects are slow
-    except OSError:
-        return None
-    return os.path.normpath(os.path.join(os.path.realpath(os.path.dirname(path)), target))  # noqa: PTH118, PTH120 - the same
+        place = paths.at(path)
+        pinned, info = place.pin()
+        target = os.readlink("", dir_fd=pinned.fd)
+    except (OSError, paths.Unsafe):  # it has just been replaced, and the event follows
+        return None, None
+    named = os.path.normpath(os.path.join(place.directory.real, target))  # noqa: PTH118 - Path objects are slow
+    trusted = info.st_uid in paths.trusted_uids() and not place.who(info)
+    if not trusted and _turns_back(target):
+        return None, None
+    try:
+        return named, paths.at(path, follow=True).real
+    except paths.Unsafe:
+        return named if trusted else None, None
+    except OSError:  # something is missing, or they lead in a circle
+        return named, named if trusted else None
+
+
+def _turns_back(target: str) -> bool:
+    """Whether `..` follows a name."""
+    names = ["..", *(name for name in target.split("/") if name not in {"", "."})]
+    return any(name != ".." and after == ".." for name, after in pairwise(names))
 
 
 def signature(path: str) -> Signature:
@@ -100,16 +152,5 @@ def signature(path: str) -> Signature:
         s = os.lstat(path)
     except OSError:
         return ()
-    known = (s.st_dev, s.st_ino, s.st_mode, s.st_uid, s.st_gid)
+    known = (s.st_mode, s.st_dev, s.st_ino, s.st_uid, s.st_gid)
     return known if stat.S_ISDIR(s.st_mode) else (*known, s.st_size, s.st_mtime_ns, s.st_ctime_ns)
-
-
-def entries(node: Node) -> dict[str, Signature]:
-    """Signatures of those entries of a directory that somebody watches."""
-    names = set(node.children)
-    if node.covered():
-        try:
-            names.update(os.listdir(node.path))  # noqa: PTH208 - Path objects are slow
-        except OSError:
-            names = set(node.children)
-    return {name: signature(os.path.join(node.path, name)) for name in names}  # noqa: PTH118 - the same

@@ -7,23 +7,28 @@ When the kernel's queue overflows, everything is looked at again and every watch
 watch (its limits are used up, the directory may not be read), the entries of that directory are compared every second,
 `watch-polling` in health says so, and inotify is tried again each time.
 
+In directories that an untrusted user may write, a recursive watch is bounded (`pathtree.py`). What is beyond the bound is not
+watched, `watch-bounded` in health says so, and the bound is tried again from time to time. The agent's own recheck looks at all.
+
 A file system that is mounted over a watched directory, unmounted, or remounted is an event of all that it hides or shows.
 
 Not seen: changes made by other hosts on a network file system; what is written to a file through another of its hard links,
-or through memory that it is mapped to.
+or through memory that it is mapped to; anything in a file system that an untrusted user has mounted; what lies behind a link
+that such a user could have placed and that `holdfast.resources.paths` does not follow.
 """
 
 from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import AsyncIterator, Callable, Iterable
+import stat
+from collections.abc import AsyncIterator, Callable, Container, Iterable
 from contextlib import suppress
 
 from holdfast.agent.health import Health
 from holdfast.agent.host.inotify import APPEARED, ISDIR, MODIFY, OVERFLOW, STRUCTURE, Kernel
 from holdfast.agent.host.mounts import Mounts
-from holdfast.agent.host.pathnodes import Node, Subscription, entries
+from holdfast.agent.host.pathnodes import Node, Subscription
 from holdfast.agent.host.pathtree import Tree
 
 SETTLE = 0.02
@@ -33,7 +38,14 @@ PERIOD = 1.0
 """Seconds between two looks at what the kernel does not watch."""
 REMOUNT = 0.2
 """Seconds from a change of the mount table to a look at it: it is long, and changes often, where containers come and go."""
+AGAIN = 60
+"""Periods after which a recursive watch that has reached a bound is tried again."""
+BUSY = 0.05
+"""Seconds that a look at what was replaced may take until it counts as a long one."""
+REST = 4.0
+"""After a long look, so many times its duration belong to others; events are collected meanwhile."""
 HEALTH = "watch-polling"
+BOUNDED = "watch-bounded"
 
 
 class PathWatcher:
@@ -51,6 +63,12 @@ class PathWatcher:
         self._settling: asyncio.TimerHandle | None = None
         self._writing: dict[Node, float] = {}
         """Files being written -> when they are told about even if they are not closed."""
+        self._replaced: dict[Node, None] = {}
+        """Where another thing may be, by the events of one buffer."""
+        self._stirred: dict[Node, None] = {}
+        """Where something has happened that recursive watches from there upward hear of."""
+        self._again: asyncio.TimerHandle | None = None
+        self._resting: asyncio.TimerHandle | None = None
         self._told = False
 
     # -- for users ---------------------------------------------------------------------------------------------
@@ -86,11 +104,12 @@ class PathWatcher:
         """Give back everything; watches get no more events."""
         self._kernel.close()
         self._tree = Tree(self._kernel)
-        for timer in (self._timer, self._settling, self._remounting):
+        for timer in (self._timer, self._settling, self._remounting, self._again, self._resting):
             if timer is not None:
                 timer.cancel()
-        self._timer = self._settling = self._remounting = None
-        self._writing.clear()
+        self._timer = self._settling = self._remounting = self._again = self._resting = None
+        for waiting in (self._writing, self._replaced, self._stirred):
+            waiting.clear()
 
     def _leave(self, subscription: Subscription) -> None:
         self._tree.remove(subscription)
@@ -125,26 +144,26 @@ class PathWatcher:
         """Another thing may be where something was mounted or unmounted, and below."""
         self._remounting = None
         for path in self._mounts.changed() if self._mounts else ():
-            node = self._tree.find(path)
-            if node is not None:
-                self._changed(node)
+            self._replaced.update(dict.fromkeys(self._tree.showing(path)))
+        self._flush()
 
     def _drain(self) -> None:
         """Handle one buffer of events; the loop calls again when there are more."""
         for nodes, mask, name in self._kernel.read():
             if mask & OVERFLOW:
-                self._changed(self._tree.root)
+                self._replaced[self._tree.root] = None
             for node in nodes:
                 self._event(node, mask, name)
+        self._flush()
 
     def _event(self, node: Node, mask: int, name: str) -> None:
         """One event of a directory (no name) or of an entry of it."""
         child = node.children.get(name) if name else node
         if child is None:
-            if self._tree.deep and node.covered():
+            if node.covered:
                 self._beneath(node, mask, name)
         elif mask & STRUCTURE:
-            self._changed(child)
+            self._replaced[child] = None
         elif mask & MODIFY:
             self._writing.setdefault(child, self._clock() + SETTLE)
             if self._settling is None:
@@ -154,11 +173,11 @@ class PathWatcher:
 
     def _beneath(self, node: Node, mask: int, name: str) -> None:
         """An event of something that only a recursive watch is interested in."""
-        if mask & APPEARED and mask & ISDIR:
-            child = node.children[name] = Node(name, node)
-            self._changed(child)
+        child = self._tree.spawn(node, name) if mask & APPEARED and mask & ISDIR else None
+        if child is not None:
+            self._replaced[child] = None
         else:
-            self._fire_deep(node)
+            self._stirred[node] = None
 
     def _settle(self) -> None:
         """Tell about files whose writer has not closed them in time."""
@@ -167,71 +186,139 @@ class PathWatcher:
             self._touched(node)
         if self._writing:
             self._settling = asyncio.get_running_loop().call_at(min(self._writing.values()), self._settle)
+        self._flush()
 
     def _touched(self, node: Node) -> None:
         """Content or metadata may have changed; it is still the same thing."""
         self._writing.pop(node, None)
         for subscription in tuple(node.subscribers):
             subscription.callback()
-        if self._tree.deep and node.parent is not None:
-            self._fire_deep(node.parent)
+        if node.parent is not None and node.parent.covered:
+            self._stirred[node.parent] = None
 
-    def _changed(self, node: Node) -> None:
+    def _flush(self) -> None:
+        """Look at what was replaced, and tell: once for all events that came together, however often a thing was replaced."""
+        if self._resting is not None:
+            return
+        began = self._clock()
+        self._tree.begin()
+        replaced, self._replaced = self._replaced, {}
+        replaced.update(dict.fromkeys(self._tree.uncovered))
+        self._tree.uncovered.clear()
+        if replaced:
+            self._changed([node for node in replaced if self._tree.has(node) and not _below_one_of(replaced, node)])
+        stirred, self._stirred = self._stirred, {}
+        passed: set[Node] = set()
+        for node in stirred:
+            for step in node.upward():
+                if step in passed:
+                    break
+                passed.add(step)
+                for subscription in tuple(step.deep):
+                    subscription.callback()
+        self._review()
+        spent = self._clock() - began
+        if spent > BUSY:
+            self._resting = asyncio.get_running_loop().call_later(spent * REST, self._rested)
+
+    def _rested(self) -> None:
+        """Others have had their turn after a long look."""
+        self._resting = None
+        self._flush()
+
+    def _changed(self, tops: list[Node]) -> None:
         """Another thing, or nothing, may be there now, and so at every path below it."""
-        self._writing.pop(node, None)
-        self._tree.look(node)
-        told = {subscription for each in node.below() for subscription in each.subscribers}
+        for node in tops:
+            self._writing.pop(node, None)
+            self._tree.look(node)
+        told = {subscription for node in tops for each in node.below() for subscription in each.subscribers}
         for link in {link for subscription in told for link in subscription.links}:
             self._tree.look(link)
         self._tree.resolve()
         for subscription in told:
             subscription.callback()
         if self._tree.deep:
-            if node.parent is not None:
-                self._fire_deep(node.parent)
-            self._tree.prune(node, below=True)
-        self._review()
-
-    def _fire_deep(self, node: Node) -> None:
-        for step in node.upward():
-            for subscription in tuple(step.deep):
-                subscription.callback()
+            for node in tops:
+                if node.parent is not None:
+                    self._stirred[node.parent] = None
+                self._tree.prune(node, below=True)
 
     # -- polling -----------------------------------------------------------------------------------------------
 
     def _poll(self) -> None:
         """Try inotify again where it was refused, and find what has changed meanwhile."""
         self._timer = None
+        self._tree.begin()
+        self._tree.begin_round()
         for node, seen in list(self._tree.polled.items()):
             if node not in self._tree.polled:
                 continue
             self._tree.attach(node)
-            now = entries(node)
+            now = self._tree.entries(node)
             if node in self._tree.refusals:
                 self._tree.polled[node] = now
             else:
                 self._tree.polled.pop(node, None)
             for name in now.keys() | seen.keys():
-                if now.get(name) != seen.get(name):
-                    self._event(node, APPEARED | ISDIR, name)
-        self._review()
+                found = now.get(name)
+                if found != seen.get(name):
+                    self._event(node, APPEARED | ISDIR if found and stat.S_ISDIR(found[0]) else APPEARED, name)
+        self._flush()
+
+    def _try_bounded(self) -> None:
+        """Look whether the recursive watches that have reached a bound now fit into it."""
+        self._again = None
+        self._tree.begin()
+        before, self._tree.bounded = self._tree.bounded, {}
+        for node in before:
+            self._tree.look(node)
+        self._tree.resolve()
+        for node in before.keys() - self._tree.bounded.keys():  # what has happened in the rest is not known
+            self._stirred[node] = None
+        if self._timer is not None:
+            self._timer.cancel()
+        self._poll()  # that has a bound of its own
 
     def _review(self) -> None:
-        """Poll while there is something to poll, and say in health how much, and why."""
+        """Poll while there is something to poll, and say in health what is not watched, and why."""
         if self._tree.polled and self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(self._period, self._poll)
-        if self._health is None or not (self._tree.refusals or self._told):
+        if self._tree.bounded and self._again is None:
+            self._again = asyncio.get_running_loop().call_later(self._period * AGAIN, self._try_bounded)
+        if self._health is None or not (self._tree.refusals or self._tree.bounded or self._told):
             return
-        self._told = bool(self._tree.refusals)
-        if not self._told:
-            self._health.clear(HEALTH)
-            return
-        node, error = next(iter(self._tree.refusals.items()))
-        advice = "; raise fs.inotify.max_user_watches" if error.errno == errno.ENOSPC else ""
-        text = (
-            f"cannot watch {len(self._tree.refusals)} directories ({node.path}: {error.strerror}){advice}; looking every {self._period:g} s"
-        )
-        self._health.set(HEALTH, text)
+        self._told = False
+        for code, text in ((HEALTH, self._refused()), (BOUNDED, self._cut())):
+            if text:
+                self._told = True
+                self._health.set(code, text)
+            else:
+                self._health.clear(code)
+
+    def _refused(self) -> str:
+        for node, error in self._tree.refusals.items():
+            advice = "; raise fs.inotify.max_user_watches" if error.errno == errno.ENOSPC else ""
+            where = f"{_printable(node.path)}: {error.strerror}"
+            return f"cannot watch {len(self._tree.refusals)} directories ({where}){advice}; looking every {self._period:g} s"
+        return ""
+
+    def _cut(self) -> str:
+        for node, bound in self._tree.bounded.items():
+            more = f" and {len(self._tree.bounded) - 1} other directories" if len(self._tree.bounded) > 1 else ""
+            return (
+                f"cannot watch all that is below {_printable(node.path)}{more}: other users may write there, and it has {bound}; "
+                "what is not watched is only seen by the next recheck"
+            )
+        return ""
+
+
+def _below_one_of(nodes: Container[Node], node: Node) -> bool:
+    return any(step in nodes for step in node.upward() if step is not node)
+
+
+def _printable(path: str) -> str:
+    """A path for a message: a user may have chosen its name, which may be no text or move the cursor."""
+    return path if path.isprintable() else repr(path)
 
 
 class _Bell:

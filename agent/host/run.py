@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import IO, Any
+from functools import partial
+from typing import IO, Any, NoReturn
 
+from holdfast.resources import paths
 from holdfast.resources.accounts import Account, account, local_gid, service_gid
 from holdfast.resources.context import PATH, Completed
-from holdfast.resources.errors import Overdue, Permanent, Temporary, passing_or_not
+from holdfast.resources.errors import HoldfastError, Overdue, Permanent, Temporary, passing_or_not
 
 GRACE = 0.5
 """Seconds between SIGTERM and SIGKILL."""
@@ -27,6 +30,8 @@ REAP = 1.0
 LINGER = 0.1
 """Seconds that output is still read for after the process itself has ended, when a child of it holds the pipe."""
 CHUNK = 1 << 16
+NOT_THERE = (errno.ENOENT, errno.ENOTDIR)
+"""What the kernel says of a program that another directory of PATH may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +102,10 @@ def kill_all() -> None:
 
 async def run(command: Command, blocking: Callable[..., Any]) -> Completed:
     """Run a command and wait for its end. See `Context.run` for the contract and what is raised."""
-    options = await _options(command, blocking)
-    process = _start(command, options)
+    setting = await _setting(command, blocking)
+    process, report = _start(command, setting)
     _groups.add(process.pid)
-    outputs = [Output(pipe, command.limit) for pipe in (process.stdout, process.stderr) if pipe is not None]
+    outputs = [Output(pipe, command.limit) for pipe in (process.stdout, process.stderr, report) if pipe is not None]
     pidfd = -1
     try:
         pidfd = os.pidfd_open(process.pid)
@@ -126,16 +131,30 @@ async def run(command: Command, blocking: Callable[..., Any]) -> Completed:
                 os.close(pidfd)
             for output in outputs:
                 output.close()
-    out, err = outputs
+    out, err, *reports = outputs
+    if reports and (failure := reports[0].text()):
+        raise _refused(command, failure)
     done = Completed(command.argv, process.pid, process.returncode, out.text(), err.text(), out.truncated or err.truncated)
     if command.check and done.retcode != 0:
         raise Permanent(_failure(done))
     return done
 
 
-async def _options(command: Command, blocking: Callable[..., Any]) -> dict[str, Any]:
-    """Keyword arguments for the new process: its environment, user and groups."""
-    options: dict[str, Any] = {"umask": -1 if command.umask is None else command.umask}
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """The user, groups and environment of a command."""
+
+    env: Mapping[str, str]
+    home: str
+    options: Mapping[str, Any]
+    """Arguments of `Popen`: user and groups, as far as they are given."""
+    other: Account | None
+    """The user, where it is not the agent's own."""
+
+
+async def _setting(command: Command, blocking: Callable[..., Any]) -> Setting:
+    """Look up user and group. Raises `Permanent` for those that do not exist, or that the agent may not use."""
+    options: dict[str, Any] = {}
     who: Account | None = None
     if command.user is not None:
         who = await blocking(account, command.user)
@@ -151,9 +170,8 @@ async def _options(command: Command, blocking: Callable[..., Any]) -> dict[str, 
         if options["group"] is None:
             raise Permanent(f"cannot run {command.argv[0]} as group {command.group}: there is no such group")
     base = environment(who)
-    options["cwd"] = command.cwd if command.cwd is not None else home(base["HOME"])
-    options["env"] = base | {str(name): str(value) for name, value in (command.env or {}).items()}
-    return options
+    env = base | {str(name): str(value) for name, value in (command.env or {}).items()}
+    return Setting(env, base["HOME"], options, who if who is not None and who.uid != os.geteuid() else None)
 
 
 def environment(who: Account | None) -> dict[str, str]:
@@ -163,23 +181,159 @@ def environment(who: Account | None) -> dict[str, str]:
     return {"PATH": PATH, "LANG": "C.UTF-8", "HOME": who.home, "USER": who.name, "LOGNAME": who.name}
 
 
-def home(path: str) -> str:
-    """The directory that a command is run in when none is given: a home directory, or / where that cannot be entered."""
-    return path if os.path.isdir(path) and os.access(path, os.X_OK) else "/"  # noqa: PTH112 - Path objects are slow
+def _start(command: Command, setting: Setting) -> tuple[subprocess.Popen[bytes], IO[bytes] | None]:
+    """Start it; of another user's, also the pipe that says why that failed.
 
-
-def _start(command: Command, options: dict[str, Any]) -> subprocess.Popen[bytes]:
-    """Start it. Raises `Permanent` with the reason when that fails, `Temporary` where it may go away."""
+    Raises `Permanent` with the reason when it cannot be started, `Temporary` where that may go away, `Unsafe` for its directory.
+    """
+    umask = -1 if command.umask is None else command.umask
     try:
         with _stdin(command.stdin) as source:
-            return subprocess.Popen(
-                command.argv, stdin=source, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, **options
-            )
+
+            def start(**more: Any) -> subprocess.Popen[bytes]:
+                return subprocess.Popen(
+                    command.argv,
+                    stdin=source,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    start_new_session=True,
+                    umask=umask,
+                    env=setting.env,
+                    **more,
+                )
+
+            if setting.other is None:
+                return _start_own(command, setting, start), None
+            return _start_other(command, setting, setting.other, start)
     except OSError as error:
-        what = f"{error.filename}: {error.strerror}" if error.filename not in (None, command.argv[0]) else error.strerror
-        raise passing_or_not(f"cannot run {command.argv[0]}: {what}", error) from None
+        raise _refusal(command, error) from None
     except (ValueError, subprocess.SubprocessError) as error:
         raise Permanent(f"cannot run {command.argv[0]}: {error}") from None
+
+
+def _start_own(command: Command, setting: Setting, start: Callable[..., subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+    """Start a command of the agent's own user, in a directory that no other user has led to. Raises `OSError` and `Unsafe`."""
+    cwd, found = command.cwd, None
+    if cwd is None:
+        found = home(setting.home)
+        cwd = "/" if found is None else setting.home
+    elif cwd.startswith("/"):
+        try:
+            found = paths.directory(cwd)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, cwd) from None
+    where = cwd if found is None else _entrance(found, cwd)
+    try:
+        return start(cwd=where, **setting.options)
+    except OSError as error:
+        if error.filename == where:
+            error.filename = cwd
+        raise
+
+
+def home(path: str) -> paths.Directory | None:
+    """The home directory that a command is run in when no directory is given; None where that cannot be entered."""
+    try:
+        found = paths.directory(path) if path.startswith("/") else None
+    except (OSError, paths.Unsafe):
+        return None
+    return found if found is not None and os.access(_entrance(found, path), os.X_OK) else None
+
+
+def _entrance(found: paths.Directory, path: str) -> str:
+    """The path by which a directory is entered: by its descriptor where a user could put another in its place."""
+    return path if found.fd is None else f"/proc/self/fd/{found.fd}"
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """All that the new process of another user's command needs, ready before the fork."""
+
+    who: Account
+    gid: int
+    cwd: str | None
+    programs: list[str]
+    """Paths at which the program may be."""
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    report: int
+    """Descriptor for what is refused: errno, a blank, and `cwd` if the directory was refused."""
+    last: int
+    """The first number that no descriptor has."""
+
+
+def _start_other(
+    command: Command, setting: Setting, who: Account, start: Callable[..., subprocess.Popen[bytes]]
+) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
+    """Start a command of another user, and the pipe that says what was refused to it; empty when nothing was. Raises `OSError` and `ValueError`."""
+    name = command.argv[0]
+    if "\0" in (command.cwd or ""):
+        raise ValueError("embedded null byte")
+    programs = [name] if "/" in name else [os.path.join(path, name) for path in os.get_exec_path(setting.env)]  # noqa: PTH118 - strings
+    reader, writer = os.pipe()
+    report = os.fdopen(reader, "rb", buffering=0)
+    try:
+        last = os.sysconf("SC_OPEN_MAX")
+        child = Child(who, setting.options["group"], command.cwd, programs, command.argv, setting.env, writer, last)
+        return start(preexec_fn=partial(_become, child)), report
+    except BaseException:
+        report.close()
+        raise
+    finally:
+        os.close(writer)
+
+
+def _become(child: Child) -> NoReturn:
+    """In the new process: become the user, enter the directory with that user's rights, and execute the command.
+
+    `Popen` enters the directory before it changes the uid, so root's rights would lead there. It also waits, and the event loop
+    with it, until the command is executed: a user's file system, or a lease on a file, could hold that up for ever. So all
+    descriptors are closed first, and with them the one that `Popen` waits for; errors are written to `report`, which the loop reads.
+    The wakeup descriptor of signals is shared with the agent: a signal that the user sends now must not count as one to the agent.
+
+    Python code between fork and exec is safe as long as it takes no lock that another thread held at the fork. This is nothing but
+    system calls: it imports nothing and logs nothing; Python itself has renewed the interpreter's locks and stopped the garbage collector.
+    """
+    step = ""
+    try:
+        signal.set_wakeup_fd(-1)
+        os.closerange(3, child.report)
+        os.closerange(child.report + 1, child.last)
+        os.setgroups(child.who.groups)
+        os.setresgid(child.gid, child.gid, child.gid)
+        os.setresuid(child.who.uid, child.who.uid, child.who.uid)
+        step = "cwd"
+        try:
+            os.chdir(child.who.home if child.cwd is None else child.cwd)
+        except OSError:
+            if child.cwd is not None:
+                raise
+            os.chdir("/")
+        step = ""
+        refusal: OSError | None = None
+        for program in child.programs:
+            try:
+                os.execve(program, child.argv, child.env)  # noqa: S606 - no shell is wanted
+            except OSError as error:
+                if refusal is None or refusal.errno in NOT_THERE:
+                    refusal = error
+        raise refusal or FileNotFoundError(errno.ENOENT, "")
+    except OSError as error:
+        os.write(child.report, f"{error.errno} {step}".encode())
+    finally:
+        os._exit(255)
+
+
+def _refused(command: Command, report: str) -> HoldfastError:
+    """The error that `_become` has reported."""
+    number, step = report.split(" ")
+    return _refusal(command, OSError(int(number), os.strerror(int(number)), (command.cwd or "/") if step else None))
+
+
+def _refusal(command: Command, error: OSError) -> HoldfastError:
+    """The error for a command that could not be started."""
+    what = f"{error.filename}: {error.strerror}" if error.filename not in (None, command.argv[0]) else error.strerror
+    return passing_or_not(f"cannot run {command.argv[0]}: {what}", error)
 
 
 @contextlib.contextmanager

@@ -9,19 +9,15 @@ import urllib.request
 from collections.abc import Callable
 from http.client import HTTPException, HTTPResponse, InvalidURL
 from pathlib import Path
-from stat import S_ISREG
 from typing import Any
 from urllib.parse import urlsplit
 
-from holdfast.agent.places import trusted_uids
+from holdfast.resources import paths
 from holdfast.resources.errors import Permanent, Temporary, passing_or_not
-from holdfast.states.errors import CompileError
-from holdfast.states.source import demand_trust
+from holdfast.resources.paths.place import LIMIT, Place, acl_of, read_whole
 
 LARGE = 1 << 20
 """Bytes from which on a local file is read in a thread."""
-LIMIT = 256 << 20
-"""Bytes of a download that are accepted."""
 TIMEOUT = 30.0
 """Seconds without progress after which a download fails."""
 DEADLINE = 600.0
@@ -59,40 +55,36 @@ class Sources:
             return None
         raise Permanent(f"cannot read {url}: write salt://, file://, http://, https:// or an absolute path")
 
-    async def read(self, url: str) -> bytes:
-        """The content. Raises `Permanent` when it is not there or may not be read, `Temporary` when that may go away, like a server that does not answer."""
+    async def read(self, url: str, *, trusted: bool = False) -> bytes:
+        """The content. Raises `Permanent` when it is not there or may not be read, `Temporary` when that may go away, like a server that does not answer.
+
+        A file of the states directory is one that only trusted users could have written; any other with `trusted`. What a user may have
+        put where it lies is read only if he may read it himself: the content goes where others can.
+        """
         path = self.local(url)
         if path is None:
             return bytes(await self._network(download, url))
         try:
-            # Looked at before it is opened: opening a fifo blocks, and opening a device may act on it.
-            status = os.stat(path)  # noqa: PTH116 - Path objects are slow
-            if not S_ISREG(status.st_mode):
-                raise Permanent(f"cannot read {url}: {path} is not a regular file")
-            if url.startswith(TREE):
-                self._demand_trust(url, path, status)
-            return bytes(await self._blocking(read_file, path)) if status.st_size > LARGE else read_file(path)
+            place = paths.at(path, follow=True)
+            return await read(place, self._blocking, trusted=trusted or url.startswith(TREE), published=True)
         except OSError as error:
             raise passing_or_not(f"cannot read {url}: {path}: {error.strerror}", error) from None
-
-    def _demand_trust(self, url: str, path: str, status: os.stat_result) -> None:
-        """Refuse a file of the states directory that others could have written, as a state file is. Raises `Permanent`, `OSError`."""
-        trusted, parent = trusted_uids(), path
-        try:
-            demand_trust(path, status, trusted)
-            while parent != self._states:
-                parent = os.path.dirname(parent)  # noqa: PTH120 - text is what is needed
-                demand_trust(parent, os.stat(parent), trusted)  # noqa: PTH116 - the same
-        except CompileError as error:
-            problem = error.problems[0]
-            raise Permanent(f"cannot read {url}: {problem.place}: {problem.message}; {problem.hint}") from None
+        except Permanent as error:
+            raise Permanent(f"cannot read {url}: {str(error).removeprefix(f'cannot read {path}: ')}") from None
 
 
-def read_file(path: str) -> bytes:
-    """The content of a file; never waits for a fifo that was put there meanwhile. Raises `OSError`."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(descriptor, "rb", buffering=0) as file:  # noqa: PTH123 - a descriptor
-        return file.read()
+async def read(place: Place, blocking: Callable[..., Any], *, trusted: bool = False, published: bool = False) -> bytes:
+    """The content of a file, in a thread if it is large. Raises `OSError`, `Permanent` and `Unsafe`."""
+    handle, info = place.open()
+    if trusted:
+        paths.demand_trusted(place, info, acl_of(handle))
+    elif published:
+        place.demand_readable(info)
+
+    def all_of_it() -> bytes:
+        return read_whole(handle.fd, info, LIMIT, place.path)
+
+    return bytes(await blocking(all_of_it)) if info.st_size > LARGE else all_of_it()
 
 
 def download(url: str) -> bytes:

@@ -17,8 +17,10 @@ from typing import Any
 from pydantic import BaseModel, Field, ValidationError
 
 from holdfast.agent.host.files import Replacement
+from holdfast.resources import paths
 from holdfast.resources.context import Watch
 from holdfast.resources.errors import Permanent, Temporary
+from holdfast.resources.paths.place import read_whole
 
 LIMIT = 1 << 20
 """Bytes that all of it may have."""
@@ -109,7 +111,8 @@ class LocalWorld:
 
     def _rewrite(self, change: Callable[[Content], None]) -> bool:
         """Read, change, write, with nobody in between; False when somebody else does that now. Blocks."""
-        lock = os.open(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        place = paths.at(str(self._path.with_suffix(".lock")))
+        lock = os.open(place.at, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=place.fd)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             content = self._read()
@@ -129,14 +132,13 @@ class LocalWorld:
     def _read(self) -> Content:
         """What is there. Raises `Permanent` for a file that somebody else has written. Blocks."""
         try:
-            with self._path.open("rb") as file:
-                found = file.read(LIMIT + 1)
+            handle, seen = paths.at(str(self._path), follow=True).open()
         except FileNotFoundError:
             return Content()
-        if len(found) > LIMIT:
+        if seen.st_size > LIMIT:
             raise self._foreign(f"it has more than {LIMIT} bytes")
         try:
-            return Content.model_validate_json(found)
+            return Content.model_validate_json(read_whole(handle.fd, seen, LIMIT, str(self._path)))
         except ValidationError as error:
             raise self._foreign(error.errors(include_input=False, include_url=False)[0]["msg"]) from None
 

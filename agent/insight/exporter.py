@@ -14,6 +14,7 @@ from holdfast.agent.health import Health
 from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.host.files import Replacement
 from holdfast.agent.settings import MetricsSettings, split_address
+from holdfast.resources.errors import Permanent
 
 TYPE = "text/plain; version=0.0.4; charset=utf-8"
 LIMIT = 8192
@@ -74,6 +75,8 @@ class Exporter:
                 self._health.clear(UNWRITTEN)
             except OSError as error:
                 self._health.set(UNWRITTEN, f"cannot write the metrics to {path}: {error.strerror or error}")
+            except Permanent as error:  # the path is not safe
+                self._health.set(UNWRITTEN, f"cannot write the metrics to {path}: {error}")
             await asyncio.sleep(period)
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

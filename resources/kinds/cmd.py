@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator
 
+from holdfast.resources import paths
 from holdfast.resources.accounts import account
 from holdfast.resources.context import CUT, PATH, Completed, Context
 from holdfast.resources.contract import Resource
@@ -327,33 +328,37 @@ class Script(Command, kind="cmd.script"):
         if not apply:
             ctx.report.comment = f"would have run the script {url}"
             return False
-        script = await ctx.source(url)
+        user = await ctx.blocking(account, self.runas) if self.runas else None
+        # What root executes, or renders, must be root's.
+        script = await ctx.source(url, trusted=bool(self.template) or user is None or user.uid in paths.trusted_uids())
         if self.template:
             variables = {**(self.defaults or {}), **(self.context or {})}
             script = ctx.render(text_of(script, url), name=url, variables=variables).encode()
-        user = await ctx.blocking(account, self.runas) if self.runas else None
         # Another user cannot pass through the agent's own directory.
-        path = place(script, "/tmp" if user else str(ctx.var_dir), user.uid if user and os.geteuid() == 0 else -1)  # noqa: S108 - random and exclusive
+        place = written(script, "/tmp" if user else str(ctx.var_dir), user.uid if user and os.geteuid() == 0 else -1)  # noqa: S108 - random and exclusive
         try:
-            done = await self.start(ctx, url, *interpreter(script, self.shell), path, *words_of(words))
+            done = await self.start(ctx, url, *interpreter(script, self.shell), place.path, *words_of(words))
         finally:
-            with suppress(FileNotFoundError):  # a script may remove itself
-                os.unlink(path)  # noqa: PTH108 - Path objects are slow
+            with suppress(FileNotFoundError, IsADirectoryError):  # a script may remove itself, and its user put a directory there
+                place.unlink()
         return self.conclude(ctx, done, url)
 
 
-def place(script: bytes, directory: str, uid: int) -> str:
-    """Write a script where only this user (-1: the agent's own) can read it, and root; its path. Raises `OSError`."""
-    path = os.path.join(directory, f"holdfast-script-{secrets.token_hex(8)}")  # noqa: PTH118 - Path objects are slow
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o500)
+def written(script: bytes, directory: str, uid: int) -> paths.Place:
+    """Write a script where only this user (-1: the agent's own) can read it, and root. Until it is complete it is root's alone.
+
+    Raises `OSError`, and `Unsafe` for a directory in which others could put something in its place.
+    """
+    place = paths.at(f"{directory}/holdfast-script-{secrets.token_hex(8)}")
+    handle = place.create(0o500)
     try:
-        with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor
-            os.fchown(descriptor, uid, -1)
-            file.write(script)
-    except OSError:
-        os.unlink(path)  # noqa: PTH108 - Path objects are slow
+        paths.demand_trusted(place, os.fstat(handle.fd))
+        handle.write(script)
+        os.fchown(handle.fd, uid, -1)
+    except BaseException:
+        place.unlink()
         raise
-    return path
+    return place
 
 
 def text_of(script: bytes, url: str) -> str:

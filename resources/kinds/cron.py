@@ -20,6 +20,8 @@ from holdfast.resources.turns import turn
 
 TIMES: Mapping[str, tuple[int, int]] = {"minute": (0, 59), "hour": (0, 23), "daymonth": (1, 28), "month": (1, 12), "dayweek": (0, 6)}
 """The five fields, in their order, and from where to where a random one may lie."""
+LARGE = 1 << 16
+"""Characters of a crontab from which on it is parsed in a thread."""
 SPOOLS = {"Debian": "/var/spool/cron/crontabs", "Alpine": "/var/spool/cron/crontabs", "Suse": "/var/spool/cron/tabs"}
 """Family of systems -> where crontabs are; else in /var/spool/cron."""
 
@@ -51,7 +53,10 @@ class InCrontab(Edgeable, Reversible, Resource):
         done = await ctx.run("crontab", "-u", self.user, "-l", check=False)
         if done.retcode != 0 and "no crontab" not in done.stderr:
             raise Permanent(f"cannot read the crontab of {self.user}: {done.stderr.strip() or f'crontab ended with status {done.retcode}'}")
-        return Crontab.read(done.stdout if done.retcode == 0 else "")
+        if done.truncated:  # what is cut off would be lost when it is written again
+            raise Permanent(f"cannot read the crontab of {self.user}: it is larger than 1 MiB")
+        text = done.stdout if done.retcode == 0 else ""
+        return await ctx.blocking(Crontab.read, text) if len(text) > LARGE else Crontab.read(text)
 
     async def edit(self, ctx: Context, change: Callable[[Crontab], object]) -> None:
         """Change the crontab, one resource after the other. Raises `Permanent` with what cron says against it."""

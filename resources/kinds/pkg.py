@@ -14,14 +14,16 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, field_validator
 
+from holdfast.resources import paths
 from holdfast.resources.context import Context, Watch, announced
 from holdfast.resources.contract import Resource, Uid
-from holdfast.resources.errors import Permanent
+from holdfast.resources.errors import Permanent, passing_or_not
 from holdfast.resources.fields import Text, field
 from holdfast.resources.interfaces.pkg import PkgInterface
 from holdfast.resources.interfaces.results import ChangeSet, PkgSpec
 from holdfast.resources.kinds._versions import choose, conditions, exact, satisfied
 from holdfast.resources.needs import Need
+from holdfast.resources.paths.place import acl_of
 from holdfast.resources.traits import Edgeable, Groupable, Member, together
 
 IGNORED = {
@@ -397,13 +399,27 @@ class Held(Packages, kind="pkg.held"):
 
 
 async def fetch(ctx: Context, name: str, url: str) -> str:
-    """The path of a package file: as it is, or kept in the resource's own directory when it has to be fetched."""
+    """The path of a package file: as it is, or kept in the resource's own directory when it has to be fetched.
+
+    Its scripts run as root. Raises `Permanent` for a file that another user could write.
+    """
     if url.startswith("/"):
+        await ctx.blocking(demand_trusted_file, url)
         return url
     path = ctx.var_dir / f"{name}.deb"
-    data = await ctx.source(url)
+    data = await ctx.source(url, trusted=True)
     await ctx.write_file(str(path), data, mode=0o600)
     return str(path)
+
+
+def demand_trusted_file(path: str) -> None:
+    """Raise `Permanent` unless only root could have written what is at a path. Blocks."""
+    try:
+        place = paths.at(path, follow=True)
+        handle, info = place.open()
+    except OSError as error:
+        raise passing_or_not(f"cannot install {path}: {(error.strerror or str(error)).lower()}", error) from None
+    paths.demand_trusted(place, info, acl_of(handle))
 
 
 def sentence(changes: Mapping[str, Mapping[str, str]], *, done: bool) -> str:

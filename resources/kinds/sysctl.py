@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import os.path
+import os
 import stat
 from typing import Any
 
 from pydantic import field_validator
 
+from holdfast.resources import paths
 from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Resource, Uid
 from holdfast.resources.delta import Delta, State
 from holdfast.resources.errors import HoldfastError, Permanent, passing_or_not
 from holdfast.resources.fields import AbsPath, Text, field
 from holdfast.resources.needs import Need, lies_in
+from holdfast.resources.paths.place import Place, read_whole
 from holdfast.resources.traits import Declaration, Edgeable, Reversible
 from holdfast.resources.turns import turn
 
 KERNEL = "/proc/sys"
+LIMIT = 1 << 20
+"""Bytes that a file of parameters may have."""
 BOOTED = "/run/systemd/system"
 """A directory that exists where systemd runs, which reads no /etc/sysctl.conf."""
 PERIOD = 10.0
@@ -70,7 +74,7 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
     @property
     def file(self) -> str:
         """The file that keeps it."""
-        return self.config or ("/etc/sysctl.d/99-salt.conf" if os.path.isdir(BOOTED) else "/etc/sysctl.conf")  # noqa: PTH112 - a string
+        return self.config or ("/etc/sysctl.d/99-salt.conf" if paths.exists(BOOTED) else "/etc/sysctl.conf")
 
     def desired(self) -> State:
         """Its value in the kernel and in the file."""
@@ -119,21 +123,21 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
     async def _keep(self, ctx: Context) -> None:
         """Write the file: each line about the parameter with its value, or a new one at the end."""
         wanted = f"{self.name} = {self.value}\n"
-        lines = await self._lines(ctx)
-        if not self.persist:
-            lines = [line for line in lines if not self._mine(line)]
-        elif self._kept(lines):
-            lines = [wanted if self._mine(line) else line for line in lines]
-        else:
-            lines = [*lines[:-1], *(f"{line.rstrip()}\n" for line in lines[-1:]), wanted]
         try:
-            if not lines:
-                os.unlink(self.file)  # noqa: PTH108 - a string
-                return
-            os.makedirs(os.path.dirname(self.file), exist_ok=True)  # noqa: PTH103, PTH120 - a string
-            path = os.path.realpath(self.file)
-            mode = stat.S_IMODE(os.stat(path).st_mode) if os.path.exists(path) else 0o644  # noqa: PTH110, PTH116 - a string
-            await ctx.write_file(path, "".join(lines).encode(), mode=mode)
+            if self.persist:
+                paths.make_parents(self.file)
+            place = paths.at(self.file, follow=True)
+            lines, mode = content(place)
+            if not self.persist:
+                lines = [line for line in lines if not self._mine(line)]
+            elif self._kept(lines):
+                lines = [wanted if self._mine(line) else line for line in lines]
+            else:
+                lines = [*lines[:-1], *(f"{line.rstrip()}\n" for line in lines[-1:]), wanted]
+            if lines:
+                await ctx.write_file(place, "".join(lines).encode(errors="surrogateescape"), mode=mode)
+            else:
+                paths.at(self.file).unlink()
         except OSError as error:
             raise self._failure(f"write {self.file} for", error) from None
 
@@ -199,9 +203,28 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
         return f"{self.name} {'was' if applied else 'would be'} {done}"
 
 
+def content(place: Place) -> tuple[list[str], int]:
+    """The lines of a file, their ends kept, and the mode that it is to have when it is written anew; it is the agent's then.
+
+    A user's file is given no more than everybody may have, and what was closed stays closed: both are those of the very file that is
+    read. Raises `OSError`, `Permanent` for what cannot be read, and `Unsafe` for another's file in a user's directory.
+    """
+    try:
+        handle, seen = place.open()
+    except FileNotFoundError:
+        return [], 0o644
+    mode = stat.S_IMODE(seen.st_mode) & 0o777
+    if seen.st_uid not in paths.trusted_uids():
+        place.demand_own(seen, "edit")
+        mode &= 0o644
+    data = read_whole(handle.fd, seen, LIMIT, place.path)
+    return data.decode(errors="surrogateescape").splitlines(keepends=True), mode
+
+
 def write(path: str, value: str) -> None:
-    """Give a parameter a value; never makes a file. Blocks. Raises `OSError`."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
+    """Give a parameter a value; never makes a file. Blocks. Raises `OSError` and `Unsafe`."""
+    place = paths.at(path)
+    descriptor = os.open(place.at, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place.fd)
     try:
         os.write(descriptor, f"{value}\n".encode())
     finally:

@@ -18,6 +18,7 @@ from holdfast.resources.interfaces.group import GroupInterface
 from holdfast.resources.interfaces.results import ChangeSet, Group, User
 from holdfast.resources.interfaces.user import UserInterface
 from holdfast.resources.providers._etc import AGEING, ETC, FILES, GECOS, read
+from holdfast.resources.providers._homes import demand_home, demand_new
 
 SWITCHES = {"uid": "-u", "gid": "-g", "home": "-d", "shell": "-s"}
 """Fields of a user -> switches of useradd and usermod, which do not agree on long ones."""
@@ -60,6 +61,8 @@ class ShadowUsers(Provider):
     ) -> ChangeSet:
         """Add an account. Without `gid`, a group of its own name that exists already becomes its primary group."""
         if not test:
+            if createhome:
+                await self.host.blocking(demand_new, f"add user {name}", name, fields.get("home"))
             if "gid" not in fields and usergroup is None and name in read().groups:
                 fields["gid"] = name
             switches = ["--create-home" if createhome else "--no-create-home"]
@@ -73,9 +76,12 @@ class ShadowUsers(Provider):
         self, name: str, remove_home: bool = False, force: bool = False, *, test: bool = False, options: Options = None
     ) -> ChangeSet:
         """Remove an account. Its sessions are ended first if they are in the way."""
-        if name not in read().users:
+        user = read().users.get(name)
+        if user is None:
             return ChangeSet()
         if not test:
+            if remove_home:
+                await self.host.blocking(demand_home, f"remove user {name}", user.home)
             switches = [*(["--remove"] if remove_home else []), *(["--force"] if force else [])]
             await self._delete(name, switches)
         return ChangeSet(changes={name: {"old": "present", "new": None}})
@@ -97,6 +103,8 @@ class ShadowUsers(Provider):
         if user is None:
             raise Permanent(f"cannot change user {name}: there is no such user")
         if not test and changed:
+            if "uid" in changed:  # usermod gives away what is in the home
+                await self.host.blocking(demand_home, f"change user {name}", changed.get("home", user.home))
             switches = ["--non-unique"] if not unique and "uid" in changed else []
             argv = (*switches, *arguments(changed, user), name)
             done = await self.host.run("usermod", *argv, check=False)

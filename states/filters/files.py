@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import pwd
 import random
 import shutil
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NoReturn
 
 from jinja2 import pass_context
 from jinja2.runtime import Context
 
+from holdfast.states import hostfiles
 from holdfast.states.filters.text import hexdigest, random_text
 from holdfast.states.world import Forbidden
 
@@ -39,10 +40,9 @@ def which(name: str | None) -> str | None:
 
 def is_text(path: str, blocksize: int = 512) -> bool:
     """Whether a file begins as text does."""
-    if not Path(path).is_file():
+    if not hostfiles.is_file(path):
         return False
-    with Path(path).open("rb") as file:
-        block = file.read(blocksize)
+    block = hostfiles.beginning(path, blocksize)
     try:
         block.decode()
     except UnicodeDecodeError as error:
@@ -52,10 +52,15 @@ def is_text(path: str, blocksize: int = 512) -> bool:
 
 def list_files(directory: str) -> list[str]:
     """A path, and everything below it."""
-    found = {directory}
-    for root, directories, files in os.walk(directory):
-        found.update(os.path.join(root, name) for name in [*directories, *files])  # noqa: PTH118 - text in, text out
-    return sorted(found)
+    return sorted({directory, *(found.place.path for found in hostfiles.below(directory))})
+
+
+def is_empty(path: str) -> bool:
+    """Whether a file has no content; an unsafe link has some. Raises `FileNotFoundError`."""
+    info = hostfiles.look(path)
+    if info is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+    return info.st_size == 0
 
 
 def uid_of(name: str | None) -> int | None:
@@ -80,9 +85,9 @@ FILTERS: dict[str, Any] = {
     "which": looking(which),
     "get_uid": looking(uid_of),
     "is_text_file": looking(is_text),
-    "is_bin_file": looking(lambda path: Path(path).is_file() and not is_text(path)),
-    "is_empty": looking(lambda path: Path(path).stat().st_size == 0),
-    "file_hashsum": looking(lambda path, form="sha256": hashlib.new(form, Path(path).read_bytes(), usedforsecurity=False).hexdigest()),
+    "is_bin_file": looking(lambda path: hostfiles.is_file(path) and not is_text(path)),
+    "is_empty": looking(is_empty),
+    "file_hashsum": looking(lambda path, form="sha256": hashlib.new(form, hostfiles.read(path), usedforsecurity=False).hexdigest()),
     "list_files": looking(list_files),
     "random_str": looking(random_text),
     "random_hash": looking(lambda size=9999999999, hash_type="sha512": hexdigest(random.SystemRandom().randint(0, size), hash_type)),

@@ -87,4 +87,5 @@ def script(world: World, source: str, args: str = "", **options: Any) -> dict[st
     if world.tree is None:
         raise ValueError("there are no files to run here")
     path: Path = world.tree.template(source)
+    world.tree.demand_trusted(path)
     return _all(_run(world, [str(path), *shlex.split(args)], **options))

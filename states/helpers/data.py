@@ -15,6 +15,7 @@ import string
 from collections.abc import Mapping
 from typing import Any
 
+from holdfast.states import hostfiles
 from holdfast.states.budget import check
 from holdfast.states.filters.formats import load_yaml, to_yaml
 from holdfast.states.filters.text import hexdigest, hmac_compute, hmac_holds
@@ -88,7 +89,7 @@ def defaults_get(world: World, key: str, default: Any = "") -> Any:
     formula, _, rest = key.partition(":")
     for name, load in (("yaml", load_yaml), ("json", json.loads)):
         path = None if world.tree is None else world.tree.template(f"{formula.replace('.', '/')}/defaults.{name}")
-        if world.tree is not None and path is not None and path.is_file():
+        if world.tree is not None and path is not None and hostfiles.is_file(path):
             world.looked = True
             found = load(world.tree.read(path).text) or {}
             return traverse(found, rest, default) if rest else found

@@ -3,7 +3,6 @@
 # ruff: noqa: ARG001, ARG005 - a call takes the world and then what it takes in Salt, used or not
 from __future__ import annotations
 
-import glob
 import grp
 import hashlib
 import os
@@ -15,7 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from holdfast.states.errors import CompileError
+from holdfast.resources import paths
+from holdfast.resources.errors import Permanent
+from holdfast.states import hostfiles
 from holdfast.states.expressions import Expression
 from holdfast.states.helpers.table import helper, looking, plain
 from holdfast.states.world import World
@@ -50,40 +51,50 @@ def _test(name: str, test: Callable[[str], bool]) -> None:
     looking(name)(lambda world, path: test(_home(str(path))))
 
 
-_test("file.file_exists", os.path.isfile)
-_test("file.directory_exists", os.path.isdir)
-_test("file.is_link", os.path.islink)
-_test("file.path_exists_glob", lambda path: bool(glob.glob(path)))  # noqa: PTH207 - text in, text out
-for _word, _is in (("blkdev", stat.S_ISBLK), ("chrdev", stat.S_ISCHR), ("fifo", stat.S_ISFIFO)):
-    _test(f"file.is_{_word}", lambda path, _is=_is: os.path.lexists(path) and _is(os.lstat(path).st_mode))  # type: ignore[misc] # a bound loop variable
+def _itself(path: str, test: Callable[[int], bool]) -> bool:
+    """Whether what is at a path, a link not followed, is of a type."""
+    info = hostfiles.look(path, follow=False)
+    return info is not None and test(info.st_mode)
+
+
+_test("file.file_exists", hostfiles.is_file)
+_test("file.directory_exists", hostfiles.is_directory)
+_test("file.path_exists_glob", lambda path: bool(hostfiles.matching(path)))
+for _word, _is in (("link", stat.S_ISLNK), ("blkdev", stat.S_ISBLK), ("chrdev", stat.S_ISCHR), ("fifo", stat.S_ISFIFO)):
+    _test(f"file.is_{_word}", lambda path, _is=_is: _itself(path, _is))  # type: ignore[misc] # a bound loop variable
 
 
 @looking("file.access")
 def access(world: World, path: str, mode: str) -> bool:
-    """Whether the agent may do that with a path: f (it exists), r, w or x."""
-    return os.access(_home(path), ACCESS[mode])
+    """Whether the agent may do that with a path: f (it exists), r, w or x. False for what an unsafe link leads to."""
+    wanted = ACCESS[mode]
+    try:
+        handle, info = paths.at(hostfiles.absolute(_home(path)), follow=True).pin()
+    except (OSError, ValueError, paths.Unsafe):
+        return False
+    return not stat.S_ISLNK(info.st_mode) and os.access(f"/proc/self/fd/{handle.fd}", wanted)
 
 
 @looking("file.readlink")
 def readlink(world: World, path: str, canonicalize: bool = False) -> str:
-    """Where a symbolic link points. Raises `OSError` for what is none."""
-    target = os.readlink(_home(path))  # noqa: PTH115 - text in, text out
-    return os.path.realpath(_home(path)) if canonicalize else target
+    """Where a symbolic link points. Raises `OSError` for what is none, and `Unsafe`."""
+    path = hostfiles.absolute(_home(path))
+    target = paths.at(path).readlink()
+    return hostfiles.real(path) if canonicalize else target
 
 
 @looking("file.read")
 def read(world: World, path: str, binary: bool = False) -> str:
-    """What a file contains. Raises `OSError`."""
-    return Path(_home(path)).read_text()
+    """What a file contains. Raises `OSError`, `Permanent` and `Unsafe`."""
+    return hostfiles.read_text(_home(path))
 
 
 @looking("file.stats")
 def stats(world: World, path: str, hash_type: str | None = None, follow_symlinks: bool = True) -> dict[str, Any]:
-    """Owner, mode, type, size and times of a path; empty when it is not there."""
+    """Owner, mode, type, size and times of a path; of an unsafe link the link's own; empty when it is not there."""
     path = _home(path)
-    try:
-        info = os.stat(path) if follow_symlinks else os.lstat(path)  # noqa: PTH116 - text in, text out
-    except OSError:
+    info = hostfiles.look(path, follow=follow_symlinks)
+    if info is None:
         return {}
     found = {
         "inode": info.st_ino,
@@ -97,7 +108,7 @@ def stats(world: World, path: str, hash_type: str | None = None, follow_symlinks
         "size": info.st_size,
         "mode": f"{stat.S_IMODE(info.st_mode):04o}",
         "type": next((word for test, word in TYPES if test(info.st_mode)), ""),
-        "target": os.path.realpath(path),
+        "target": hostfiles.real(path),
     }
     return found if hash_type is None else {**found, "sum": checksum(world, path, hash_type)}
 
@@ -114,35 +125,34 @@ for _name, _key in (("mode", "mode"), ("user", "user"), ("group", "group"), ("ui
 @looking("file.lstat")
 def lstat(world: World, path: str) -> dict[str, Any]:
     """The numbers of a path's own inode; empty when it is not there."""
-    try:
-        info = os.lstat(_home(path))
-    except OSError:
+    info = hostfiles.look(_home(path), follow=False)
+    if info is None:
         return {}
     return {f"st_{key}": getattr(info, f"st_{key}") for key in ("atime", "mtime", "ctime", "uid", "gid", "mode", "nlink", "size")}
 
 
 @looking("file.get_hash", "file.get_sum")
 def checksum(world: World, path: str, form: str = "sha256", *_: Any) -> str:
-    """The checksum of a file's content. Raises `OSError`."""
-    return hashlib.new(form, Path(_home(path)).read_bytes(), usedforsecurity=False).hexdigest()
+    """The checksum of a file's content. Raises `OSError`, `Permanent` and `Unsafe`."""
+    return hashlib.new(form, hostfiles.read(_home(path)), usedforsecurity=False).hexdigest()
 
 
 @looking("file.contains")
 def contains(world: World, path: str, text: str) -> bool:
     """Whether a file contains a text."""
-    return os.path.isfile(_home(path)) and str(text) in Path(_home(path)).read_text()  # noqa: PTH113 - text in, text out
+    return hostfiles.is_file(_home(path)) and str(text) in hostfiles.read_text(_home(path))
 
 
 @looking("file.contains_regex", "file.search")
 def contains_regex(world: World, path: str, regex: str, lchar: str = "", flags: int = 8, **_: Any) -> bool:
     """Whether a pattern is found in a file."""
-    return os.path.isfile(_home(path)) and Expression(regex, re.MULTILINE).search(Path(_home(path)).read_text()) is not None  # noqa: PTH113 - as above
+    return hostfiles.is_file(_home(path)) and Expression(regex, re.MULTILINE).search(hostfiles.read_text(_home(path))) is not None
 
 
 @looking("file.readdir")
 def readdir(world: World, path: str) -> list[str]:
-    """What is in a directory, as the system lists it. Raises `OSError`."""
-    return [".", "..", *os.listdir(_home(path))]  # noqa: PTH208 - text in, text out
+    """What is in a directory, as the system lists it. Raises `OSError` and `Unsafe`."""
+    return [".", "..", *hostfiles.names(_home(path))]
 
 
 def user_name(uid: int) -> str:
@@ -190,7 +200,7 @@ def _in_tree(world: World, path: str) -> Path | None:
 def tree_has(world: World, path: str, *, files: bool = True, directories: bool = True) -> bool:
     """Whether the states directory has such a path."""
     found = _in_tree(world, path)
-    return found is not None and ((files and found.is_file()) or (directories and found.is_dir()))
+    return found is not None and ((files and hostfiles.is_file(found)) or (directories and hostfiles.is_directory(found)))
 
 
 looking("slsutil.file_exists")(lambda world, path, saltenv="base": tree_has(world, path, directories=False))
@@ -218,7 +228,7 @@ def findup(world: World, startpath: str, filenames: str | list[str], saltenv: st
 def get_file_str(world: World, path: str, saltenv: str = "base") -> Any:
     """What a file of the tree contains; false when there is none."""
     found = _in_tree(world, path)
-    if world.tree is None or found is None or not found.is_file():
+    if world.tree is None or found is None or not hostfiles.is_file(found):
         return False
     return world.tree.read(found).text
 
@@ -233,9 +243,12 @@ def _below(world: World, prefix: str, *, files: bool) -> list[str]:
     """The paths of all files (or directories) of the tree that begin with a prefix, sorted."""
     if world.tree is None:
         return []
-    root = world.tree.root
-    found = (Path(parent, name) for parent, below, names in os.walk(root) for name in (names if files else below))
-    return sorted(path for each in found if (path := each.relative_to(root).as_posix()).startswith(prefix.strip("/")))
+    root = hostfiles.absolute(world.tree.root)
+    found = (
+        each for each in hostfiles.below(root) if files != (hostfiles.is_directory(each.place.path) if each.is_link else each.is_directory)
+    )
+    listed = (each.place.path[len(root.rstrip("/")) + 1 :] for each in found)
+    return sorted(path for path in listed if path.startswith(prefix.strip("/")))
 
 
 looking("cp.list_master")(lambda world, saltenv="base", prefix="": _below(world, prefix, files=True))
@@ -248,7 +261,7 @@ def hash_file(world: World, path: str, saltenv: str = "base") -> dict[str, str]:
     world.looked = True
     found = _in_tree(world, path)
     try:
-        digest = "" if found is None else hashlib.sha256(found.read_bytes()).hexdigest()
-    except (OSError, CompileError):
+        digest = "" if found is None else hashlib.sha256(hostfiles.read(found)).hexdigest()
+    except (OSError, Permanent):
         digest = ""
     return {"hsum": digest, "hash_type": "sha256"} if digest else {}

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import fnmatch
-import glob
 import os
 import re
 import shlex
@@ -12,8 +11,11 @@ import shutil
 import stat
 import subprocess
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
+from holdfast.resources import paths
+from holdfast.states import hostfiles
 from holdfast.states.helpers.table import looking
 from holdfast.states.world import World
 
@@ -51,49 +53,57 @@ def find(world: World, path: str, *_: Any, **options: Any) -> list[Any]:
     words = [word for word in str(options.get("print", "path")).split(",") if word in PRINTED]
     least, most = int(options.get("mindepth", 0)), options.get("maxdepth")
     found = []
-    for root in glob.glob(os.path.expanduser(path)):  # noqa: PTH111, PTH207 - text in, text out
-        for depth, each in _below(root, None if most is None else int(most)):
-            name = os.path.basename(each)  # noqa: PTH119 - the same
-            if depth >= least and all(test.match(name) for test in tests) and _is(each, letters):
+    for root in hostfiles.matching(os.path.expanduser(path)):  # noqa: PTH111 - text in, text out
+        for depth, place in _at_and_below(root, None if most is None else int(most)):
+            each, name = place.path, os.path.basename(place.path)  # noqa: PTH119 - the same
+            if depth >= least and all(test.match(name) for test in tests) and _is(place, letters):
                 found.append([PRINTED[word](each) for word in words] if len(words) > 1 else PRINTED[words[0]](each))
     return sorted(found)
 
 
-def _below(root: str, most: int | None) -> Iterator[tuple[int, str]]:
+def _at_and_below(root: str, most: int | None) -> Iterator[tuple[int, paths.Place]]:
     """A path and what is below it, each with its depth."""
-    yield 0, root
-    start = root.rstrip("/").count("/")
-    for parent, directories, files in os.walk(root):
-        depth = parent.rstrip("/").count("/") - start + 1
-        if most is not None and depth > most:
-            directories.clear()
-            continue
-        for name in [*directories, *files]:
-            yield depth, os.path.join(parent, name)  # noqa: PTH118 - text in, text out
+    yield 0, replace(paths.at(hostfiles.absolute(root)), path=root)
+    if most is None or most > 0:
+        yield from ((found.depth, found.place) for found in hostfiles.below(root, most))
 
 
-def _is(path: str, letters: str) -> bool:
-    """Whether a path is of one of these types (a link is what it leads to, and a link); of any, where none is named."""
+def _is(place: paths.Place, letters: str) -> bool:
+    """Whether something is of one of these types (a safe link is what it leads to, and a link); of any, where none is named."""
     if not letters:
         return True
     try:
-        status = (os.stat(path), os.lstat(path))  # noqa: PTH116 - text in
-    except OSError:
+        own = place.look()
+    except (OSError, paths.Unsafe):
         return False
-    return any(TYPES[letter](status[letter == "l"].st_mode) for letter in letters if letter in TYPES)
+    if own is None:
+        return False
+    led = hostfiles.look(place.path) if stat.S_ISLNK(own.st_mode) else own
+    return led is not None and any(TYPES[letter]((own if letter == "l" else led).st_mode) for letter in letters if letter in TYPES)
 
 
 @looking("file.grep")
 def grep(world: World, path: str, pattern: str, *options: str) -> dict[str, Any]:
-    """What grep finds in a file, as `cmd.run_all` tells. Raises `ValueError` for more than one option in a text, and where there is no grep."""
+    """What grep finds in a file, as `cmd.run_all` tells.
+
+    The program is given the descriptor of the file that was checked. Raises `ValueError` for more than one option in a text, and where
+    there is no grep; `Permanent` for what is no file, and `Unsafe`.
+    """
     words = [shlex.split(option) for option in options]
     if any(len(word) != 1 for word in words):
         raise ValueError("file.grep takes each option as an argument of its own: file.grep(path, pattern, '-i', '-E')")
     program = shutil.which("grep")
     if program is None:
         raise ValueError("file.grep needs the program grep, which is not installed")
-    argv = ["grep", *(word[0] for word in words), "-e", pattern, "--", os.path.expanduser(path)]  # noqa: PTH111 - text in, text out
+    path = os.path.expanduser(path)  # noqa: PTH111 - text in, text out
+    try:
+        place = paths.at(hostfiles.absolute(path), follow=True)
+        handle, info = place.open()
+    except OSError as error:
+        return {"pid": 0, "retcode": 2, "stdout": "", "stderr": f"grep: {path}: {error.strerror}"}
+    place.demand_readable(info)
+    argv = ["grep", *(word[0] for word in words), f"--label={path}", "-e", pattern, "--", "-"]
     done = subprocess.run(
-        argv, executable=program, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False, timeout=TIMEOUT
+        argv, executable=program, stdin=handle.fd, capture_output=True, text=True, errors="replace", check=False, timeout=TIMEOUT
     )
     return {"pid": 0, "retcode": done.returncode, "stdout": done.stdout.rstrip("\n"), "stderr": done.stderr.rstrip("\n")}

@@ -14,6 +14,8 @@ from functools import cmp_to_key
 from pathlib import Path
 from typing import Any
 
+from holdfast.resources.errors import Permanent
+from holdfast.states import hostfiles
 from holdfast.states.filters.files import which
 from holdfast.states.helpers.table import looking, plain
 from holdfast.states.world import World
@@ -171,8 +173,8 @@ plain(
 def installed(status: Path = STATUS) -> dict[str, str]:
     """The installed packages, each with its version, as dpkg's database has them; empty where there is none."""
     try:
-        text = status.read_text(errors="replace")
-    except OSError:
+        text = hostfiles.read_text(status, errors="replace")
+    except (OSError, Permanent):
         return {}
     found = {}
     for entry in text.split("\n\n"):
@@ -234,7 +236,7 @@ def service_available(world: World, name: str) -> bool:
     """Whether systemd has a unit of that name."""
     unit = name if "." in name else f"{name}.service"
     template = re.sub("@.*\\.", "@.", unit)
-    return any((directory / each).exists() for directory in UNITS for each in {unit, template})
+    return any(hostfiles.look(directory / each) is not None for directory in UNITS for each in {unit, template})
 
 
 @looking("service.missing")
@@ -247,7 +249,7 @@ def service_missing(world: World, name: str) -> bool:
 def service_enabled(world: World, name: str, **_: Any) -> bool:
     """Whether a service starts with the system."""
     unit = name if "." in name else f"{name}.service"
-    return any(UNITS[0].glob(f"*.wants/{unit}")) or any(UNITS[0].glob(f"*.requires/{unit}"))
+    return any(hostfiles.matching(f"{UNITS[0]}/*.{word}/{unit}") for word in ("wants", "requires"))
 
 
 looking("cmd.which")(lambda world, cmd: which(cmd))

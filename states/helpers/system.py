@@ -3,6 +3,7 @@
 # ruff: noqa: ARG001, ARG005 - a call takes the world and then what it takes in Salt, used or not
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import ipaddress
 import os
@@ -13,6 +14,9 @@ from typing import Any
 
 import psutil
 
+from holdfast.resources import paths
+from holdfast.resources.errors import Permanent
+from holdfast.states import hostfiles
 from holdfast.states.helpers.table import helper, looking
 from holdfast.states.world import World
 
@@ -34,13 +38,23 @@ EVERYWHERE = {"user": "useradd", "group": "groupadd"}
 @looking("timezone.get_zone")
 def zone(world: World) -> str:
     """The name of the host's time zone, such as `Europe/Berlin`; UTC where nothing says."""
-    target = os.path.realpath(LOCALTIME)
+    target = _localtime()
     if "/zoneinfo/" in target:
         return target.partition("/zoneinfo/")[2]
     try:
-        return TIMEZONE.read_text().strip() or "UTC"
-    except OSError:
+        return hostfiles.read_text(TIMEZONE).strip() or "UTC"
+    except (OSError, Permanent):
         return "UTC"
+
+
+def _localtime() -> str:
+    """The file of the host's time zone, which need not exist."""
+    path = hostfiles.absolute(LOCALTIME)
+    with contextlib.suppress(OSError, Permanent):
+        return paths.resolve(path)
+    with contextlib.suppress(OSError, Permanent):
+        return paths.at(path).readlink()
+    return path
 
 
 def _now() -> dt.datetime:
@@ -77,7 +91,7 @@ def uptime(world: World) -> dict[str, Any]:
 def _table(path: Path) -> Iterator[list[str]]:
     """The fields of each line of a table of file systems; nothing where there is none."""
     try:
-        lines = path.read_text(errors="replace").splitlines()
+        lines = hostfiles.read_text(path, errors="replace").splitlines()
     except OSError:
         return
     for line in lines:
@@ -112,8 +126,9 @@ def fstab(world: World, config: str = str(FSTAB)) -> dict[str, dict[str, Any]]:
 def sysctl(world: World, name: str) -> str:
     """A kernel parameter as text; empty when there is none."""
     try:
-        return SYSCTL.joinpath(*(part for part in name.replace(".", "/").split("/") if part not in {"", ".."})).read_text().strip()
-    except OSError:
+        parts = (part for part in name.replace(".", "/").split("/") if part not in {"", ".."})
+        return hostfiles.read_text(SYSCTL.joinpath(*parts)).strip()
+    except (OSError, Permanent):
         return ""
 
 

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from holdfast.states.errors import CompileError, Place, Problem
 from holdfast.states.lint.rule import Subject, rule
 from holdfast.states.lint.template import EXPRESSION
-from holdfast.states.source import TOP, Tree, display
+from holdfast.states.source import TOP, Tree, display, exists
 
 INCLUDE = re.compile(r"^[ \t]*include:[ \t]*(.*)$", re.MULTILINE)
 ITEM = re.compile(r"[ \t]*-[ \t]*(.+)")
@@ -26,7 +26,7 @@ def unreached(subject: Subject) -> Iterator[Problem]:
     Read from the text, since files for other hosts need not render on this one; what a template puts into a name may be anything.
     """
     top = subject.root / f"{TOP}.sls"
-    if subject.request.sls or not top.exists():
+    if subject.request.sls or not exists(top):
         return
     tree = subject.all_files()
     text = _read(tree, top)

@@ -14,7 +14,7 @@ from holdfast.states.errors import CompileError, Problem
 from holdfast.states.lint.rule import Subject, rule
 from holdfast.states.lint.template import HANDED, Template, jinja, names_of, read_template
 from holdfast.states.render import syntax_problem
-from holdfast.states.source import Text, Tree
+from holdfast.states.source import Text, Tree, is_there
 from holdfast.states.world import World
 
 SCHEMES = ("salt://", "tree://")
@@ -100,7 +100,7 @@ def _text(tree: Tree, url: str) -> Text | None:
 
 def _exists(tree: Tree, url: str) -> bool:
     try:
-        return tree.template(_inside(url)).exists()
+        return is_there(tree.template(_inside(url)))
     except OSError:
         return False
 

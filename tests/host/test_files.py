@@ -16,6 +16,7 @@ import pytest
 from holdfast.agent.host import files
 from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.host.files import Replacement, replace
+from holdfast.resources import paths
 
 
 async def put(path: Path, data: bytes = b"new", *, mode: int = 0o640, durable: bool = False, check=None, uid: int = -1, gid: int = -1):
@@ -51,9 +52,8 @@ async def test_nobody_sees_the_temporary_s_content(tmp_path):
 
     old = os.umask(0)
     try:
-        descriptor = os.open(tmp_path / "probe", files.NEW, 0o600)
-        assert stat.S_IMODE(os.fstat(descriptor).st_mode) == 0o600
-        os.close(descriptor)
+        handle = paths.at(str(tmp_path / "probe")).create(0o600)
+        assert stat.S_IMODE(os.fstat(handle.fd).st_mode) == 0o600
         await put(tmp_path / "motd", check=check)
     finally:
         os.umask(old)
@@ -176,7 +176,7 @@ def test_sweeping_touches_only_what_is_ours(tmp_path):
     for path in (ours, *others):
         path.write_text("x")
 
-    files.sweep(str(tmp_path))
+    files.sweep(paths.directory(str(tmp_path)))
 
     assert not ours.exists()
     assert all(path.exists() for path in others)
@@ -184,14 +184,14 @@ def test_sweeping_touches_only_what_is_ours(tmp_path):
 
 def test_a_directory_is_swept_again_later(tmp_path, monkeypatch):
     """What a one-shot run that was killed left after the agent's first look goes, too, some minutes later."""
-    files.sweep(str(tmp_path))
+    files.sweep(paths.directory(str(tmp_path)))
     process = subprocess.Popen(["true"])
     process.wait()
     left = tmp_path / f".f.holdfast-{process.pid:x}-0"
     left.write_text("half")
-    files.sweep(str(tmp_path))
+    files.sweep(paths.directory(str(tmp_path)))
     assert left.exists()
 
     monkeypatch.setattr(files, "SWEEP", 0.0)
-    files.sweep(str(tmp_path))
+    files.sweep(paths.directory(str(tmp_path)))
     assert not left.exists()

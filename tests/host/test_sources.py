@@ -17,7 +17,9 @@ from holdfast.agent.host import sources
 from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.host.host import Host
 from holdfast.agent.host.sources import Sources
+from holdfast.resources import paths
 from holdfast.resources.errors import Permanent, Temporary
+from holdfast.resources.paths import place
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -117,10 +119,14 @@ async def test_fifo_does_not_block(tree, tmp_path):
         await tree.read(f"{tmp_path}/fifo")
 
 
-async def test_fifo_put_there_meanwhile_does_not_block(tmp_path):
+async def test_fifo_put_there_meanwhile_does_not_block(tmp_path, monkeypatch):
     """Whoever may write the directory of a source cannot hold up the agent by an exchange after it was looked at."""
+    (tmp_path / "file").touch()
     os.mkfifo(tmp_path / "fifo")
-    assert await asyncio.wait_for(asyncio.to_thread(sources.read_file, str(tmp_path / "fifo")), 5) == b""
+    looked_at = os.lstat(tmp_path / "file")
+    monkeypatch.setattr(place.os, "lstat", lambda *_, **__: looked_at)
+    with pytest.raises(Permanent, match="not a regular file"):
+        await asyncio.wait_for(asyncio.to_thread(paths.at(str(tmp_path / "fifo")).read), 5)
 
 
 async def test_http(tree, web, monkeypatch):

@@ -88,6 +88,20 @@ FOUND = [
     (state("test.nop", "color: red"), "argument-ignored", 3, "test.nop accepts 'color' without effect"),
     (state("file.managed", "name: /x", "attrs: i"), "argument-ignored", 4, "chattr"),
     (state("test.nop", "fire_event: true"), "argument-ignored", 3, "event bus"),
+    # owners
+    (state("file.managed", "name: /home/u/x/y", "contents: z"), "owner-undeclared", 2, "/home/u belongs to u add '- user: u'"),
+    (
+        state("file.directory", "user: app", id_="/srv/app") + state("file.recurse", "source: /x", id_="/srv/app/etc"),
+        "owner-undeclared",
+        5,
+        "/srv/app/etc will be root's",
+    ),
+    (
+        state("user.present", "home: /var/lib/app/", id_="app") + state("file.symlink", "target: y", id_="/var/lib/app/x"),
+        "owner-undeclared",
+        5,
+        "/var/lib/app belongs to app",
+    ),
     # what is taken from the tree
     (state("file.managed", "name: /x", "source: salt://x.conf"), "source-absent", 4, "there is no salt://x.conf"),
     (state("file.managed", "name: /x", "source: [salt://x, tree://y/z]"), "source-absent", 4, "none of salt://x, tree://y/z"),
@@ -152,6 +166,13 @@ def test_rule_finds(text, code, line, words, warnings):
         state("cmd.wait", "name: make", "watch: [{test: loud}]") + LOUD,
         state("test.nop", "noop: true", id_="a") + state("test.nop", "noop: true", "require: [{test: a}]"),
         state("test.nop", "noop: true"),
+        state("file.managed", "name: /home/u/x", "contents: z", "user: u"),
+        state("file.managed", "name: /home/u/x", "contents: z", "user: root"),
+        state("file.directory", "name: /home/u"),
+        state("file.append", "name: /home/u/x", "text: z"),
+        state("file.directory", "user: app", id_="/srv/app")
+        + state("file.directory", "user: root", id_="/srv/app/etc")
+        + state("file.managed", "contents: z", id_="/srv/app/etc/f"),
     ],
 )
 def test_rule_is_silent(text, warnings):

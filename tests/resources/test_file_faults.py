@@ -16,7 +16,7 @@ import pytest
 
 from holdfast.agent.host import files
 from holdfast.agent.host.host import Host
-from holdfast.resources import registry
+from holdfast.resources import paths, registry
 from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.kinds.file import content, trees
 from holdfast.resources.kinds.file.base import UNDECLARED, Ownership
@@ -219,7 +219,7 @@ async def test_a_link_swapped_in_is_not_followed(tmp_path, make):
     inside.symlink_to(outside)
 
     with pytest.raises(OSError, match="symbolic links"):
-        Ownership(None, None, UNDECLARED, UNDECLARED, 0o666).put(str(inside), seen)
+        Ownership(None, None, UNDECLARED, UNDECLARED, 0o666).put(paths.at(str(inside)), seen)
     assert outside.stat().st_mode & 0o777 == 0o600
 
 
@@ -299,7 +299,7 @@ async def test_a_link_on_its_way_is_not_swept_up(host, tmp_path, monkeypatch):
 
     def sweep_first(*arguments, **options):
         files._swept.clear()
-        files.sweep(str(tmp_path))
+        files.sweep(paths.directory(str(tmp_path)))
         rename(*arguments, **options)
 
     monkeypatch.setattr(os, "rename", sweep_first)
@@ -365,7 +365,7 @@ async def test_backup(host, tmp_path):
 
 def test_what_is_gone_already_is_removed(tmp_path):
     """Somebody else was faster while a directory was cleaned: that is what was wanted, not an error."""
-    trees.remove(str(tmp_path / "gone"))
+    trees.remove(paths.at(str(tmp_path / "gone")))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="giving files away needs root")

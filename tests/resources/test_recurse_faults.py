@@ -22,10 +22,10 @@ class Meddled(FakeContext):
 
     meddle: Callable[[], None]
 
-    async def source(self, url: str) -> bytes:
+    async def source(self, url: str, *, trusted: bool = False) -> bytes:
         """The content, a moment too late."""
         self.meddle()
-        return await super().source(url)
+        return await super().source(url, trusted=trusted)
 
 
 def world(tmp_path: Path) -> tuple[Path, Path]:

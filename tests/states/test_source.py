@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -100,22 +102,23 @@ def test_directory_that_anyone_may_write_is_refused(root):
     assert compile_it(root) == ["a"]
 
 
-def test_unreadable_file_is_refused(root):
-    """The system's own word is the reason. Root reads everything, so a child without rights tries it."""
-    (root / "good.sls").chmod(0o200)
+def test_unreadable_file_is_refused():
+    """The system's own word is the reason. Root reads everything, so a child without rights tries it, where all may come."""
     code = (
         "import os, sys, pathlib\n"
         "from holdfast.states.compile import Compiler\n"
         "from holdfast.states.data import Request\n"
         "from holdfast.states.errors import CompileError\n"
         "root = pathlib.Path(sys.argv[1])\n"
-        "os.chmod(root, 0o755)\n"
-        "os.chdir(root)\n"
         "if os.getuid() == 0: os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
-        "try: Compiler().compile(Request(pathlib.Path('.'), trusted_uids=frozenset({0, int(sys.argv[2])})))\n"
+        "try: Compiler().compile(Request(root, trusted_uids=frozenset({0, int(sys.argv[2])})))\n"
         "except CompileError as error: print(error.problems[0].code, error.problems[0].message)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(root), str(ME)], capture_output=True, text=True, check=True)
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as name:  # its parents are root's, and sticky
+        root = Path(name)
+        root.chmod(0o755)
+        file(root / "good.sls", "a: lamp.lit\n").chmod(0o200)
+        done = subprocess.run([sys.executable, "-c", code, str(root), str(ME)], capture_output=True, text=True, check=True)
 
     assert done.stdout == "source-unreadable cannot use this file: cannot read the file: Permission denied\n"
 

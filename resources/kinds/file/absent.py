@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import stat
 
 from pydantic import field_validator
 
 from holdfast.resources.context import Context, announced
 from holdfast.resources.kinds.file import trees
-from holdfast.resources.kinds.file.base import PathResource, note, status
+from holdfast.resources.kinds.file.base import PathResource, found, note, status
 from holdfast.resources.kinds.file.before import before
 from holdfast.resources.traits import Declaration, Reversible
 
@@ -30,22 +29,23 @@ class Absent(Reversible, PathResource, kind="file.absent"):
 
     async def inverse(self, ctx: Context) -> Declaration | None:
         """What is there now; not a directory, which goes with all that is in it."""
-        return None if os.path.isdir(self.name) and not os.path.islink(self.name) else await before(ctx, self.name)  # noqa: PTH112, PTH114 - Path objects are slow
+        seen = status(self.name)
+        return None if seen is not None and stat.S_ISDIR(seen.st_mode) else await before(ctx, self.name)
 
     @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
         """Remove what is there."""
-        seen = status(self.name)
-        if seen is None:
+        place, seen = found(self.name)
+        if place is None or seen is None:
             ctx.report.comment = f"{self.name} does not exist"
             return True
         if apply:
             await ctx.report.announce()
             ctx.report.touched = True
             if stat.S_ISDIR(seen.st_mode):
-                await ctx.blocking(trees.remove, self.name)
+                await ctx.blocking(trees.remove, place)
             else:
-                trees.remove(self.name)
+                trees.remove(place)
         done = f"removed {self.name}"
         note(ctx, {"removed": self.name}, done if apply else f"would have {done}")
         return False

@@ -12,12 +12,14 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator
 
-from holdfast.resources import accounts
+from holdfast.resources import accounts, paths
 from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Resource, Uid
 from holdfast.resources.errors import HoldfastError, Permanent, passing_or_not
 from holdfast.resources.fields import AbsPath, Mode, Text, field, parse_mode
 from holdfast.resources.needs import Need, lies_in, owned_by, unit_parts
+from holdfast.resources.paths import Place, Unsafe
+from holdfast.resources.paths.place import ABSENT
 from holdfast.resources.temporaries import give_back, take_name
 from holdfast.resources.traits import Edgeable, Recvable
 
@@ -38,9 +40,6 @@ REASONS = {
     errno.ELOOP: "too many symbolic links",
     errno.EBUSY: "it is in use",
 }
-ABSENT = (FileNotFoundError, NotADirectoryError)
-"""What a look at a path raises when nothing is there."""
-
 WINDOWS = dict.fromkeys(("win_owner", "win_perms", "win_deny_perms", "win_inheritance", "win_perms_reset"), "Windows only")
 """Arguments of Salt's that mean nothing here."""
 
@@ -61,21 +60,29 @@ def telling(doing: str, path: str) -> Iterator[None]:
         raise failure(doing, path, error) from None
 
 
-def status(path: str) -> os.stat_result | None:
-    """What is at a path, links not followed; None when nothing is. Raises `Permanent` when it may not be looked at."""
+def found(path: str, *, follow: bool = False) -> tuple[Place | None, os.stat_result | None]:
+    """The place of a path, and what is there; no place where directories on the way are missing. Links there are followed with `follow`.
+
+    Raises `Permanent` when it may not be looked at, or is not safe.
+    """
     try:
-        return os.lstat(path)
+        place = paths.at(path, follow=follow)
+        return place, place.look()
     except ABSENT:
-        return None
+        return None, None
     except OSError as error:
         raise failure("look at", path, error) from None
 
 
-def what(mode: int) -> str:
-    """The type of a file in words."""
-    names = {stat.S_IFDIR: "a directory", stat.S_IFLNK: "a symbolic link", stat.S_IFREG: "a file", stat.S_IFIFO: "a fifo"}
-    names |= {stat.S_IFSOCK: "a socket", stat.S_IFBLK: "a block device", stat.S_IFCHR: "a character device"}
-    return names.get(stat.S_IFMT(mode), "something else")
+def status(path: str) -> os.stat_result | None:
+    """What is at a path, links there not followed; None when nothing is. Raises as `found` does."""
+    return found(path)[1]
+
+
+def place_of(path: str) -> Place:
+    """The place of a path whose directory is there. Raises `Permanent` or `Temporary`."""
+    with telling("reach", path):
+        return paths.at(path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,43 +112,29 @@ class Ownership:
             if number == UNKNOWN:
                 raise Permanent(f"cannot give {path} to {word} {name}: there is no such {word}; declare it, or correct the name")
 
-    def put(self, path: str, seen: os.stat_result, *, dir_fd: int | None = None) -> None:
-        """Set what differs on one file, never on what a link there leads to. Raises `OSError`."""
-        uid = self.uid if self.uid != seen.st_uid else UNDECLARED
-        gid = self.gid if self.gid != seen.st_gid else UNDECLARED
-        if uid >= 0 or gid >= 0:
-            os.chown(path, uid, gid, dir_fd=dir_fd, follow_symlinks=False)
-        # After the owner: changing that clears the set-uid bits.
-        if self.mode is not None and not stat.S_ISLNK(seen.st_mode):
-            change_mode(path, self.mode, dir_fd)
+    def put(self, place: Place, seen: os.stat_result) -> None:
+        """Set what differs on what was seen at a place, never on what a link there leads to. Raises `OSError` and `Unsafe`."""
+        place.change(seen, max(self.uid, UNDECLARED), max(self.gid, UNDECLARED), self.mode)
+
+    def make(self, place: Place, mode: int) -> None:
+        """Make a directory with this owner, of this mode where none is declared. Raises `OSError` and `Unsafe`."""
+        place.mkdir(max(self.uid, UNDECLARED), max(self.gid, UNDECLARED), mode if self.mode is None else self.mode)
 
 
-def change_mode(path: str, mode: int, dir_fd: int | None) -> None:
-    """Chmod that cannot be led astray by a link put there meanwhile, and neither opens nor has to be able to read. Raises `OSError`."""
-    descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=dir_fd)
-    try:
-        if stat.S_ISLNK(os.fstat(descriptor).st_mode):
-            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
-        os.chmod(f"/proc/self/fd/{descriptor}", mode)  # noqa: PTH101 - fchmod refuses such a descriptor
-    finally:
-        os.close(descriptor)
-
-
-def put_link(path: str, target: str, *, dir_fd: int | None = None) -> None:
-    """Make a link beside its place and rename it: whoever looks sees the old one or the new. Raises `OSError`."""
-    directory, name = os.path.split(path)
-    beside = os.path.join(directory, os.fsdecode(take_name(name)))  # noqa: PTH118 - Path objects are slow
+def put_link(place: Place, target: str, owner: Ownership) -> None:
+    """Make a link beside its place and rename it: who looks sees the old one or the new. Raises `OSError`."""
+    beside = place.beside(os.fsdecode(take_name(place.name)))
     try:
         with suppress(FileNotFoundError):  # one that a killed agent with our number has left
-            os.unlink(beside, dir_fd=dir_fd)
-        os.symlink(target, beside, dir_fd=dir_fd)
-        os.rename(beside, path, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
-    except OSError:
+            beside.unlink()
+        beside.symlink(target, max(owner.uid, UNDECLARED), max(owner.gid, UNDECLARED))
+        beside.rename(place)
+    except (OSError, Unsafe):
         with suppress(OSError):
-            os.unlink(beside, dir_fd=dir_fd)
+            beside.unlink()
         raise
     finally:
-        give_back(beside)
+        give_back(beside.name)
 
 
 async def ownership(ctx: Context, user: str | None, group: str | None, mode: int | None = None) -> Ownership:
@@ -168,25 +161,12 @@ def passable(mode: int) -> int:
     return mode | (mode & 0o444) >> 2
 
 
-def missing_parents(path: str) -> list[str]:
-    """Directories on the way to a path that do not exist, outermost first."""
-    missing: list[str] = []
-    parent = os.path.dirname(path)  # noqa: PTH120 - Path objects are slow
-    while parent != "/" and status(parent) is None:
-        missing.append(parent)
-        parent = os.path.dirname(parent)  # noqa: PTH120 - the same
-    return missing[::-1]
-
-
-def make_parents(path: str, owner: Ownership, mode: int = 0o755) -> None:
-    """Make the directories on the way to a path; those that exist are left as they are. Raises `Permanent` or `Temporary`."""
-    for parent in missing_parents(path):
-        with telling("make directory", parent):
-            try:
-                os.mkdir(parent, 0o700)  # noqa: PTH102 - Path objects are slow
-            except FileExistsError:  # somebody else was faster
-                continue
-            Ownership(owner.user, owner.group, owner.uid, owner.gid, mode).put(parent, os.lstat(parent))
+def make_parents(path: str, owner: Ownership, mode: int = 0o755) -> bool:
+    """Make the directories on the way to a path; whether there were any to make. Raises `Permanent` or `Temporary`."""
+    try:
+        return bool(paths.make_parents(path, max(owner.uid, UNDECLARED), max(owner.gid, UNDECLARED), mode))
+    except OSError as error:
+        raise failure("make directory", str(error.filename or path), error) from None
 
 
 def demand_parent(path: str, *, makedirs: bool, apply: bool) -> None:

@@ -7,26 +7,26 @@ import os
 import stat
 
 from holdfast.resources.context import Context
-from holdfast.resources.kinds.file.base import status, telling
+from holdfast.resources.kinds.file.base import found, telling
 from holdfast.resources.kinds.file.disk import read
 from holdfast.resources.traits import Declaration
 
 
 async def before(ctx: Context, path: str) -> Declaration | None:
     """What is there now; None for what is neither file, directory nor link. The content of a file is copied. Raises `HoldfastError`."""
-    seen = status(path)
-    if seen is None:
+    place, seen = found(path)
+    if place is None or seen is None:
         return Declaration("file.absent", {"name": path})
     owner = {"name": path, "user": str(seen.st_uid), "group": str(seen.st_gid)}
     mode = f"{stat.S_IMODE(seen.st_mode):04o}"
     if stat.S_ISLNK(seen.st_mode):
         with telling("read link", path):
-            return Declaration("file.symlink", {**owner, "target": os.readlink(path), "force": True})  # noqa: PTH115 - Path objects are slow
+            return Declaration("file.symlink", {**owner, "target": place.readlink(), "force": True})
     if stat.S_ISDIR(seen.st_mode):
         return Declaration("file.directory", {**owner, "mode": mode, "force": True})
     if not stat.S_ISREG(seen.st_mode):
         return None
     copy = str(ctx.var_dir / f"before-{hashlib.sha256(os.fsencode(path)).hexdigest()[:16]}")  # a state may come to manage another file
     with telling("keep a copy of", path):
-        await ctx.write_file(copy, await read(ctx, path, seen.st_size), mode=0o600)
+        await ctx.write_file(copy, await read(ctx, place, seen, published=False), mode=0o600)
     return Declaration("file.managed", {**owner, "mode": mode, "source": copy, "follow_symlinks": False}, copy)

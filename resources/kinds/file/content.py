@@ -77,14 +77,14 @@ def _text(key: str, value: Any, where: str) -> str:
     return str(text)
 
 
-async def fetch(ctx: Context, sources: Sources) -> tuple[str, str | None, bytes]:
-    """The first source that is there: its URL, its own hash, its content. Raises `Permanent` when none is."""
+async def fetch(ctx: Context, sources: Sources, *, trusted: bool) -> tuple[str, str | None, bytes]:
+    """The first source that is there: its URL, its own hash, its content. `trusted`: as `ctx.source` has it. Raises `Permanent` when none is."""
     if len(sources) == 1:
-        return *sources[0], await ctx.source(sources[0][0])
+        return *sources[0], await ctx.source(sources[0][0], trusted=trusted)
     refused = []
     for url, digest in sources:
         try:
-            return url, digest, await ctx.source(url)
+            return url, digest, await ctx.source(url, trusted=trusted)
         except Permanent as error:
             refused.append(str(error))
     raise Permanent(f"no source can be read: {'; '.join(refused)}")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self
 
 from pydantic import model_validator
 
+from holdfast.resources import paths
 from holdfast.resources.context import Context, Watch, announced
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Mode, field
@@ -18,15 +20,19 @@ from holdfast.resources.kinds.file.base import (
     OwnedResource,
     Ownership,
     demand_parent,
+    found,
     make_parents,
     note,
     octal,
     ownership,
+    place_of,
     status,
     telling,
-    what,
 )
 from holdfast.resources.kinds.file.before import before
+from holdfast.resources.paths import Directory as Inside
+from holdfast.resources.paths import Place, Unsafe
+from holdfast.resources.paths.place import what
 from holdfast.resources.traits import Declaration, Reversible
 
 NEW_MODE = 0o755
@@ -95,16 +101,21 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
         """The directory itself first, then what is in it."""
         owner = await ownership(ctx, self.user, self.group, octal(self.mode or self.dir_mode))
-        seen = self._seen()
-        linked = os.path.islink(self.name)  # noqa: PTH114 - Path objects are slow
+        place, seen = self._seen()
+        linked = place is not None and place.path != self.name
         wrong = owner.wrong(seen) if seen is not None and (self.follow_symlinks or not linked) else {}
         forced = self._forced(apply=apply) if seen is None else {}
+        inside = self._enter(place) if place is not None and seen is not None else None
         if apply and (wrong or seen is None):
             owner.demand(self.name)
             await ctx.report.announce()
             ctx.report.touched = True
-            self._put(owner, seen, linked=linked)
-        removed, below = await self._below(ctx, apply=apply) if seen is not None or apply else ({}, {})
+            if place is not None and seen is not None:
+                with telling("change owner or mode of", self.name):
+                    owner.put(place, seen)
+            else:
+                inside = self._make(owner)
+        removed, below = await self._below(ctx, inside, apply=apply) if inside is not None else ({}, {})
         if not (wrong or seen is None or removed or below):
             ctx.report.comment = f"{self.name} is as declared"
             return True
@@ -126,56 +137,74 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
             return {"forced": f"{what(seen.st_mode)} in its place is removed"}
         return {} if apply else {"backup": f"{what(seen.st_mode)} in its place is renamed to {self.backupname}"}
 
-    def _seen(self) -> os.stat_result | None:
-        """The directory; None when it is not there, or something is in the way that may be removed. Raises `Permanent`."""
-        seen = status(self.name)
+    def _seen(self) -> tuple[Place | None, os.stat_result | None]:
+        """The directory, where a link leads that may be followed; nothing when it is not there, or something is in the way that may be removed.
+
+        Raises `Permanent`.
+        """
+        place, seen = found(self.name)
         if seen is None or stat.S_ISDIR(seen.st_mode):
-            return seen
-        if stat.S_ISLNK(seen.st_mode) and self.allow_symlink and os.path.isdir(self.name):  # noqa: PTH112 - Path objects are slow
-            with telling("look at", self.name):
-                return os.stat(self.name)  # noqa: PTH116 - the same
+            return place, seen
+        kind = what(seen.st_mode)
+        if stat.S_ISLNK(seen.st_mode):
+            led, end = self._led()
+            if led is not None and end is not None and stat.S_ISDIR(end.st_mode) and self.allow_symlink:
+                return led, end
+            kind = "a dangling link" if end is None else kind
         if self.force or self.backupname:
-            return None
-        kind = "a dangling link" if stat.S_ISLNK(seen.st_mode) and not os.path.exists(self.name) else what(seen.st_mode)  # noqa: PTH110 - the same
+            return place, None
         raise Permanent(f"cannot make directory {self.name}: {kind} is in the way; remove it, or set force: true")
 
-    def _put(self, owner: Ownership, seen: os.stat_result | None, *, linked: bool) -> None:
-        if seen is None:
-            self._make_way()
-            demand_parent(self.name, makedirs=self.makedirs, apply=True)
-            mode = owner.mode if owner.mode is not None else NEW_MODE
-            if self.makedirs:
-                make_parents(self.name, owner, mode)
-            with telling("make directory", self.name):
-                os.mkdir(self.name, 0o700)  # noqa: PTH102 - Path objects are slow
-                new = Ownership(owner.user, owner.group, owner.uid, owner.gid, mode)
-                new.put(self.name, os.lstat(self.name))
-            return
-        with telling("change owner or mode of", self.name):
-            # Only a link that was seen is followed, not one that was put there meanwhile.
-            owner.put(os.path.realpath(self.name) if linked else self.name, seen)
+    def _led(self) -> tuple[Place | None, os.stat_result | None]:
+        """Where a link leads. One that another user could gain from is in the way. Raises `Unsafe` for that where it may not be removed."""
+        try:
+            return found(self.name, follow=True)
+        except Unsafe:
+            if self.force or self.backupname:
+                return None, None
+            raise
+
+    def _enter(self, place: Place) -> Inside:
+        """The directory, as it is before it is changed."""
+        with telling("look through", self.name):
+            inside = replace(place.enter(), path=self.name)
+        if self.recurse or self.clean:
+            place.demand_own(inside.info, "look through")
+        return inside
+
+    def _make(self, owner: Ownership) -> Inside:
+        """Make the directory, and those on the way."""
+        self._make_way()
+        demand_parent(self.name, makedirs=self.makedirs, apply=True)
+        if self.makedirs:
+            make_parents(self.name, owner, NEW_MODE if owner.mode is None else owner.mode)
+        place = place_of(self.name)
+        with telling("make directory", self.name):
+            owner.make(place, NEW_MODE)
+        return self._enter(place)
 
     def _make_way(self) -> None:
         """Remove or rename what is in the way."""
-        if status(self.name) is None:
+        place, seen = found(self.name)
+        if place is None or seen is None:
             return
         if self.backupname:
             with telling(f"rename to {self.backupname}", self.name):
-                os.rename(self.name, self.backupname)  # noqa: PTH104 - Path objects are slow
+                place.rename(paths.at(self.backupname))
         else:
-            trees.remove(self.name)
+            trees.remove(place)
 
-    async def _below(self, ctx: Context, *, apply: bool) -> tuple[dict[str, Any], dict[str, dict[str, str]]]:
+    async def _below(self, ctx: Context, inside: Inside, *, apply: bool) -> tuple[dict[str, Any], dict[str, dict[str, str]]]:
         """What is removed of what is in it, and what is wrong with the rest, both by path; done with `apply`."""
         removed: dict[str, Any] = {}
         found: dict[str, dict[str, str]] = {}
         if self.clean:
-            extra = await ctx.blocking(trees.surplus, self.name, ctx.managed_below(self.name), self.exclude_pat)
-            removed = {path: {"removed": "Removed due to clean"} for path in await ctx.blocking(trees.whole, extra)}
+            extra = await ctx.blocking(trees.surplus, inside, ctx.managed_below(self.name), self.exclude_pat)
+            removed = {path: {"removed": "Removed due to clean"} for path in await ctx.blocking(trees.whole, inside, extra)}
             for path in extra if apply else ():
                 await ctx.report.announce()
                 ctx.report.touched = True
-                await ctx.blocking(trees.remove, path, self.name)
+                await ctx.blocking(trees.remove_below, inside, path)
         if self.recurse:
             rules = await self._rules(ctx)
             if apply:
@@ -184,7 +213,7 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
                         owner.demand(self.name)
                 await ctx.report.announce()
             try:
-                await ctx.blocking(lambda: trees.set_right(self.name, rules, found, apply=apply))
+                await ctx.blocking(lambda: trees.set_right(inside, rules, found, apply=apply))
             finally:  # what failed may have come some of the way
                 ctx.report.touched = ctx.report.touched or (apply and bool(found))
             gone = tuple(f"{path}/" for path in removed)

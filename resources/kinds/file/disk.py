@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import stat
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
+from holdfast.resources import accounts, paths
 from holdfast.resources.context import Context
 from holdfast.resources.diff import unified
-from holdfast.resources.kinds.file.base import LARGE, UNDECLARED, Ownership, failure, telling
+from holdfast.resources.kinds.file.base import LARGE, UNDECLARED, Ownership, found, telling
+from holdfast.resources.paths import Place
 
 KEPT = 20
 """Backups of one file that are kept."""
@@ -22,50 +25,71 @@ class Look:
     """What one run found at the path, and what should be there."""
 
     path: str
+    place: Place | None
+    """None: the directory is not there yet."""
     seen: os.stat_result | None
+    """None: nothing, or a link that is to be replaced."""
     owner: Ownership
-    wanted: bytes | None
+    wanted: bytes | None = None
     """None: the content is left as it is."""
     old: bytes | None = None
-    """None: not read, for it is too large to show or does not exist."""
+    """None: not read, for it is too large to show, not to be shown, or does not exist."""
     differs: bool = False
 
+    def afresh(self) -> bool:
+        """Whether owner and mode are put right with a new file: the present one may be another's, or be held open by who made it."""
+        if self.place is None or self.seen is None:
+            return True
+        return bool(self.place.refusal(self.seen)) or self.place.adopts(self.seen, self.owner.uid)
 
-def inherited(owner: Ownership, seen: os.stat_result | None) -> tuple[int, int]:
-    """Owner of the new file: as declared, else that of the one it replaces, where that is not ours anyway."""
-    uid, gid = owner.uid, owner.gid
-    if seen is not None:
+
+def settled(owner: Ownership, place: Place | None, seen: os.stat_result | None) -> Ownership:
+    """The owner that a file is to have: the agent, where an untrusted user could have put it there, and none is declared."""
+    if owner.user is not None or place is None or seen is None or not place.who(seen):
+        return owner
+    uid, gid = os.geteuid(), os.getegid()
+    group = owner if owner.group is not None else replace(owner, group=accounts.group_name(gid), gid=gid)
+    return replace(group, user=accounts.user_name(uid), uid=uid)
+
+
+def inherited(look: Look, default: int) -> tuple[int, int, int]:
+    """Uid, gid and mode of the new file: as declared, else those of the one that it replaces, where an untrusted user had no hand in them.
+
+    An owner that is not declared is kept (-1 where it is the agent anyway) but below a directory of such a user, whose files would stay
+    his. Set-uid and set-gid bits must be declared. `default` is the mode of a new file.
+    """
+    owner, seen = look.owner, look.seen
+    uid, gid = max(owner.uid, UNDECLARED), max(owner.gid, UNDECLARED)
+    if seen is None or look.place is None:
+        return uid, gid, default if owner.mode is None else owner.mode
+    if not look.place.who(seen):
         uid = seen.st_uid if uid < 0 and seen.st_uid != os.geteuid() else uid
         gid = seen.st_gid if gid < 0 and seen.st_gid != os.getegid() else gid
-    return max(uid, UNDECLARED), max(gid, UNDECLARED)
+    kept = 0o777 if look.place.hands_on(seen, uid) else default
+    return uid, gid, stat.S_IMODE(seen.st_mode) & kept if owner.mode is None else owner.mode
 
 
-async def read(ctx: Context, path: str, size: int) -> bytes:
-    """The content of a regular file, in a thread if it is large. Raises `OSError`."""
-    return bytes(await ctx.blocking(read_regular, path)) if size > LARGE else read_regular(path)
-
-
-def read_regular(path: str) -> bytes:
-    """The content of a regular file; never waits for a fifo that was put there meanwhile. Raises `OSError`."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(descriptor, "rb", buffering=0) as file:  # noqa: PTH123 - a descriptor
-        return file.read()
+async def read(ctx: Context, place: Place, seen: os.stat_result, *, published: bool = True) -> bytes:
+    """The content of a regular file that was seen, in a thread if it is large; see `Place.read`. Raises `OSError`, `Permanent` and `Unsafe`."""
+    reading = partial(place.read, published=published, seen=seen)
+    return bytes(await ctx.blocking(reading)) if seen.st_size > LARGE else reading()
 
 
 async def compare(ctx: Context, look: Look, wanted: bytes) -> None:
-    """Note whether the content differs, and the old content if it may be shown."""
-    size = look.seen.st_size if look.seen is not None else 0
+    """Note whether the content differs, and the old content if it may be shown. Raises `OSError`, `Permanent` and `Unsafe`."""
+    if look.seen is None or look.place is None:
+        return
+    size = look.seen.st_size
     if size != len(wanted) and size > DIFF_LIMIT:
         look.differs = True
         return
     try:
-        look.old = await read(ctx, look.path, size)
+        old = await read(ctx, look.place, look.seen, published=False)
     except FileNotFoundError:
         look.seen = None
         return
-    except OSError as error:
-        raise failure("read", look.path, error) from None
-    look.differs = look.old != wanted
+    look.differs = old != wanted
+    look.old = old if look.place.readable(look.seen) else None
 
 
 def difference(look: Look) -> str:
@@ -81,18 +105,22 @@ def source_mode(ctx: Context, url: str) -> int | None:
     path = ctx.source_path(url)
     if path is None:
         return None
-    with telling("look at", path):
-        return stat.S_IMODE(os.stat(path).st_mode)  # noqa: PTH116 - Path objects are slow
+    place, seen = found(path, follow=True)
+    return None if place is None or seen is None else stat.S_IMODE(kept_mode(place, seen))
 
 
-def back_up(path: str, directory: str) -> None:
+def kept_mode(place: Place, seen: os.stat_result) -> int:
+    """Type and mode of a source, as a copy gets them: without set-uid and set-gid bits of an untrusted user's."""
+    return seen.st_mode if place.hands_on(seen, -1) else seen.st_mode & ~(stat.S_ISUID | stat.S_ISGID)
+
+
+def back_up(place: Place, directory: str) -> None:
     """Keep a copy of a file, readable for the agent alone; the oldest go. Raises `Permanent` or `Temporary`."""
-    name = os.path.basename(path)  # noqa: PTH119 - Path objects are slow
-    with telling("back up", path):
-        data = read_regular(path)
-        target = os.path.join(directory, f"{name}_{time.strftime('%Y%m%d-%H%M%S')}_{time.time_ns() % 10**9:09d}")  # noqa: PTH118 - the same
-        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with open(descriptor, "wb") as copy:  # noqa: PTH123 - a descriptor
-            copy.write(data)
-        for old in sorted(entry for entry in os.listdir(directory) if entry.startswith(f"{name}_"))[:-KEPT]:  # noqa: PTH208 - the same
-            os.unlink(os.path.join(directory, old))  # noqa: PTH108, PTH118 - the same
+    name = place.name
+    with telling("back up", place.path):
+        data = place.read()
+        kept = paths.directory(directory)
+        copy = kept.entry(f"{name}_{time.strftime('%Y%m%d-%H%M%S')}_{time.time_ns() % 10**9:09d}").create(0o600)
+        copy.write(data)
+        for old in sorted(entry for entry in kept.names() if entry.startswith(f"{name}_"))[:-KEPT]:
+            kept.entry(old).unlink()

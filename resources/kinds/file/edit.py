@@ -17,9 +17,11 @@ from holdfast.resources.diff import unified
 from holdfast.resources.errors import Permanent, Temporary
 from holdfast.resources.fields import field
 from holdfast.resources.kinds.file.apart import edited_apart
-from holdfast.resources.kinds.file.base import Ownership, Placed, demand_parent, make_parents, note, ownership, status, telling, what
+from holdfast.resources.kinds.file.base import Ownership, Placed, demand_parent, found, make_parents, note, ownership, place_of, telling
 from holdfast.resources.kinds.file.disk import back_up, read
 from holdfast.resources.needs import Need, lies_in, unit_parts
+from holdfast.resources.paths import Place, Unsafe
+from holdfast.resources.paths.place import what
 from holdfast.resources.patience import Impatient, patience
 
 NEW_MODE = 0o644
@@ -94,19 +96,21 @@ class Edit(Placed):
     @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
         """Read, edit, compare, write whole."""
-        path = os.path.realpath(self.name)
-        seen = status(path)
+        place, seen = found(self.name, follow=True)
+        path = self.name if place is None else place.path
         if seen is None and self.tolerates():
             ctx.report.comment = f"{self.name} does not exist"
             return True
         given = await self.given(ctx)
-        old = await self._read(ctx, path, seen)
+        old = await self._read(ctx, place, seen)
         new = await self._edited(ctx, old, given)
         if new == old and seen is not None:
             ctx.report.comment = f"{self.name} is as declared"
             return True
+        if place is not None and seen is not None and (refusal := place.refusal(seen)):
+            raise Unsafe(f"cannot edit {path}: {refusal}; declare its owner with file.managed and replace: false")
         if apply:
-            await self._write(ctx, path, seen, new)
+            await self._write(ctx, path, place, seen, new)
         diff = unified(_bytes(old), _bytes(new), path) if self.show_changes else ""
         ctx.report.diff = diff
         done = f"edited {self.name}" if seen is not None else f"created {self.name}"
@@ -127,8 +131,8 @@ class Edit(Placed):
         except Impatient:
             return await edited_apart(ctx, self, old, given)
 
-    async def _read(self, ctx: Context, path: str, seen: os.stat_result | None) -> str:
-        if seen is None:
+    async def _read(self, ctx: Context, place: Place | None, seen: os.stat_result | None) -> str:
+        if place is None or seen is None:
             if not self.makes():
                 raise Permanent(f"cannot edit {self.name}: it does not exist; make it first, for instance with file.managed")
             return ""
@@ -138,43 +142,43 @@ class Edit(Placed):
             raise Permanent(
                 f"cannot edit {self.name}: it has {seen.st_size >> 20} MB; files of more than {LARGEST >> 20} MB are not edited"
             )
-        with telling("read", path):
-            return (await read(ctx, path, seen.st_size)).decode(errors="surrogateescape")
+        with telling("read", place.path):
+            return (await read(ctx, place, seen)).decode(errors="surrogateescape")
 
-    async def _write(self, ctx: Context, path: str, seen: os.stat_result | None, text: str) -> None:
+    async def _write(self, ctx: Context, path: str, place: Place | None, seen: os.stat_result | None, text: str) -> None:
         await ctx.report.announce()
-        if seen is None:
+        if place is None or seen is None:
             owner = await self.owner_of_new(ctx)
             owner.demand(path)
             demand_parent(path, makedirs=self.makes_parents(), apply=True)
-            if self.makes_parents():
-                ctx.report.touched = True
-                make_parents(path, owner)
+            if place is None:
+                ctx.report.touched = make_parents(path, owner)
+                place = place_of(path)
             mode, uid, gid = NEW_MODE if owner.mode is None else owner.mode, owner.uid, owner.gid
         else:
-            mode, uid, gid = stat.S_IMODE(seen.st_mode), seen.st_uid, seen.st_gid
-            await self._back_up(ctx, path, seen)
+            mode, uid, gid = stat.S_IMODE(seen.st_mode) & 0o777, seen.st_uid, seen.st_gid
+            await self._back_up(ctx, place, seen)
         with telling("write", path):
-            await ctx.write_file(path, _bytes(text), mode=mode, uid=uid, gid=gid, check=self._checker(ctx, path, seen))
+            await ctx.write_file(place, _bytes(text), mode=mode, uid=uid, gid=gid, check=self._checker(ctx, place, seen))
 
-    def _checker(self, ctx: Context, path: str, seen: os.stat_result | None) -> Callable[[str], Awaitable[None]]:
+    def _checker(self, ctx: Context, place: Place, seen: os.stat_result | None) -> Callable[[str], Awaitable[None]]:
         """What `write_file` calls right before the file is replaced: what others have written meanwhile must not be lost."""
 
         async def check(_: str) -> None:
-            if _looks(status(path)) != _looks(seen):
+            if _looks(place.look()) != _looks(seen):
                 raise Temporary(f"cannot edit {self.name}: it was changed by somebody else while it was edited", delay=0.1)
             ctx.report.touched = True
 
         return check
 
-    async def _back_up(self, ctx: Context, path: str, seen: os.stat_result) -> None:
+    async def _back_up(self, ctx: Context, place: Place, seen: os.stat_result) -> None:
         if self.backup is True or self.backup == "minion":
-            await ctx.blocking(back_up, path, str(ctx.var_dir))
+            await ctx.blocking(back_up, place, str(ctx.var_dir))
         elif self.backup:
-            copy = f"{path}{self.backup}"
-            with telling("back up to", copy):
-                data = await read(ctx, path, seen.st_size)
-                await ctx.write_file(copy, data, mode=stat.S_IMODE(seen.st_mode), uid=seen.st_uid, gid=seen.st_gid)
+            copy = place.beside(f"{place.name}{self.backup}")
+            with telling("back up to", copy.path):
+                data = await read(ctx, place, seen)
+                await ctx.write_file(copy, data, mode=stat.S_IMODE(seen.st_mode) & 0o777, uid=seen.st_uid, gid=seen.st_gid)
 
 
 def _looks(seen: os.stat_result | None) -> tuple[int, ...] | None:

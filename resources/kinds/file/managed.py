@@ -7,6 +7,7 @@ import os
 import shlex
 import stat
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, model_validator
@@ -23,18 +24,19 @@ from holdfast.resources.kinds.file.base import (
     OwnedResource,
     Ownership,
     demand_parent,
+    found,
     make_parents,
-    missing_parents,
     note,
     octal,
     ownership,
     passable,
-    status,
+    place_of,
     telling,
-    what,
 )
 from holdfast.resources.kinds.file.before import before
-from holdfast.resources.kinds.file.disk import Look, back_up, compare, difference, inherited, read, source_mode
+from holdfast.resources.kinds.file.disk import Look, back_up, compare, difference, inherited, read, settled, source_mode
+from holdfast.resources.paths import Place, Unsafe
+from holdfast.resources.paths.place import LIMIT, what
 from holdfast.resources.traits import Declaration, Reversible
 
 NEW_MODE, PRIVATE = 0o644, 0o600
@@ -118,8 +120,8 @@ class Managed(Reversible, OwnedResource, kind="file.managed"):
     """Show the diff of a new file among the changes, too."""
     check_cmd: Texts = ()
     """Commands that must accept the new content before it is put in place; its path is appended."""
-    follow_symlinks: bool = True
-    """Manage what a link at the path leads to; false replaces the link."""
+    follow_symlinks: bool | None = None
+    """Manage what a link at the path leads to; false replaces the link. None: replaces it only where another user could gain from following it."""
     encoding: str | None = None
     """Encoding of content that the state gives. Default: utf-8."""
     encoding_errors: str = "strict"
@@ -178,16 +180,20 @@ class Managed(Reversible, OwnedResource, kind="file.managed"):
 
     async def inverse(self, ctx: Context) -> Declaration | None:
         """What is there now, or where a link leads that is followed."""
-        return await before(ctx, os.path.realpath(self.name) if self.follow_symlinks else self.name)
+        place, _ = self._target()
+        return await before(ctx, self.name if place is None else place.path)
 
     @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
         """Look at it, and with `apply` put it right; content first, so that what readers see is right soonest."""
-        path, seen = self._target()
+        place, seen = self._target()
+        path = self.name if place is None else place.path
         if seen is None and not self.create:
             ctx.report.comment = f"{path} does not exist, and create is false"
             return True
-        look = await self._look(ctx, path, seen)
+        mode = None if self.mode == "keep" else octal(self.mode)
+        look = Look(path, place, seen, settled(await ownership(ctx, self.user, self.group, mode), place, seen))
+        await self._look(ctx, look)
         wrong = look.owner.wrong(look.seen) if look.seen is not None else {}
         if look.seen is not None and not look.differs and not wrong:
             ctx.report.comment = f"{path} is as declared"
@@ -199,39 +205,52 @@ class Managed(Reversible, OwnedResource, kind="file.managed"):
 
     # -- looking -----------------------------------------------------------------------------------------------
 
-    def _target(self) -> tuple[str, os.stat_result | None]:
-        """The path to manage and what is there. Raises `Permanent` for what is no file."""
-        path, seen = self.name, status(self.name)
-        if seen is not None and stat.S_ISLNK(seen.st_mode):
-            if not self.follow_symlinks:
-                return path, None
-            path = os.path.realpath(path)
-            seen = status(path)
-            if seen is None:
+    def _target(self) -> tuple[Place | None, os.stat_result | None]:
+        """The place to manage and what is there; nothing, where a link is to be replaced. Raises `Permanent` for what is no file, or not safe."""
+        place, seen = found(self.name)
+        if place is not None and seen is not None and stat.S_ISLNK(seen.st_mode):
+            if self.follow_symlinks is False:
+                return place, None
+            try:
+                led, seen = found(self.name, follow=True)
+            except Unsafe:
+                if self.follow_symlinks:
+                    raise
+                return place, None
+            if led is None or seen is None:
+                with telling("read link", self.name):
+                    end = led.path if led is not None else place.readlink()
                 raise Permanent(
-                    f"cannot manage {self.name}: it is a dangling link to {path}; make that first, or set follow_symlinks: false to replace the link"
+                    f"cannot manage {self.name}: it is a dangling link to {end}; make that first, or set follow_symlinks: false to replace the link"
                 )
-        if seen is not None and not stat.S_ISREG(seen.st_mode):
-            raise Permanent(f"cannot manage {path} as a file: it is {what(seen.st_mode)}; remove it first")
-        return path, seen
+            place = led
+        if place is not None and seen is not None and not stat.S_ISREG(seen.st_mode):
+            raise Permanent(f"cannot manage {place.path} as a file: it is {what(seen.st_mode)}; remove it first")
+        return place, seen
 
-    async def _look(self, ctx: Context, path: str, seen: os.stat_result | None) -> Look:
-        mode = None if self.mode == "keep" else octal(self.mode)
-        look = Look(path, seen, await ownership(ctx, self.user, self.group, mode), None)
-        if seen is not None and not self.replace:
-            return look
+    async def _look(self, ctx: Context, look: Look) -> None:
+        """Find out what should be there, and whether it differs."""
+        if look.seen is not None and not self.replace:
+            return
         if await self._already(ctx, look):
-            return look
-        look.wanted, source = await self._content(ctx, path, new=seen is None)
+            return
+        look.wanted, source = await self._content(ctx, look.path, new=look.seen is None)
         if self.mode == "keep" and source is not None:
-            look.owner = Ownership(self.user, self.group, look.owner.uid, look.owner.gid, source_mode(ctx, source))
-        if seen is not None and look.wanted is not None:
-            await compare(ctx, look, look.wanted)
-        return look
+            look.owner = replace(look.owner, mode=source_mode(ctx, source))
+        if look.wanted is not None:
+            with telling("read", look.path):
+                await compare(ctx, look, look.wanted)
 
     async def _already(self, ctx: Context, look: Look) -> bool:
         """Whether a file from a server need not be fetched: what is there has the declared hash already."""
-        if look.seen is None or self.template or len(self.source) != 1 or not self.source[0][0].startswith(content.REMOTE):
+        if (
+            look.place is None
+            or look.seen is None
+            or look.seen.st_size > LIMIT
+            or self.template
+            or len(self.source) != 1
+            or not self.source[0][0].startswith(content.REMOTE)
+        ):
             return False
         url, digest = self.source[0]
         digest = digest or self.source_hash
@@ -239,14 +258,14 @@ class Managed(Reversible, OwnedResource, kind="file.managed"):
             return False
         algorithm, wanted = await content.expected(ctx, digest, self.source_hash_name or url, self.name)
         with telling("read", look.path):
-            data = await read(ctx, look.path, look.seen.st_size)
+            data = await read(ctx, look.place, look.seen, published=False)
         return await content.digest_of(ctx, algorithm, data) == wanted
 
     async def _content(self, ctx: Context, path: str, *, new: bool) -> tuple[bytes | None, str | None]:
         """(what the file should hold, the URL it is from). None: any content will do, and a new file is empty."""
         data, url = None, None
         if self.source:
-            url, digest, data = await content.fetch(ctx, self.source)
+            url, digest, data = await content.fetch(ctx, self.source, trusted=self.template is not None)
             digest = digest or self.source_hash
             if digest is not None and not self.skip_verify:
                 await content.verify(ctx, url, data, *await content.expected(ctx, digest, self.source_hash_name or url, self.name))
@@ -286,22 +305,23 @@ class Managed(Reversible, OwnedResource, kind="file.managed"):
         seen, owner = look.seen, look.owner
         owner.demand(look.path)
         await ctx.report.announce()
-        if seen is not None and not look.differs:
+        if look.place is not None and seen is not None and not look.differs and not look.afresh():
             ctx.report.touched = True
             with telling("change owner or mode of", look.path):
-                owner.put(look.path, seen)
+                owner.put(look.place, seen)
             return
-        if seen is None:
+        if look.place is None:
             demand_parent(look.path, makedirs=self.makedirs, apply=True)
-            if self.makedirs:
-                ctx.report.touched = bool(missing_parents(look.path))
-                make_parents(look.path, owner, self._parent_mode())
-        elif self.backup in {"minion", "both"}:
-            await ctx.blocking(back_up, look.path, str(ctx.var_dir))
-        mode = owner.mode if owner.mode is not None else stat.S_IMODE(seen.st_mode) if seen is not None else NEW_MODE
-        uid, gid = inherited(owner, seen)
+            ctx.report.touched = make_parents(look.path, owner, self._parent_mode())
+            look.place = place_of(look.path)
+        elif seen is not None and self.backup in {"minion", "both"}:
+            await ctx.blocking(back_up, look.place, str(ctx.var_dir))
+        uid, gid, mode = inherited(look, NEW_MODE)
         with telling("write", look.path):
-            await ctx.write_file(look.path, look.wanted or b"", mode=mode, uid=uid, gid=gid, check=self._checker(ctx))
+            if look.wanted is None and seen is not None:
+                look.place.demand_own(seen, "change owner or mode of")
+                look.wanted = await read(ctx, look.place, seen)
+            await ctx.write_file(look.place, look.wanted or b"", mode=mode, uid=uid, gid=gid, check=self._checker(ctx))
 
     def _parent_mode(self) -> int:
         declared = octal(self.dir_mode)

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import stat
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
+from holdfast.resources import paths
 from holdfast.resources.context import Context
 from holdfast.resources.diff import LIMIT, unified
 from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.kinds.file import trees
-from holdfast.resources.kinds.file.base import Ownership, make_parents, put_link, status, telling, what
+from holdfast.resources.kinds.file.base import Ownership, make_parents, put_link, status, telling
 from holdfast.resources.kinds.file.content import decoded
-from holdfast.resources.kinds.file.disk import DIFF_LIMIT, Look, back_up, difference, inherited, read
+from holdfast.resources.kinds.file.disk import Look, back_up, compare, difference, inherited, read, settled
 from holdfast.resources.kinds.file.sourcetree import Entry, by_directory
+from holdfast.resources.paths import Directory, Place, Unsafe
+from holdfast.resources.paths.place import what
 
 NEW_DIRECTORY, NEW_FILE = 0o755, 0o644
 HIDDEN = "<show_changes=False>"
@@ -84,18 +87,27 @@ class Mirror:
         if self._errors or status(self._top) is None:
             return
         keep = {self._path(entry.inside) + ("/." if entry.is_directory else "") for entry in entries}
-        extra = await self._ctx.blocking(trees.surplus, self._top, keep | set(self._ctx.managed_below(self._top)), exclude)
+        with telling("look through", self._top):
+            inside = self._inside()
+        extra = await self._ctx.blocking(trees.surplus, inside, keep | set(self._ctx.managed_below(self._top)), exclude)
         self.removed = extra
         if extra and self._apply:
             self.changes["removed"] = extra
         for path in extra if self._apply else ():
             self._ctx.report.touched = True
-            await self._ctx.blocking(trees.remove, path, self._top)
+            await self._ctx.blocking(trees.remove_below, inside, path)
 
     # -- entries -----------------------------------------------------------------------------------------------
 
     def _path(self, inside: str) -> str:
         return f"{self._top}/{inside}" if inside else self._top
+
+    def _inside(self) -> Directory:
+        """The directory itself. Raises `OSError`, and `Unsafe` for one that somebody may have moved there."""
+        place = paths.at(self._top)
+        inside = place.enter()
+        place.demand_own(inside.info, "look through")
+        return inside
 
     def _make_top(self) -> None:
         seen, owner = status(self._top), self._rules.directories
@@ -104,7 +116,7 @@ class Mirror:
             self._ctx.report.touched = True
             make_parents(self._top, owner, NEW_DIRECTORY if owner.mode is None else owner.mode)
         with telling("make directory", self._top):
-            self._directory(self._top, self._top, seen, None)
+            self._directory(self._top, None if seen is None and not self._apply else paths.at(self._top), seen)
 
     async def _make_in(self, directory: str, entries: Sequence[Entry]) -> None:
         """Make the entries of one directory. Raises `Permanent` or `Temporary` when it cannot be opened."""
@@ -112,34 +124,35 @@ class Mirror:
         if not self._apply and status(path) is None:
             await self._make_all(entries, None)
             return
-        with telling("look through", path), trees.opened(self._top, path) as descriptor:
-            await self._make_all(entries, descriptor)
+        with telling("look through", path):
+            inside = trees.reach(self._inside(), f"{path}/.")
+            if inside is None:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        await self._make_all(entries, inside.directory)
 
-    async def _make_all(self, entries: Sequence[Entry], descriptor: int | None) -> None:
+    async def _make_all(self, entries: Sequence[Entry], inside: Directory | None) -> None:
         """Make the entries of one directory, which is held open; None where it is not there, and is not to be made."""
         for entry in entries:
             await asyncio.sleep(0)  # others have their turn: there may be thousands
             try:
                 with telling("put in place", self._path(entry.inside)):
-                    await self._make(entry, descriptor)
+                    await self._make(entry, inside)
             except HoldfastError as error:
                 self._errors.append(error)
                 self._failed.add(entry.inside)
 
-    async def _make(self, entry: Entry, descriptor: int | None) -> None:
+    async def _make(self, entry: Entry, inside: Directory | None) -> None:
         path, name = self._path(entry.inside), entry.inside.rpartition("/")[2]
-        seen = None
-        if descriptor is not None:
-            with suppress(FileNotFoundError):
-                seen = os.lstat(name, dir_fd=descriptor)
+        place = None if inside is None else inside.entry(name)
+        seen = None if place is None else place.look()
         if entry.is_directory:
-            self._directory(path, name, seen, descriptor)
+            self._directory(path, place, seen)
         elif entry.target is not None:
-            self._link(path, name, entry.target, seen, descriptor)
+            self._link(path, place, entry.target, seen)
         else:
-            await self._file(path, name, entry, seen, descriptor)
+            await self._file(path, place, entry, seen)
 
-    def _directory(self, path: str, name: str, seen: os.stat_result | None, descriptor: int | None) -> None:
+    def _directory(self, path: str, place: Place | None, seen: os.stat_result | None) -> None:
         owner = self._rules.directories
         if seen is not None and not stat.S_ISDIR(seen.st_mode):
             raise Permanent(
@@ -149,20 +162,28 @@ class Mirror:
         if not wrong:
             return
         self.changes[path] = wrong
-        if self._apply:
+        if self._apply and place is not None:
             owner.demand(path)
             self._ctx.report.touched = True
             if seen is None:
-                os.mkdir(name, 0o700, dir_fd=descriptor)
-                owner = replace(owner, mode=NEW_DIRECTORY if owner.mode is None else owner.mode)
-                seen = os.lstat(name, dir_fd=descriptor)
-            owner.put(name, seen, dir_fd=descriptor)
+                self._demand_owner(place, owner)
+                owner.make(place, NEW_DIRECTORY)
+            else:
+                owner.put(place, seen)
 
-    def _link(self, path: str, name: str, target: str, seen: os.stat_result | None, descriptor: int | None) -> None:
+    @staticmethod
+    def _demand_owner(place: Place, owner: Ownership) -> None:
+        """Raise `Unsafe` for a directory that could not be gone through once it is made: another's, below one of a user."""
+        if place.directory.holders and owner.uid not in place.directory.holders:
+            raise Unsafe(
+                f"cannot make directory {place.path}: {place.directory.reason}; declare that user, or what is made could be exchanged"
+            )
+
+    def _link(self, path: str, place: Place | None, target: str, seen: os.stat_result | None) -> None:
         owner = replace(self._rules.files, mode=None)
         change: dict[str, Any] = {}
         wrong: dict[str, str] = {}
-        if seen is None:
+        if place is None or seen is None:
             change = {"new": path}
         elif not stat.S_ISLNK(seen.st_mode):
             if not self._rules.force_links or stat.S_ISDIR(seen.st_mode):
@@ -170,21 +191,22 @@ class Mirror:
                     f"cannot link {path}: {what(seen.st_mode)} is in the way; remove it, or set force_symlinks: true for a file"
                 )
             change = {"forced": f"{what(seen.st_mode)} in its place is removed", "new": path}
-        elif os.readlink(name, dir_fd=descriptor) != target:
+        elif place.readlink() != target:
             change = {"new": path} if self._apply else {"change": path}
         else:
             wrong = owner.wrong(seen)
         if not change and not wrong:
             return
         self.changes[path] = {**change, **wrong}
-        if self._apply:
+        if self._apply and place is not None:
             owner.demand(path)
             self._ctx.report.touched = True
-            if change:
-                put_link(name, target, dir_fd=descriptor)
-            owner.put(name, os.lstat(name, dir_fd=descriptor), dir_fd=descriptor)
+            if change or seen is None or place.refusal(seen):
+                put_link(place, target, owner)
+            else:
+                owner.put(place, seen)
 
-    async def _file(self, path: str, name: str, entry: Entry, seen: os.stat_result | None, descriptor: int | None) -> None:
+    async def _file(self, path: str, place: Place | None, entry: Entry, seen: os.stat_result | None) -> None:
         if seen is not None and not stat.S_ISREG(seen.st_mode):
             if not stat.S_ISLNK(seen.st_mode):
                 raise Permanent(f"cannot manage {path} as a file: it is {what(seen.st_mode)}; remove it first")
@@ -192,39 +214,32 @@ class Mirror:
         owner = self._rules.files
         if self._rules.keep_mode:
             owner = replace(owner, mode=stat.S_IMODE(entry.mode))
-        look = Look(path, seen, owner, None)
-        reached = f"/proc/self/fd/{descriptor}/{name}"  # no link on the way to it can lead elsewhere
+        owner = settled(owner, place, seen)
+        look = Look(path, place, seen, owner)
         if seen is None or self._rules.replace:
             look.wanted = await self._content(entry, path)
-            await self._compare(look, reached)
+            await compare(self._ctx, look, look.wanted)
+            seen = look.seen
         wrong = owner.wrong(seen) if seen is not None else {}
         if seen is not None and not look.differs and not wrong:
             return
         self._tell(look, wrong)
-        if self._apply and seen is not None and not look.differs:
+        if self._apply and place is not None:
             owner.demand(path)
             self._ctx.report.touched = True
-            owner.put(name, seen, dir_fd=descriptor)
-        elif self._apply:
-            await self._write(look, reached)
+            if seen is not None and not look.differs and not look.afresh():
+                owner.put(place, seen)
+            else:
+                await self._write(look, place)
 
     async def _content(self, entry: Entry, path: str) -> bytes:
         url = f"{self._rules.url}/{entry.inside}"
-        data = await self._ctx.source(url)
+        data = await self._ctx.source(url, trusted=self._rules.variables is not None)
         if self._rules.variables is None:
             return data
         user, group = self._rules.files.user, self._rules.files.group
         variables = {"source": url, "name": path, "user": user, "group": group, "saltenv": "base", **self._rules.variables}
         return self._ctx.render(decoded(data, url), name=url, variables=variables).encode()
-
-    async def _compare(self, look: Look, reached: str) -> None:
-        if look.seen is None or look.wanted is None:
-            return
-        if look.seen.st_size != len(look.wanted) and look.seen.st_size > DIFF_LIMIT:
-            look.differs = True
-            return
-        look.old = await read(self._ctx, reached, look.seen.st_size)
-        look.differs = look.old != look.wanted
 
     def _tell(self, look: Look, wrong: dict[str, str]) -> None:
         if look.seen is None:
@@ -238,12 +253,11 @@ class Mirror:
         else:
             self.changes[look.path] = wrong
 
-    async def _write(self, look: Look, reached: str) -> None:
-        seen, owner = look.seen, look.owner
-        owner.demand(look.path)
-        self._ctx.report.touched = True
-        if seen is not None and self._rules.back_up:
-            await self._ctx.blocking(back_up, reached, str(self._ctx.var_dir))
-        mode = owner.mode if owner.mode is not None else stat.S_IMODE(seen.st_mode) if seen is not None else NEW_FILE
-        uid, gid = inherited(owner, seen)
-        await self._ctx.write_file(reached, look.wanted or b"", mode=mode, uid=uid, gid=gid)
+    async def _write(self, look: Look, place: Place) -> None:
+        if look.wanted is None and look.seen is not None:
+            place.demand_own(look.seen, "change owner or mode of")
+            look.wanted = await read(self._ctx, place, look.seen)
+        if look.seen is not None and self._rules.back_up:
+            await self._ctx.blocking(back_up, place, str(self._ctx.var_dir))
+        uid, gid, mode = inherited(look, NEW_FILE)
+        await self._ctx.write_file(place, look.wanted or b"", mode=mode, uid=uid, gid=gid)

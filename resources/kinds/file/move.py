@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import errno
 import os
-import shutil
 import stat
 from collections.abc import Mapping
 from typing import ClassVar
@@ -15,17 +15,20 @@ from holdfast.resources.kinds.file import trees
 from holdfast.resources.kinds.file.base import (
     OwnedResource,
     demand_parent,
+    found,
     make_parents,
     note,
     octal,
     ownership,
     passable,
+    place_of,
     status,
     telling,
-    what,
 )
-from holdfast.resources.kinds.file.disk import inherited, read
+from holdfast.resources.kinds.file.disk import Look, inherited, read, settled
 from holdfast.resources.needs import Need
+from holdfast.resources.paths import Place
+from holdfast.resources.paths.place import what
 
 
 def tell(ctx: Context, path: str, source: str, done: str, *, apply: bool) -> None:
@@ -56,7 +59,8 @@ class Rename(OwnedResource, kind="file.rename"):
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
         """Move it, if it is there."""
-        if status(self.source) is None:
+        origin, given = found(self.source)
+        if origin is None or given is None:
             ctx.report.comment = f"{self.source} does not exist: it was moved already, or there is nothing to move"
             return True
         if status(self.name) is not None and not self.force:
@@ -69,16 +73,23 @@ class Rename(OwnedResource, kind="file.rename"):
             ctx.report.touched = True
             if self.makedirs:
                 make_parents(self.name, owner, int(self.dir_mode or "0755", 8))
-            await ctx.blocking(self._move)
+            await ctx.blocking(self._move, origin, given, place_of(self.name))
         done = f"renamed {self.source} to {self.name}"
         tell(ctx, self.name, self.source, done, apply=apply)
         return False
 
-    def _move(self) -> None:
-        if status(self.name) is not None:
-            trees.remove(self.name)
+    def _move(self, origin: Place, given: os.stat_result, place: Place) -> None:
         with telling(f"rename to {self.name}", self.source):
-            shutil.move(self.source, self.name)
+            origin.demand_own(given, "move")
+            if place.look() is not None:
+                trees.remove(place)
+            try:
+                origin.rename(place)
+            except OSError as error:
+                if error.errno != errno.EXDEV:
+                    raise
+                trees.copy(origin, place)
+                trees.remove(origin)
 
 
 class Copy(OwnedResource, kind="file.copy"):
@@ -110,32 +121,42 @@ class Copy(OwnedResource, kind="file.copy"):
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
         """Copy it, if it is missing or (with `force`) differs."""
-        seen, given = status(self.name), status(os.path.realpath(self.source))
+        place, seen = found(self.name)
+        origin, given = found(self.source, follow=True)
         if seen is not None and not self.force:
             ctx.report.comment = f"{self.name} exists, and force is not set"
             return True
-        if given is None or not stat.S_ISREG(given.st_mode):
+        if origin is None or given is None or not stat.S_ISREG(given.st_mode):
             raise Permanent(f"cannot copy {self.source}: it is {'missing' if given is None else what(given.st_mode) + ', not a file'}")
         if seen is not None and not stat.S_ISREG(seen.st_mode):
             raise Permanent(f"cannot copy to {self.name}: it is {what(seen.st_mode)}")
         with telling("copy", self.source):
-            data = await read(ctx, os.path.realpath(self.source), given.st_size)
-            if seen is not None and seen.st_size == len(data) and await read(ctx, self.name, seen.st_size) == data:
+            data = await read(ctx, origin, given)
+            if place is not None and seen is not None and await self._is_right(ctx, place, seen, data):
                 ctx.report.comment = f"{self.name} is equal to {self.source}"
                 return True
         if apply:
             ctx.report.touched = True
-            await self._put(ctx, data, given, seen)
+            await self._put(ctx, data, given, place, seen)
         tell(ctx, self.name, self.source, f"copied {self.source} to {self.name}", apply=apply)
         return False
 
-    async def _put(self, ctx: Context, data: bytes, given: os.stat_result, seen: os.stat_result | None) -> None:
+    async def _is_right(self, ctx: Context, place: Place, seen: os.stat_result, data: bytes) -> bool:
+        """Whether what is there need not be copied again; it must, where a user has put the same there, and no owner is declared."""
+        owner = await ownership(ctx, self.user, self.group)
+        if settled(owner, place, seen) != owner and seen.st_uid != os.geteuid():
+            return False
+        return seen.st_size == len(data) and await read(ctx, place, seen, published=False) == data
+
+    async def _put(self, ctx: Context, data: bytes, given: os.stat_result, place: Place | None, seen: os.stat_result | None) -> None:
         owner = await ownership(ctx, self.user, self.group, octal(self.mode))
         owner.demand(self.name)
         demand_parent(self.name, makedirs=self.makedirs, apply=True)
-        mode = stat.S_IMODE(given.st_mode) if owner.mode is None else owner.mode
+        mode = stat.S_IMODE(given.st_mode) & 0o777 if owner.mode is None else owner.mode
         if self.makedirs:
             make_parents(self.name, owner, passable(mode) if self.dir_mode is None else int(self.dir_mode, 8))
-        uid, gid = inherited(owner, given if self.preserve else seen)
+        uid, gid, _ = inherited(Look(self.name, place, seen, owner), mode)
+        if self.preserve:
+            uid, gid = (uid if owner.uid >= 0 else given.st_uid), (gid if owner.gid >= 0 else given.st_gid)
         with telling("write", self.name):
-            await ctx.write_file(self.name, data, mode=mode, uid=uid, gid=gid)
+            await ctx.write_file(place_of(self.name), data, mode=mode, uid=uid, gid=gid)

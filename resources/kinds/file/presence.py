@@ -8,26 +8,23 @@ from typing import ClassVar
 from holdfast.resources.context import Context
 from holdfast.resources.errors import Permanent
 from holdfast.resources.kinds.file.base import (
-    ABSENT,
     PathResource,
     Placed,
     demand_parent,
+    found,
     make_parents,
     note,
     ownership,
+    place_of,
     status,
     telling,
 )
+from holdfast.resources.paths import Place
 
 
 def reachable(path: str) -> bool:
-    """Whether something is at a path, links followed. Raises `Permanent` when it may not be looked at."""
-    with telling("look at", path):
-        try:
-            os.stat(path)  # noqa: PTH116 - Path objects are slow
-        except ABSENT:
-            return False
-    return True
+    """Whether something is at a path, links followed. Raises `Permanent` when it may not be looked at, or is not safe."""
+    return found(path, follow=True)[1] is not None
 
 
 class Exists(PathResource, kind="file.exists"):
@@ -87,8 +84,8 @@ class Touch(Placed, kind="file.touch"):
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
         """Make it, or set its times. Raises `Permanent` for a dangling link."""
-        seen = status(self.name)
-        if seen is not None and not reachable(self.name):
+        place, seen = found(self.name, follow=True)
+        if seen is None and status(self.name) is not None:
             raise Permanent(f"cannot touch {self.name}: it is a link that leads nowhere; remove it, or touch what it should lead to")
         if seen is not None and not self.action() and self._times(seen) == (seen.st_atime, seen.st_mtime):
             ctx.report.comment = f"{self.name} is as declared"
@@ -98,7 +95,7 @@ class Touch(Placed, kind="file.touch"):
             demand_parent(self.name, makedirs=self.makedirs, apply=True)
             if self.makedirs:
                 make_parents(self.name, await ownership(ctx, None, None))
-            self._touch(seen)
+            self._touch(place_of(self.name) if place is None else place, seen)
         done = f"created {self.name}" if seen is None else f"touched {self.name}"
         note(ctx, {"new" if seen is None else "touched": self.name}, done if apply else f"would have {done}")
         return False
@@ -107,8 +104,11 @@ class Touch(Placed, kind="file.touch"):
         """The times it should have."""
         return (seen.st_atime if self.atime is None else self.atime, seen.st_mtime if self.mtime is None else self.mtime)
 
-    def _touch(self, seen: os.stat_result | None) -> None:
+    def _touch(self, place: Place, seen: os.stat_result | None) -> None:
         with telling("touch", self.name):
-            if seen is None:
-                os.close(os.open(self.name, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644))
-            os.utime(self.name, None if self.action() else self._times(os.stat(self.name)))  # noqa: PTH116 - Path objects are slow
+            made = place.create(0o644) if seen is None else None
+            if made is not None:
+                seen = os.fstat(made.fd)
+                os.utime(made.fd, None if self.action() else self._times(seen))
+            elif seen is not None:
+                place.touch(None if self.action() else self._times(seen))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import posixpath
 import stat
 import time
 
 from holdfast.resources.context import Context
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import field
-from holdfast.resources.kinds.file.base import PathResource, note, status
+from holdfast.resources.kinds.file import trees
+from holdfast.resources.kinds.file.base import PathResource, found, note, telling
+from holdfast.resources.paths import Directory, Place
 
 DAY = 86400
 """Seconds."""
@@ -34,11 +37,11 @@ class Pruned(PathResource, kind="file.pruned"):
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
         """Look what is empty, and remove that."""
-        seen = status(self.name)
-        if seen is None or not stat.S_ISDIR(seen.st_mode):
+        place, seen = found(self.name)
+        if place is None or seen is None or not stat.S_ISDIR(seen.st_mode):
             ctx.report.comment = f"{self.name} is no directory"
             return True
-        empty = await ctx.blocking(self._empty)
+        empty = await ctx.blocking(self._empty, place)
         if self.name not in empty:
             if self.if_empty:
                 ctx.report.comment = f"{self.name} stays: it is not empty"
@@ -49,28 +52,42 @@ class Pruned(PathResource, kind="file.pruned"):
                 )
         if apply:
             ctx.report.touched = True
-            empty = await ctx.blocking(_remove, empty)
+            await ctx.blocking(_remove, place, empty)
         done = f"removed {self.name}" if self.name in empty else f"removed {len(empty)} empty directories below {self.name}"
         note(ctx, {"deleted": empty if self.recurse or self.ignore_errors else self.name}, done if apply else f"would have {done}")
         return False
 
-    def _empty(self) -> list[str]:
-        """Directories that hold nothing but such, sorted, the directory itself among them if it is one. Blocks."""
-        if not (self.recurse or self.ignore_errors):
-            return [self.name] if not os.listdir(self.name) and self._old(self.name) else []  # noqa: PTH208 - Path objects are slow
-        empty: set[str] = set()
-        for path, directories, files in os.walk(self.name, topdown=False):
-            below = {os.path.join(path, directory) for directory in directories}  # noqa: PTH118 - the same
-            if not files and below <= empty and self._old(path):
-                empty.add(path)
-        return sorted(empty)
+    def _empty(self, place: Place) -> list[str]:
+        """Directories that hold nothing but such, sorted, the directory itself among them if it is one. Blocks. Raises `Permanent` or `Temporary`."""
+        with telling("look through", self.name):
+            top = _enter(place)
+            if not (self.recurse or self.ignore_errors):
+                return [self.name] if next(top.names(), None) is None and self._old(top.info) else []
+            full: set[str] = set()
+            empty = []
+            for each, seen in (*trees.below(top), (place, top.info)):  # what is in a directory comes before that
+                if stat.S_ISDIR(seen.st_mode) and each.path not in full and self._old(seen):
+                    empty.append(each.path)
+                else:
+                    full.add(posixpath.dirname(each.path))
+            return sorted(empty)
 
-    def _old(self, path: str) -> bool:
-        return not self.older_than or os.stat(path).st_mtime < time.time() - self.older_than * DAY  # noqa: PTH116 - the same
+    def _old(self, seen: os.stat_result) -> bool:
+        return not self.older_than or seen.st_mtime < time.time() - self.older_than * DAY
 
 
-def _remove(paths: list[str]) -> list[str]:
-    """Remove them, the innermost first. Returns those that are gone. Blocks. Raises `OSError`."""
-    for path in reversed(paths):
-        os.rmdir(path)  # noqa: PTH106 - Path objects are slow
-    return paths
+def _enter(place: Place) -> Directory:
+    """The directory, if nobody can have moved it there. Raises `OSError` and `Unsafe`."""
+    inside = place.enter()
+    place.demand_own(inside.info, "look through")
+    return inside
+
+
+def _remove(top: Place, empty: list[str]) -> None:
+    """Remove directories at and below a place, the innermost first. Blocks. Raises `Permanent` or `Temporary`."""
+    with telling("remove", top.path):
+        inside = _enter(top)
+        for path in reversed(empty):
+            place = top if path == top.path else trees.reach(inside, path)
+            if place is not None:
+                place.rmdir()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import stat
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
@@ -13,10 +12,11 @@ from holdfast.resources.context import Context, Watch
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Mode, Text, field, parse_list
 from holdfast.resources.kinds.file import content, trees
-from holdfast.resources.kinds.file.base import WINDOWS, ModeOrKeep, Placed, note, octal, ownership, status, what
+from holdfast.resources.kinds.file.base import WINDOWS, ModeOrKeep, Placed, found, note, octal, ownership, status
 from holdfast.resources.kinds.file.mirror import Mirror, Rules
 from holdfast.resources.kinds.file.sourcetree import Choice, read_tree
 from holdfast.resources.needs import Need, lies_in, owned_by
+from holdfast.resources.paths.place import what
 
 SHOWN = 10
 """So many of the paths that are removed stand in its sentence."""
@@ -133,15 +133,16 @@ class Recurse(Placed, kind="file.recurse"):
         """The first source that is there, and its path. Raises `Permanent` when none is."""
         for url in self.source:
             path = ctx.source_path(url)
-            if path is not None and os.path.isdir(path):  # noqa: PTH112 - Path objects are slow
+            _, seen = found(path, follow=True) if path is not None else (None, None)
+            if path is not None and seen is not None and stat.S_ISDIR(seen.st_mode):
                 return url, path
         missing = ", ".join(self.source)
         raise Permanent(f"cannot copy {missing}: there is no such directory; a single file is copied by file.managed")
 
     def _top(self) -> str:
         """The path of the directory, a link there followed. Raises `Permanent` for what is none."""
-        path = os.path.realpath(self.name)
-        seen = status(path)
+        place, seen = found(self.name, follow=True)
+        path = self.name if place is None else place.path
         if seen is not None and not stat.S_ISDIR(seen.st_mode):
             raise Permanent(f"cannot make directory {path}: {what(seen.st_mode)} is in the way; remove it first")
         return path

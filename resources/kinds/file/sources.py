@@ -57,7 +57,7 @@ class Sourced(BaseModel):
         return tuple([await self._text(ctx, url, digest) for url, digest in self.all_sources()])
 
     async def _text(self, ctx: Context, url: str, digest: str | None) -> str:
-        data = await ctx.source(url)
+        data = await ctx.source(url, trusted=self.template is not None)
         if digest is not None:
             await content.verify(ctx, url, data, *await content.expected(ctx, digest, url, url))
         text = content.decoded(data, url)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
+from holdfast.resources import paths
 from holdfast.resources.errors import Permanent
-from holdfast.resources.kinds.file.base import telling, what
-from holdfast.resources.kinds.file.trees import matches
+from holdfast.resources.kinds.file.base import telling
+from holdfast.resources.kinds.file.disk import kept_mode
+from holdfast.resources.kinds.file.trees import Budget, matches
+from holdfast.resources.paths import Place
+from holdfast.resources.paths.place import what
 from holdfast.resources.temporaries import is_temporary
 
 
@@ -50,7 +55,7 @@ def read_tree(top: str, choice: Choice, *, keep_links: bool) -> list[Entry]:
 
     Blocks. Raises `Permanent` for a link that leads nowhere or back, and for what is neither file, link nor directory.
     """
-    entries = {entry.inside: entry for entry in _walk(top, "", keep_links, ())}
+    entries = {entry.inside: entry for entry in _walk(top, "", keep_links, (), Budget())}
     meant = {inside for inside, entry in entries.items() if choice.means(inside) and (choice.empty or not entry.is_directory)}
     meant |= {parent for inside in meant for parent in parents(inside)}
     return [entries[inside] for inside in sorted(meant, key=lambda inside: inside.split("/"))]
@@ -63,34 +68,36 @@ def parents(inside: str) -> Iterator[str]:
         yield inside
 
 
-def _walk(top: str, inside: str, keep_links: bool, above: tuple[tuple[int, int], ...]) -> Iterator[Entry]:
-    directory = os.path.join(top, inside) if inside else top  # noqa: PTH118 - Path objects are slow
-    with telling("look through", directory):
-        here = os.stat(directory)  # noqa: PTH116 - the same
-        names = os.listdir(directory)  # noqa: PTH208 - the same
-    if (here.st_dev, here.st_ino) in above:
-        raise Permanent(
-            f"cannot copy {directory}: it is a link that leads back to a directory above it; set keep_symlinks: true, or remove it"
-        )
+def _walk(path: str, inside: str, keep_links: bool, above: tuple[tuple[int, int], ...], budget: Budget) -> Iterator[Entry]:
+    """What is in the directory at a path, and below; links are followed where that is safe, and else an error."""
+    with telling("look through", path):
+        directory = paths.directory(path)
+        names = list(directory.names())
+    here = (directory.info.st_dev, directory.info.st_ino)
+    if here in above:
+        raise Permanent(f"cannot copy {path}: it is a link that leads back to a directory above it; set keep_symlinks: true, or remove it")
     for name in names:
+        budget.spend(directory, len(above))
         if not is_temporary(name):
-            entry = _entry(top, f"{inside}/{name}" if inside else name, keep_links)
+            entry = _entry(directory.entry(name), f"{inside}/{name}" if inside else name, keep_links)
             yield entry
             if entry.is_directory:
-                yield from _walk(top, entry.inside, keep_links, (*above, (here.st_dev, here.st_ino)))
+                yield from _walk(f"{path.rstrip('/')}/{name}", entry.inside, keep_links, (*above, here), budget)
 
 
-def _entry(top: str, inside: str, keep_links: bool) -> Entry:
-    path = os.path.join(top, inside)  # noqa: PTH118 - Path objects are slow
-    with telling("look at", path):
-        seen = os.lstat(path)
-        if stat.S_ISLNK(seen.st_mode):
+def _entry(place: Place, inside: str, keep_links: bool) -> Entry:
+    with telling("look at", place.path):
+        seen = place.look()
+        if seen is not None and stat.S_ISLNK(seen.st_mode):
             if keep_links:
-                return Entry(inside, seen.st_mode, os.readlink(path))  # noqa: PTH115 - the same
-            seen = os.stat(path)  # noqa: PTH116 - the same
+                return Entry(inside, seen.st_mode, place.readlink())
+            place = paths.at(place.path, follow=True)
+            seen = place.look()
+        if seen is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), place.path)
     if not (stat.S_ISREG(seen.st_mode) or stat.S_ISDIR(seen.st_mode)):
-        raise Permanent(f"cannot copy {path}: it is {what(seen.st_mode)}; remove it, or exclude it elsewhere")
-    return Entry(inside, seen.st_mode)
+        raise Permanent(f"cannot copy {place.path}: it is {what(seen.st_mode)}; remove it, or exclude it elsewhere")
+    return Entry(inside, kept_mode(place, seen))
 
 
 def by_directory(entries: Iterable[Entry]) -> Iterator[tuple[str, list[Entry]]]:

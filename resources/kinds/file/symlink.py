@@ -16,16 +16,19 @@ from holdfast.resources.kinds.file.base import (
     WINDOWS,
     OwnedResource,
     demand_parent,
+    found,
     make_parents,
     note,
     ownership,
+    place_of,
     put_link,
     status,
     telling,
-    what,
 )
 from holdfast.resources.kinds.file.before import before
 from holdfast.resources.needs import Need
+from holdfast.resources.paths import Place
+from holdfast.resources.paths.place import what
 from holdfast.resources.traits import Declaration, Reversible
 
 
@@ -57,7 +60,8 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
 
     async def inverse(self, ctx: Context) -> Declaration | None:
         """What is there now; not a directory that `force` removes."""
-        return None if self.force and os.path.isdir(self.name) and not os.path.islink(self.name) else await before(ctx, self.name)  # noqa: PTH112, PTH114 - Path objects are slow
+        seen = status(self.name)
+        return None if self.force and seen is not None and stat.S_ISDIR(seen.st_mode) else await before(ctx, self.name)
 
     def needs(self) -> tuple[Need, ...]:
         """What any file needs, and what it leads to: who goes through it wants that to be there."""
@@ -68,8 +72,8 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
         """Where it leads first, then its owner."""
         owner = await ownership(ctx, self.user, self.group)
-        seen = status(self.name)
-        leads = self._leads(seen)
+        place, seen = found(self.name)
+        leads = self._leads(place, seen)
         wrong = owner.wrong(seen) if seen is not None and stat.S_ISLNK(seen.st_mode) else {}
         if leads == self.target and not wrong:
             ctx.report.comment = f"{self.name} leads to {self.target}"
@@ -79,22 +83,24 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
             demand_parent(self.name, makedirs=self.makedirs, apply=True)
             await ctx.report.announce()
             ctx.report.touched = True
-            if leads != self.target:
-                if self.makedirs:
-                    make_parents(self.name, owner, int(self.dir_mode or self.mode or "0755", 8))
-                await ctx.blocking(self._make_way)
+            if self.makedirs:
+                make_parents(self.name, owner, int(self.dir_mode or self.mode or "0755", 8))
+            place = place_of(self.name)
+            if leads == self.target and seen is not None and not place.refusal(seen):
+                with telling("change owner of", self.name):
+                    owner.put(place, seen)
+            else:
+                await ctx.blocking(self._make_way, place)
                 with telling("link", self.name):
-                    put_link(self.name, self.target)
-            with telling("change owner of", self.name):
-                owner.put(self.name, os.lstat(self.name))
+                    put_link(place, self.target, owner)
         self._tell(ctx, seen, leads, wrong, apply=apply)
         return False
 
-    def _leads(self, seen: os.stat_result | None) -> str | None:
+    def _leads(self, place: Place | None, seen: os.stat_result | None) -> str | None:
         """Where it leads; None when it is no link (yet). Raises `Permanent` when something is in the way that must stay."""
-        if seen is not None and stat.S_ISLNK(seen.st_mode):
+        if place is not None and seen is not None and stat.S_ISLNK(seen.st_mode):
             with telling("read link", self.name):
-                return os.readlink(self.name)  # noqa: PTH115 - Path objects are slow
+                return place.readlink()
         if seen is not None and not (self.force or self.backupname):
             raise Permanent(f"cannot link {self.name}: {what(seen.st_mode)} is in the way; remove it, or set force: true")
         return None
@@ -114,16 +120,19 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
             done += f", and {'renamed' if self.backupname else 'removed'} {what(seen.st_mode)} in its place"
         note(ctx, changes, done if apply else f"would have {done}")
 
-    def _make_way(self) -> None:
+    def _make_way(self, place: Place) -> None:
         """Remove or rename what is no link. Blocks."""
-        seen = status(self.name)
+        with telling("look at", self.name):
+            seen = place.look()
         if seen is None or stat.S_ISLNK(seen.st_mode):
             return
         if self.backupname:
-            backup = os.path.join(os.path.dirname(self.name), self.backupname)  # noqa: PTH118, PTH120 - Path objects are slow
-            if status(backup) is not None and not self.force:
-                raise Permanent(f"cannot rename {self.name} to {backup}: that exists; remove it, or set force: true")
-            with telling(f"rename to {backup}", self.name):
-                os.rename(self.name, backup)  # noqa: PTH104 - the same
+            beside = "/" not in self.backupname and self.backupname not in {".", ".."}
+            path = posixpath.normpath(posixpath.join(posixpath.dirname(self.name), self.backupname))
+            backup = place.beside(self.backupname) if beside else place_of(path)
+            with telling(f"rename to {backup.path}", self.name):
+                if backup.look() is not None and not self.force:
+                    raise Permanent(f"cannot rename {self.name} to {backup.path}: that exists; remove it, or set force: true")
+                place.rename(backup)
         else:
-            trees.remove(self.name)
+            trees.remove(place)

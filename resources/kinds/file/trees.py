@@ -1,15 +1,19 @@
-"""Whole directory trees: looked through and put right, or removed, without ever leaving them by a link or a mount."""
+"""Whole directory trees: looked through and put right, or removed, without ever leaving them by a link or a mount.
+
+What an untrusted user may have put into them, and is not his own, is neither changed nor looked into.
+"""
 
 from __future__ import annotations
 
+import errno
 import fnmatch
 import os
 import re
-import shutil
 import stat
-from collections.abc import Callable, Collection, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Annotated
 
 from pydantic import AfterValidator
@@ -17,10 +21,35 @@ from pydantic import AfterValidator
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Texts
 from holdfast.resources.kinds.file.base import Ownership, telling
+from holdfast.resources.paths import Directory, Place, Unsafe, mounts
+from holdfast.resources.paths.place import ABSENT, ENTRIES
 from holdfast.resources.temporaries import is_temporary
 
-Names = list[tuple[str, os.stat_result]]
-DIRECTORY = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+DEPTH = 200
+"""Levels of directories that a tree may have where an untrusted user can make as many as he likes; each is held open."""
+DEEPEST = 400
+"""Levels that any other tree may have."""
+BATCH = 10_000
+"""Entries of a directory that are listed at a time for being removed."""
+
+
+@dataclass(slots=True)
+class Budget:
+    """How much of what an untrusted user can make may still be looked at: cost must not be his to choose."""
+
+    left: int = ENTRIES
+
+    def spend(self, directory: Directory, depth: int) -> None:
+        """Take one entry. Raises `Unsafe` when there are too many, or too many levels."""
+        if not directory.holders:
+            if depth > DEEPEST:
+                raise Permanent(f"cannot look through {directory.path[:80]}...: there are more than {DEEPEST} levels")
+            return
+        self.left -= 1
+        if self.left < 0:
+            raise Unsafe(f"cannot look through {directory.path}: there are more than {ENTRIES} entries, and {directory.reason}")
+        if depth > DEPTH:
+            raise Unsafe(f"cannot look through {directory.path[:80]}...: there are more than {DEPTH} levels, and {directory.reason}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,45 +62,103 @@ class Recursion:
     exclude: Collection[str] = field(default_factory=tuple)
 
 
-def set_right(top: str, rules: Recursion, found: dict[str, dict[str, str]], *, apply: bool) -> None:
+def below(top: Directory, depth: int | None = None) -> Iterator[tuple[Place, os.stat_result]]:
+    """Everything in a directory, and in those within it, with its status; what is in a directory comes before that. Links are not followed.
+
+    Blocks. Raises `OSError` and `Unsafe`.
+    """
+    yield from _below(top, 1, depth, Budget())
+
+
+def _below(directory: Directory, level: int, depth: int | None, budget: Budget) -> Iterator[tuple[Place, os.stat_result]]:
+    if depth is not None and level > depth:
+        return
+    for name in directory.names():
+        budget.spend(directory, level)
+        place = directory.entry(name)
+        seen = place.look()
+        if seen is None:  # gone since it was listed
+            continue
+        if stat.S_ISDIR(seen.st_mode) and (depth is None or level < depth):
+            inside = enter(place, seen)
+            if inside is not None:
+                yield from _below(inside, level + 1, depth, budget)
+        yield place, seen
+
+
+def enter(place: Place, seen: os.stat_result) -> Directory | None:
+    """The directory at a place; None when it has gone. Raises `OSError`, and `Unsafe` for one that somebody may have moved there."""
+    place.demand_own(seen, "look through")
+    try:
+        inside = place.enter()
+    except FileNotFoundError:
+        return None
+    place.demand_own(inside.info, "look through")  # it may be another by now
+    return inside
+
+
+def set_right(top: Directory, rules: Recursion, found: dict[str, dict[str, str]], *, apply: bool) -> None:
     """Add to `found` everything below `top` whose owner or mode is wrong -> what is wrong with it; with `apply` put it right.
 
-    Each directory is held open while its entries are changed, so that nothing outside can be reached by swapping a link in.
-    Blocks. Raises `Permanent` or `Temporary`.
+    `top` is what it was before its own owner and mode were put right. Blocks. Raises `Permanent` or `Temporary`.
     """
-    with telling("look through", top):
-        for root, entries, descriptor in _levels(top, rules.depth):
-            for name, seen in entries:
-                if is_temporary(name):  # its owner and mode are those of the file that it becomes
-                    continue
-                path = os.path.join(root, name)  # noqa: PTH118 - Path objects are slow
-                owner = rules.directories if stat.S_ISDIR(seen.st_mode) else rules.others
-                wrong = owner.wrong(seen) if owner is not None and not excluded(path, top, rules.exclude) else {}
-                if owner is None or not wrong:
-                    continue
-                found[path] = wrong
-                if apply:
-                    owner.put(name, seen, dir_fd=descriptor)
+    with telling("look through", top.path):
+        work = _Work(top, rules, found, apply=apply)
+        work.inside(top, 1)
+    if work.refused:
+        first, others = work.refused[0], len(work.refused) - 1
+        raise Unsafe(f"{first} (and {others} more)" if others else str(first))
 
 
-def _levels(top: str, depth: int | None) -> Iterator[tuple[str, Names, int]]:
-    """Each directory of a tree with its entries and an open descriptor; links are entries, and not followed."""
+class _Work:
+    """One tree that is put right, from the top down, so that nothing is put into a directory any more when its content is looked at."""
 
-    def fail(error: OSError) -> None:
-        raise error
+    def __init__(self, top: Directory, rules: Recursion, found: dict[str, dict[str, str]], *, apply: bool) -> None:
+        self.refused: list[Unsafe] = []
+        self._top, self._rules, self._found, self._apply = top, rules, found, apply
+        self._budget = Budget()
 
-    for root, directories, files, descriptor in os.fwalk(top, onerror=fail, follow_symlinks=False):
-        level = 0 if root == top else root[len(top) :].count("/")
-        if depth is not None and level >= depth:
-            directories.clear()
-            continue
-        entries: Names = []
-        for name in (*directories, *files):
-            try:
-                entries.append((name, os.lstat(name, dir_fd=descriptor)))
-            except FileNotFoundError:  # gone since it was listed
+    def inside(self, directory: Directory, level: int) -> None:
+        """Put right what is in a directory, as it was before it was itself. What either then or now is safe to change is changed."""
+        if self._rules.depth is not None and level > self._rules.depth:
+            return
+        now = self._now(directory)
+        for name in directory.names():
+            self._budget.spend(directory, level)
+            place = directory.entry(name)
+            seen = place.look()
+            if seen is None or is_temporary(name):  # gone since it was listed; or it will have owner and mode of the file that it becomes
                 continue
-        yield root, entries, descriptor
+            if now is not directory and place.refusal(seen):
+                place = now.entry(name)
+            below = enter(place, seen) if stat.S_ISDIR(seen.st_mode) and self._goes_on(level) else None
+            self._entry(place, seen)
+            if below is not None:
+                self.inside(below, level + 1)
+
+    def _now(self, directory: Directory) -> Directory:
+        """The directory as it is since it was put right, or without apply would be."""
+        if not directory.holders:
+            return directory
+        calm = not self._apply and self._rules.directories is not None and self._rules.directories.mode is not None
+        return directory.calmed() if calm else directory.again()
+
+    def _goes_on(self, level: int) -> bool:
+        return self._rules.depth is None or level < self._rules.depth
+
+    def _entry(self, place: Place, seen: os.stat_result) -> None:
+        owner = self._rules.directories if stat.S_ISDIR(seen.st_mode) else self._rules.others
+        wrong = owner.wrong(seen) if owner is not None and not excluded(place.path, self._top.path, self._rules.exclude) else {}
+        if owner is None or not wrong:
+            return
+        try:
+            place.demand_own(seen, "change owner or mode of")
+            if self._apply:
+                owner.put(place, seen)
+        except Unsafe as error:
+            self.refused.append(error)
+            return
+        self._found[place.path] = wrong
 
 
 def excluded(path: str, top: str, patterns: Collection[str]) -> bool:
@@ -100,41 +187,43 @@ Patterns = Annotated[Texts, AfterValidator(valid_patterns)]
 """Globs of paths below a directory, or `E@` and a regular expression."""
 
 
-def surplus(top: str, keep: Collection[str], exclude: Collection[str]) -> list[str]:
+def surplus(top: Directory, keep: Collection[str], exclude: Collection[str]) -> list[str]:
     """What `clean` removes: the topmost paths below `top` that are neither kept, nor lead to what is kept, nor are excluded.
 
     A kept path is kept with all below it; `DIRECTORY/.` keeps a directory alone. A file that is just being put in place is no surplus. Blocks. Raises `Permanent` or `Temporary`.
     """
     kept = set(keep)
-    on_the_way = {parent for path in kept for parent in _parents(path, top)}
+    on_the_way = {parent for path in kept for parent in _parents(path, top.path)}
     extra: list[str] = []
+    budget = Budget()
 
-    def walk(directory: str) -> bool:
+    def walk(directory: Directory, level: int) -> bool:
         """Collect what is surplus; whether all of the directory's content is."""
         all_of_it, here = True, []
-        try:
-            with os.scandir(directory) as entries:
-                found = sorted(entries, key=lambda entry: entry.name)
-        except FileNotFoundError:  # gone since it was listed
-            found = []
-        for entry in found:
-            if entry.path in kept or is_temporary(entry.name) or excluded(entry.path, top, exclude):
+        for name in sorted(directory.names()):
+            budget.spend(directory, level)
+            place = directory.entry(name)
+            if place.path in kept or is_temporary(name) or excluded(place.path, top.path, exclude):
                 all_of_it = False
-            elif entry.path in on_the_way or (exclude and entry.is_dir(follow_symlinks=False)):
+                continue
+            inside = None
+            if (place.path in on_the_way or exclude) and (seen := place.look()) is not None and stat.S_ISDIR(seen.st_mode):
+                inside = enter(place, seen)
+            if place.path in on_the_way or inside is not None:
                 before = len(extra)
-                whole = entry.is_dir(follow_symlinks=False) and walk(entry.path) and entry.path not in on_the_way
+                whole = inside is not None and walk(inside, level + 1) and place.path not in on_the_way
                 if whole:
                     del extra[before:]
-                    here.append(entry.path)
+                    here.append(place.path)
                 else:
                     all_of_it = False
             else:
-                here.append(entry.path)
+                here.append(place.path)
         extra.extend(here)
         return all_of_it
 
-    with telling("look through", top):
-        walk(top)
+    with telling("look through", top.path):
+        walk(top, 1)
     return sorted(extra)
 
 
@@ -142,15 +231,17 @@ LISTED = 1000
 """So many of the paths that are removed are told, and beyond that the topmost only."""
 
 
-def whole(paths: Collection[str]) -> list[str]:
-    """Paths, each with all that is below it. Blocks."""
+def whole(top: Directory, paths: Iterable[str]) -> list[str]:
+    """Paths below a directory, each with all that is below it, as far as it can be looked at. Blocks. Raises `Unsafe`."""
     found: list[str] = []
     for path in paths:
         found.append(path)
-        for directory, directories, files in os.walk(path):
-            if len(found) > LISTED:
-                break
-            found += [os.path.join(directory, name) for name in (*directories, *files)]  # noqa: PTH118 - Path objects are slow
+        with suppress(OSError):
+            place = reach(top, path)
+            seen = place.look() if place is not None else None
+            inside = enter(place, seen) if place is not None and seen is not None and stat.S_ISDIR(seen.st_mode) else None
+            if inside is not None and len(found) <= LISTED:
+                found += [each.path for each, _ in islice(below(inside), LISTED)]
     return sorted(found)
 
 
@@ -160,47 +251,106 @@ def _parents(path: str, top: str) -> Iterator[str]:
         yield path
 
 
-def remove(path: str, top: str | None = None) -> None:
+def reach(top: Directory, path: str) -> Place | None:
+    """The place of a path below `top`, reached from there without following a link; None when the way has gone. Raises `OSError` and `Unsafe`."""
+    *steps, name = path[len(top.path) :].strip("/").split("/")
+    here = top
+    for step in steps:
+        place = here.entry(step)
+        seen = place.look()
+        inside = enter(place, seen) if seen is not None else None
+        if inside is None:
+            return None
+        here = inside
+    return here.entry(name)
+
+
+def remove_below(top: Directory, path: str) -> None:
+    """Remove what is at a path below a directory, which is reached from there. Blocks. Raises as `remove` does."""
+    with telling("remove", path):
+        place = reach(top, path)
+    if place is not None:
+        remove(place)
+
+
+def remove(place: Place) -> None:
     """Remove a file, a link (not where it leads) or a whole directory; what is gone already is as wanted. Blocks.
 
-    Between `top` and the path no link is followed, should one be put there meanwhile. Raises `Permanent` when something is mounted
-    there or below: that is never what "remove this directory" means.
+    Raises `Temporary` or `Permanent`, the latter when something is mounted there or below: that is never what "remove this directory" means.
     """
-    mounted = mounts_below(path)
+    mounted = mounts.below(place.real)
     if mounted:
-        raise Permanent(f"cannot remove {path}: {mounted[0]} is a mount point; unmount it first")
-    directory, name = os.path.split(path)
-    with telling("remove", path), suppress(FileNotFoundError), opened(top or directory, directory) as descriptor:
-        if stat.S_ISDIR(os.lstat(name, dir_fd=descriptor).st_mode):
-            shutil.rmtree(name, onerror=_gone_is_fine, dir_fd=descriptor)
-        else:
-            os.unlink(name, dir_fd=descriptor)
+        raise Permanent(f"cannot remove {place.path}: {mounted[0]} is a mount point; unmount it first")
+    with telling("remove", place.path):
+        _remove(place, 1, Budget(10 * ENTRIES))
 
 
-@contextmanager
-def opened(top: str, directory: str) -> Iterator[int]:
-    """A descriptor of a directory at or below `top`, reached from there without following a link. Raises `OSError`."""
-    with ExitStack() as stack:
-        descriptor = os.open(top, DIRECTORY)
-        stack.callback(os.close, descriptor)
-        for step in filter(None, directory[len(top) :].split("/")):
-            descriptor = os.open(step, DIRECTORY | os.O_NOFOLLOW, dir_fd=descriptor)
-            stack.callback(os.close, descriptor)
-        yield descriptor
-
-
-def _gone_is_fine(_: Callable[..., object], __: str, details: tuple[type[BaseException], BaseException, object]) -> None:
-    if not isinstance(details[1], FileNotFoundError):
-        raise details[1]
-
-
-def mounts_below(path: str) -> list[str]:
-    """Mount points at or below a path, from the kernel's own list."""
+def _remove(place: Place, level: int, budget: Budget) -> None:
+    budget.spend(place.directory, level)
+    seen = place.look()
+    if seen is None:
+        return
     try:
-        with open("/proc/self/mountinfo", "rb") as lines:  # noqa: PTH123 - Path objects are slow
-            points = [line.split(b" ", 5)[4] for line in lines]
-    except OSError:
-        return [path] if os.path.ismount(path) else []
-    real = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))  # noqa: PTH118, PTH119, PTH120 - the same
-    names = [os.fsdecode(re.sub(rb"\\([0-7]{3})", lambda code: bytes([int(code[1], 8)]), point)) for point in points]
-    return [name for name in names if name == real or name.startswith(real + "/")]
+        if not stat.S_ISDIR(seen.st_mode):
+            place.unlink()
+            return
+        inside = place.enter()
+        if place.refusal(inside.info):
+            _remove_empty(place, inside.info)
+            return
+        while names := list(islice(inside.names(BATCH + 1), BATCH)):
+            for name in names:
+                _remove(inside.entry(name), level + 1, budget)
+            if len(names) < BATCH:
+                break
+        place.rmdir()
+    except ABSENT:  # gone meanwhile: as wanted
+        return
+
+
+def _remove_empty(place: Place, seen: os.stat_result) -> None:
+    """Remove a directory that somebody may have moved there, if nothing is lost with it. Raises `OSError` and `Unsafe`."""
+    try:
+        place.rmdir()
+    except OSError as error:
+        if error.errno in {errno.ENOTEMPTY, errno.EEXIST}:
+            place.demand_own(seen, "remove")
+        raise
+
+
+def copy(origin: Place, to: Place) -> None:
+    """Copy a file, a link or a whole directory, with owner, mode and times, to where nothing is; on an error nothing of it is left.
+
+    Blocks. Raises `OSError`, `Permanent` and `Unsafe`.
+    """
+    try:
+        _copy(origin, to, 1, Budget())
+    except BaseException:
+        remove(to)
+        raise
+
+
+def _copy(origin: Place, to: Place, level: int, budget: Budget) -> None:
+    budget.spend(origin.directory, level)
+    seen = origin.look()
+    if seen is None:
+        return
+    mode = stat.S_IMODE(seen.st_mode)
+    if stat.S_ISLNK(seen.st_mode):
+        to.symlink(origin.readlink(), seen.st_uid, seen.st_gid)
+        return
+    if stat.S_ISDIR(seen.st_mode):
+        inside = origin.enter()
+        made = to.mkdir(seen.st_uid, seen.st_gid, mode)
+        for name in inside.names():
+            _copy(inside.entry(name), made.entry(name), level + 1, budget)
+        if not to.directory.holders:
+            to.touch((seen.st_atime, seen.st_mtime))
+    else:
+        source, seen = origin.open()
+        new = to.create(0o600)
+        while os.sendfile(new.fd, source.fd, None, BATCH << 10):  # None: from where it is
+            continue
+        os.fchown(new.fd, seen.st_uid, seen.st_gid)
+        os.fchmod(new.fd, mode)
+        os.utime(new.fd, (seen.st_atime, seen.st_mtime))

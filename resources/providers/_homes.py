@@ -1,0 +1,92 @@
+"""Whether root's tools may work on a home directory.
+
+useradd makes a home by its path: it makes the directory, gives it away and sets its mode, and follows a link that somebody puts there
+meanwhile. userdel and usermod reach a home by its path as well. So nobody but trusted users may be able to exchange it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+
+from holdfast.resources import paths
+from holdfast.resources.paths.place import acl_of
+
+DEFAULTS = "/etc/default/useradd"
+HOME, SKELETON = "/home", "/etc/skel"
+"""What useradd takes where its defaults name nothing else."""
+
+
+def demand_new(what: str, name: str, home: str | None) -> None:
+    """Raise `Unsafe` where useradd must not make a home (None: by its defaults), or where others could write what it copies there.
+
+    Raises `OSError`.
+    """
+    home = home or f"{default('HOME', HOME)}/{name}"
+    _demand(what, home, _exchangeable(home))
+    skeleton = default("SKEL", SKELETON)
+    try:
+        _demand_trusted(paths.at(skeleton, follow=True))
+    except FileNotFoundError:
+        return
+    except paths.Unsafe as error:
+        raise paths.Unsafe(f"cannot {what}: its home would be a copy of {skeleton}; {error}") from None
+
+
+def demand_home(what: str, home: str | None) -> None:
+    """Raise `Unsafe` for a home that is there and that others than trusted users could exchange. Raises `OSError`."""
+    if home is not None and home.startswith("/") and paths.exists(home):
+        _demand(what, home, _exchangeable(home))
+
+
+def _demand(what: str, home: str, why: str) -> None:
+    if why:
+        raise paths.Unsafe(f"cannot {what}: its home {home} is not safe from others: {why}")
+
+
+def _exchangeable(home: str) -> str:
+    """Why others than trusted users could put something in place of a home, or of a directory on the way to it; empty if they cannot."""
+    home = home.rstrip("/") or "/"
+    try:
+        place = paths.at(home, follow=True)
+        found, seen = place.directory, place.look()
+    except FileNotFoundError:  # useradd makes the directories on the way
+        found, seen = _nearest(home), None
+    if found.holders:
+        return found.reason
+    if found.sticky and found.info.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and (seen is None or seen.st_uid not in paths.trusted_uids()):
+        return f"anyone may make entries of {found.path}"
+    return ""
+
+
+def _nearest(path: str) -> paths.Directory:
+    """The nearest directory on the way to a path that is missing."""
+    while True:
+        path = path.rpartition("/")[0]
+        try:
+            return paths.directory(path or "/")
+        except FileNotFoundError:
+            continue
+
+
+def _demand_trusted(place: paths.Place) -> None:
+    """Raise `Unsafe` unless only trusted users could have written what is there, and below. Links are copied as they are."""
+    handle, info = place.pin()
+    if stat.S_ISLNK(info.st_mode):
+        return
+    paths.demand_trusted(place, info, acl_of(handle))
+    if stat.S_ISDIR(info.st_mode):
+        inside = place.enter()
+        for name in inside.names():
+            _demand_trusted(inside.entry(name))
+
+
+def default(name: str, otherwise: str) -> str:
+    """One of useradd's own defaults, a path."""
+    try:
+        text = os.fsdecode(paths.read_trusted(DEFAULTS))
+    except FileNotFoundError:
+        return otherwise
+    found = re.findall(rf"^{name}=(/.*\S)\s*$", text, re.MULTILINE)
+    return str(found[-1]).rstrip("/") if found else otherwise

@@ -1,0 +1,187 @@
+"""The agent keeps its own files only where no unprivileged user could exchange them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.agent import once
+from holdfast.agent.cli.main import main
+from holdfast.agent.config_watch import Watched
+from holdfast.agent.control.client import ask
+from holdfast.agent.control.schema import ControlError, Request
+from holdfast.agent.control.server import ControlServer
+from holdfast.agent.install import InstallError, install, uninstall
+from holdfast.agent.logs import Logs
+from holdfast.agent.settings import Settings
+from holdfast.agent.statedir import private_directory
+from holdfast.resources import paths
+from holdfast.resources.errors import HoldfastError
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users")
+
+USER = 12345
+
+
+@pytest.fixture
+def top() -> Iterator[Path]:
+    """A directory of root's, which all may pass, and all above it."""
+    paths.forget()
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+    paths.forget()
+
+
+@pytest.fixture
+def home(top: Path) -> Path:
+    """The directory of a user."""
+    path = top / "home"
+    path.mkdir()
+    os.chown(path, USER, USER)
+    return path
+
+
+def owner(home: Path) -> str:
+    """How a refusal names the component that is wrong, and its owner."""
+    return f"{home} belongs to user {USER}"
+
+
+def test_state_directory_below_a_users_is_refused_and_not_made(home: Path) -> None:
+    """He could put another journal in its place."""
+    with pytest.raises(HoldfastError, match=f"cannot keep state in {home}/a/state: {owner(home)}; use another --state-dir"):
+        private_directory(home / "a/state")
+
+    assert list(home.iterdir()) == []
+
+
+def test_state_directory_that_a_user_links_elsewhere_is_refused(top: Path, home: Path) -> None:
+    """The directory itself is root's."""
+    (top / "real").mkdir(mode=0o700)
+    (home / "state").symlink_to(top / "real")
+
+    with pytest.raises(HoldfastError, match="cannot keep state in"):
+        private_directory(home / "state")
+
+
+def test_temporary_memory_of_a_run_is_not_kept_where_a_user_could_exchange_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """TMPDIR may be anything."""
+    monkeypatch.setattr(tempfile, "tempdir", str(home))
+
+    with pytest.raises(HoldfastError, match="belongs to user"), once._memory(Settings.model_validate({"engine": {"noop": True}})):
+        pass
+
+
+def server(path: Path) -> ControlServer:
+    """One that would listen."""
+    return ControlServer(path, object(), Logs.__new__(Logs))  # type: ignore[arg-type] # nobody asks
+
+
+def test_control_socket_below_a_users_directory_is_refused(home: Path) -> None:
+    """Neither is his socket removed, nor root's put there."""
+    with socket.socket(socket.AF_UNIX) as mine:
+        mine.bind(str(home / "x.sock"))
+        with pytest.raises(HoldfastError, match=f"cannot listen at {home}/x.sock: {owner(home)}"):
+            asyncio.run(server(home / "x.sock").start())
+
+    assert (home / "x.sock").is_socket()
+
+
+def test_socket_of_a_user_in_a_sticky_directory_is_not_removed(top: Path) -> None:
+    """Root's own that was left is."""
+    (top / "tmp").mkdir()
+    (top / "tmp").chmod(0o1777)
+    path = top / "tmp/x.sock"
+    with socket.socket(socket.AF_UNIX) as mine:
+        mine.bind(str(path))
+        os.chown(path, USER, USER)
+        with pytest.raises(OSError, match="in use"):
+            asyncio.run(server(path).start())
+
+    assert path.lstat().st_uid == USER
+
+
+@pytest.mark.parametrize("place", ["home", "sticky", "link"])
+def test_root_asks_no_agent_that_a_user_could_have_put_there(top: Path, home: Path, place: str) -> None:
+    """Whoever listens there says what he likes."""
+    sticky = top / "sticky"
+    sticky.mkdir()
+    sticky.chmod(0o1777)
+    path = {"home": home / "x.sock", "sticky": sticky / "x.sock", "link": top / "link.sock"}[place]
+    with socket.socket(socket.AF_UNIX) as his:
+        his.bind(str(home / "y.sock" if place == "link" else path))
+        his.listen()
+        if place == "sticky":
+            os.chown(path, USER, USER)
+        if place == "link":
+            path.symlink_to(home / "y.sock")
+        with pytest.raises(ControlError, match=f"cannot ask the agent at {path}: .*user {USER}"):
+            ask(path, Request("status"), timeout=0.2)
+
+
+def test_installation_into_a_users_directory_is_refused(home: Path) -> None:
+    """And nothing is left there."""
+    with pytest.raises(InstallError, match=f"{owner(home)}; chown it"):
+        list(install(home / "root", start=False))
+
+    assert list(home.iterdir()) == []
+
+
+def test_nothing_is_uninstalled_from_a_users_directory(top: Path, home: Path) -> None:
+    """He would choose what root removes."""
+    kept = top / "etc/systemd/system"
+    kept.mkdir(parents=True)
+    (kept / "holdfast.service").touch()
+    (home / "etc").symlink_to(top / "etc")
+
+    with pytest.raises(InstallError, match="cannot install or remove"):
+        list(uninstall(home))
+    assert (kept / "holdfast.service").exists()
+
+
+def test_installation_with_one_directory_of_a_user_is_refused(top: Path) -> None:
+    """Here /var/lib of another system, below a root that is safe."""
+    (top / "var/lib").mkdir(parents=True)
+    os.chown(top / "var/lib", USER, USER)
+
+    with pytest.raises(InstallError, match=f"{top}/var/lib belongs to user {USER}"):
+        list(install(top, start=False))
+    assert not (top / "etc").exists()
+
+
+def test_format_leaves_alone_what_a_user_could_exchange(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Root rewrites no file in a user's directory, and reads none through his link."""
+    file = home / "a.sls"
+    file.write_text("a:   \n  test.nop\n")
+    os.chown(file, USER, USER)
+    (home / "b.sls").symlink_to("/etc/shadow")
+    os.lchown(home / "b.sls", USER, USER)
+
+    with pytest.raises(SystemExit):
+        main(["fmt", str(file), str(home / "b.sls")])
+    said = capsys.readouterr().err
+    assert "cannot write the file" in said
+    assert "cannot follow" in said
+    assert file.read_text() == "a:   \n  test.nop\n"
+    assert sorted(path.name for path in home.iterdir()) == ["a.sls", "b.sls"]
+
+
+def test_what_a_user_piles_up_below_the_states_is_not_looked_through(top: Path) -> None:
+    """Nothing of it is used, so none of it is compared; that it has become root's shows."""
+    states = top / "states"
+    below = states / "below"
+    below.mkdir(parents=True)
+    (below / "x.sls").touch()
+    os.chown(below, USER, USER)
+    (states / "link").symlink_to(below)
+    watched = Watched((states,), ())
+
+    assert set(watched.signature()) == {str(states), str(below), str(states / "link")}
+    os.chown(below, 0, 0)
+    assert str(below / "x.sls") in watched.signature()

@@ -1,0 +1,42 @@
+"""`creates` names paths, and users may have put links there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from engine_bench import Bench, Machine, compilation, in_virtual_time, state
+
+UID = 12345
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="giving files away needs root")
+@in_virtual_time
+async def test_unsafe_link_fails_that_run_alone(bench: Bench, machine: Machine, tmp_path: Path) -> None:
+    """A user's link to root's directory neither counts as made nor as missing; his own directory counts, by his link as well."""
+    users, roots = tmp_path / "users", tmp_path / "roots"
+    for directory, owner in ((users, UID), (roots, 0), (users / "own", UID)):
+        directory.mkdir()
+        os.chown(directory, owner, -1)
+    for name, target in (("bad", roots), ("good", "own")):
+        (users / name).symlink_to(target)
+        os.chown(users / name, UID, -1, follow_symlinks=False)
+    engine = bench.engine(watch=False)
+
+    await engine.swap(
+        compilation(
+            state("a", meta={"creates": [str(users / "bad")]}),
+            state("b", meta={"creates": [str(users / "good")]}),
+            state("c", meta={"creates": [str(users / "none"), "relative", ""]}),
+            state("d", meta={"creates": [str(roots)]}),
+        )
+    )
+    await engine.settle()
+
+    rows = engine.status()
+    assert [row["state"] for row in rows] == ["failed", "skipped", "ok", "skipped"]
+    assert machine.settings == {"c": "right"}
+    assert f"cannot follow {users / 'bad'}, which belongs to user {UID} and leads to {roots}" in str(rows[0])
+    await engine.stop()

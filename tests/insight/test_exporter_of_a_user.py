@@ -1,0 +1,42 @@
+"""The file of the metrics in a directory that a user can change."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import pytest
+
+from holdfast.agent.health import Health
+from holdfast.agent.insight.exporter import UNWRITTEN, Exporter
+from holdfast.agent.settings import MetricsSettings
+
+UID = 12345
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="giving files away needs root")
+async def test_directory_that_a_user_leads_elsewhere_is_a_condition_of_health(tmp_path):
+    """Nothing is written there, and the agent goes on; the condition ends when the link is gone."""
+    (tmp_path / "roots").mkdir()
+    (tmp_path / "users").mkdir()
+    link = tmp_path / "users/link"
+    link.symlink_to(tmp_path / "roots")
+    for path in (tmp_path / "users", link):
+        os.chown(path, UID, -1, follow_symlinks=False)
+    health = Health()
+    exporter = Exporter(str, health)
+    await exporter.use(MetricsSettings(textfile=link / "x.prom", period=1))
+    async with asyncio.timeout(10):
+        while not health.conditions:
+            await asyncio.sleep(0)
+
+    assert health.conditions[0].code == UNWRITTEN
+    assert f"cannot follow {link}, which belongs to user {UID}" in health.conditions[0].text
+    assert list((tmp_path / "roots").iterdir()) == []
+    link.unlink()
+    link.mkdir()
+    async with asyncio.timeout(10):
+        while health.conditions:
+            await asyncio.sleep(0.01)
+    await exporter.stop()
+    assert (link / "x.prom").exists()

@@ -1,0 +1,178 @@
+"""Only `resources/paths` turns a path into a file: everywhere else a call that does so is an exception, named here with its reason."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+COVERED = ("resources", "agent/host", "states")
+APART = ("resources/paths/",)
+"""The modules that this is about."""
+OS = frozenset(
+    [
+        "access",
+        "chdir",
+        "chmod",
+        "chown",
+        "fwalk",
+        "getxattr",
+        "lchown",
+        "link",
+        "listdir",
+        "listxattr",
+        "lstat",
+        "makedirs",
+        "mkdir",
+        "mkfifo",
+        "open",
+        "readlink",
+        "remove",
+        "removedirs",
+        "removexattr",
+        "rename",
+        "replace",
+        "rmdir",
+        "scandir",
+        "setxattr",
+        "stat",
+        "statvfs",
+        "symlink",
+        "truncate",
+        "unlink",
+        "utime",
+        "walk",
+    ]
+)
+OS_PATH = frozenset(["exists", "getmtime", "getsize", "isdir", "isfile", "islink", "ismount", "lexists", "realpath", "samefile"])
+MODULES = {"os": OS, "path": OS_PATH, "shutil": None, "glob": None, "tempfile": None}
+"""Module -> its functions that take paths; None: all of them."""
+METHODS = frozenset(
+    [
+        "exists",
+        "glob",
+        "hardlink_to",
+        "is_dir",
+        "is_file",
+        "is_mount",
+        "is_socket",
+        "is_symlink",
+        "iterdir",
+        "lchmod",
+        "lstat",
+        "read_bytes",
+        "read_text",
+        "rglob",
+        "stat",
+        "symlink_to",
+        "write_bytes",
+        "write_text",
+    ]
+)
+"""Methods of `Path` that nothing of ours is called like."""
+SHARED = frozenset(["chmod", "mkdir", "open", "readlink", "rename", "resolve", "rmdir", "touch", "unlink"])
+"""Methods of `Path` that others have, too: looked at where a module uses `Path`."""
+
+OURS = frozenset(["ctx", "hostfiles", "paths", "tree"])
+"""What has functions of these names that are safe."""
+
+DATABASE = "dpkg's own database, at fixed paths that only root can write"
+DESCRIPTOR = "on a descriptor that resources/paths has opened"
+FAKE = "the fake world of tests, in a directory of the test's own"
+WATCHED = "only tells whether something has changed; docs/security.md says what the watcher looks at"
+EXCEPTIONS = {
+    "resources/accounts.py:fresh": "the account files, at fixed paths that only root can write",
+    "resources/providers/_dpkg.py:_look": DATABASE,
+    "resources/providers/_dpkg.py:_of_one_source": DATABASE,
+    "resources/providers/_dpkg.py:_shipped": DATABASE,
+    "resources/providers/_dpkg.py:_holder": DATABASE,
+    "resources/providers/_dpkg.py:_command": "/proc",
+    "resources/providers/apt.py:_fetched": "apt's own lists, at fixed paths that only root can write",
+    "resources/providers/apt.py:_finish": DATABASE,
+    "resources/interfaces/registry.py:refusals": "programs in the directories of PATH, and fixed paths of the system",
+    "resources/kinds/service.py:inverse": "of a unit, not of a path",
+    "resources/kinds/service.py:probe": "of a unit, not of a path",
+    "resources/providers/systemd.py:enable": "of a unit, not of a path",
+    "resources/providers/systemd.py:_prepare": "of a unit, not of a path",
+    "resources/kinds/file/presence.py:_touch": DESCRIPTOR,
+    "resources/kinds/file/trees.py:_copy": DESCRIPTOR,
+    "resources/kinds/sysctl.py:write": "by the descriptor and the name of a place",
+    "resources/testing.py:read_text": FAKE,
+    "resources/testing.py:_answered": FAKE,
+    "resources/testing.py:run_case": FAKE,
+    "resources/testing.py:_make": FAKE,
+    "resources/testing.py:_seen": FAKE,
+    "resources/testing.py:_snapshot": FAKE,
+    "resources/testing.py:write_file": "of a place",
+    "agent/host/context.py:var_dir": "below the state directory, which is checked at the start",
+    "agent/host/files.py:carry": DESCRIPTOR,
+    "agent/host/mounts.py:__init__": "/proc",
+    "agent/host/pathnodes.py:status": WATCHED,
+    "agent/host/pathnodes.py:leads": WATCHED,
+    "agent/host/pathnodes.py:signature": WATCHED,
+    "agent/host/pathtree.py:_cover": WATCHED,
+    "agent/host/pathtree.py:entries": WATCHED,
+    "agent/host/run.py:home": "on a directory that resources/paths has found",
+    "agent/host/run.py:_become": "after the change of uid, with the rights of the user",
+    "agent/host/world.py:_rewrite": "by the descriptor and the name of a place",
+    "agent/host/world.py:_read": "of a place",
+    "states/filters/files.py:which": "programs in the directories of PATH",
+    "states/helpers/find.py:grep": "programs in the directories of PATH",
+    "states/helpers/files.py:access": DESCRIPTOR,
+    "agent/host/sources.py:read": "of a place",
+    "states/compile.py:_calls": "of calls, not of a path",
+    "states/helpers/files.py:readlink": "of a place",
+    "states/helpers/system.py:_localtime": "of a place",
+    "states/hostfiles.py:below": DESCRIPTOR,
+    "states/hostfiles.py:matching": "only looks at the text",
+    "states/hostfiles.py:_inside": "only looks at the text",
+    "states/source.py:_straight": "whether there is such a name among the states; reading it is checked",
+    "states/source.py:_open": "of a place",
+    "states/source.py:_trusted": "finds the component that is not trusted, for the message",
+    "states/source.py:_listed": DESCRIPTOR,
+}
+
+
+def calls(module: Path) -> Iterator[tuple[str, str, int]]:
+    """(function, call, line) of each call in a module that may take a path to a file."""
+    tree = ast.parse(module.read_text(encoding="utf-8"))
+    uses_path = any(isinstance(node, ast.ImportFrom) and node.module == "pathlib" for node in ast.walk(tree))
+
+    def visit(node: ast.AST, function: str) -> Iterator[tuple[str, str, int]]:
+        for child in ast.iter_child_nodes(node):
+            inner = child.name if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)) and not function else function
+            if isinstance(child, (ast.Attribute, ast.Name)) and (found := named(child, uses_path=uses_path)):
+                yield inner or "the module", found, child.lineno
+            yield from visit(child, inner)
+
+    yield from visit(tree, "")
+
+
+def named(node: ast.Attribute | ast.Name, *, uses_path: bool) -> str | None:
+    """What is named, if it may take a path to a file. A mere mention counts: it is handed to somebody who calls it."""
+    if isinstance(node, ast.Name):
+        return "open" if node.id == "open" else None
+    owner = node.value.id if isinstance(node.value, ast.Name) else node.value.attr if isinstance(node.value, ast.Attribute) else ""
+    if owner in MODULES:
+        names = MODULES[owner]
+        return f"{owner}.{node.attr}" if names is None or node.attr in names else None
+    if owner in OURS:
+        return None
+    if node.attr in METHODS or (uses_path and node.attr in SHARED):
+        return f".{node.attr}"
+    return None
+
+
+def test_files_are_reached_through_the_path_module_alone():
+    """Kinds, providers, the host and what templates call: each other way is an exception of a function, with its reason."""
+    found: dict[str, list[str]] = {}
+    for top in COVERED:
+        for module in sorted((ROOT / top).rglob("*.py")):
+            inside = module.relative_to(ROOT).as_posix()
+            if not inside.startswith(APART):
+                for function, call, line in calls(module):
+                    found.setdefault(f"{inside}:{function}", []).append(f"{call} in line {line}")
+
+    assert {place: told for place, told in found.items() if place not in EXCEPTIONS} == {}
+    assert EXCEPTIONS.keys() - found.keys() == set()

@@ -1,0 +1,206 @@
+"""A user who owns a directory on the way exchanges each component before each system call of each kind: nothing outside changes.
+
+No luck is needed: a run makes the same calls each time, and every exchange is tried before every one of them. That is some ten thousand
+runs, and most of a minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.adversary import Adversary, state_of
+
+from holdfast.agent.host import files
+from holdfast.agent.host.host import Host
+from holdfast.resources import paths, registry
+from holdfast.resources.errors import HoldfastError
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root has what a user could gain")
+
+USER = 12345
+SECRET = "the secret of root"
+"""What is in the files that the user cannot read."""
+
+
+class Scene:
+    """A directory of root's with what must stay as it is, and beside it one of the user's, with the managed path in it."""
+
+    def __init__(self, top: Path) -> None:
+        self.outside, self.home = top / "outside", top / "home"
+        self.sub = self.home / "sub"
+        (self.outside / "d").mkdir(parents=True)
+        for path in (self.outside / "f", self.outside / "d" / "f", self.outside / "other"):
+            path.write_text(SECRET)
+            path.chmod(0o600)
+        (self.sub / "d" / "empty").mkdir(parents=True)
+        (self.home / "moved").mkdir(mode=0o700)
+        for path in (self.home / "moved" / "f", self.home / "moved" / "kept"):
+            path.write_text(SECRET)
+            path.chmod(0o600)
+        for path in (self.sub / "f", self.sub / "other", self.sub / "d" / "f"):
+            path.write_text("#here = 1\n")
+        for path in (
+            self.home,
+            self.sub,
+            self.sub / "d",
+            self.sub / "d" / "empty",
+            self.sub / "f",
+            self.sub / "other",
+            self.sub / "d" / "f",
+        ):
+            os.chown(path, USER, USER)
+        (top / "source").mkdir()
+        (top / "source" / "f").write_text("new\n")
+        (top / "source" / "d").mkdir()
+        (top / "source" / "d" / "g").write_text("new\n")
+        self.outside_before, self.moved_before = state_of(self.outside), state_of(self.home / "moved")
+
+    def demand_untouched(self, top: Path) -> None:
+        """Nothing outside has changed, nothing is left behind, and the user can read no secret.
+
+        Of root's directory that the user moved, the very file that is managed may be replaced or removed, or made, and nothing else.
+        """
+        assert state_of(self.outside) == self.outside_before
+        (kept,) = self.home.rglob("kept")
+        moved = state_of(kept.parent)
+        assert all(moved[name] == self.moved_before[name] for name in (".", "kept"))
+        for path in top.rglob("*"):
+            seen = path.lstat()
+            assert ".holdfast-" not in path.name
+            if stat.S_ISREG(seen.st_mode) and SECRET in path.read_text():
+                assert seen.st_uid == 0
+                assert not seen.st_mode & 0o077
+
+
+def swap_for_link(path: Path, target: Path) -> Callable[[], None]:
+    """Move something away and have a link of the user's in its place."""
+
+    def act() -> None:
+        with suppress(OSError):
+            path.rename(path.with_name(path.name + ".away"))
+        with suppress(OSError):
+            path.symlink_to(target)
+            os.lchown(path, USER, USER)
+
+    return act
+
+
+def swap_for(path: Path, other: Path, *, link: bool) -> Callable[[], None]:
+    """Move something away and have another thing in its place: moved there, or as one more (hard) link of it."""
+
+    def act() -> None:
+        with suppress(OSError):
+            path.rename(path.with_name(path.name + ".away"))
+        with suppress(OSError):
+            if link:
+                os.link(other, path)
+            else:
+                other.rename(path)
+
+    return act
+
+
+def swap_temporaries(scene: Scene) -> Callable[[], None]:
+    """Have a link to root's file in place of each temporary."""
+
+    def act() -> None:
+        for path in scene.home.rglob(".*.holdfast-*"):
+            path.unlink()
+            path.symlink_to(scene.outside / "f")
+
+    return act
+
+
+ATTACKS: dict[str, Callable[[Scene], Callable[[], None]]] = {
+    "the directory is a link to root's": lambda scene: swap_for_link(scene.sub, scene.outside),
+    "the directory within is a link to root's": lambda scene: swap_for_link(scene.sub / "d", scene.outside / "d"),
+    "the directory is one of root's": lambda scene: swap_for(scene.sub, scene.home / "moved", link=False),
+    "the directory within is one of root's": lambda scene: swap_for(scene.sub / "d", scene.home / "moved", link=False),
+    "the file is a link to root's": lambda scene: swap_for_link(scene.sub / "f", scene.outside / "f"),
+    "the file is a hard link of root's": lambda scene: swap_for(scene.sub / "f", scene.outside / "f", link=True),
+    "the file is one of root's": lambda scene: swap_for(scene.sub / "f", scene.home / "moved" / "f", link=False),
+    "the temporary is a link to root's": swap_temporaries,
+}
+"""What the user may do at one moment."""
+
+
+KINDS: list[tuple[str, str, dict[str, Any]]] = [
+    ("file.managed", "sub/f", {"contents": "new", "user": str(USER), "mode": "0644"}),
+    ("file.managed", "sub/f", {"contents": "new"}),
+    ("file.managed", "sub/f", {"contents": "new", "user": str(USER), "replace": False, "mode": "0666"}),
+    ("file.managed", "sub/f", {"contents": "#here = 1", "user": str(USER), "mode": "0666", "follow_symlinks": False}),
+    ("file.managed", "sub/f", {"contents": "new", "user": str(USER), "follow_symlinks": True, "backup": "minion"}),
+    ("file.managed", "sub/d/e/f", {"contents": "new", "user": str(USER), "makedirs": True}),
+    ("file.directory", "sub", {"user": str(USER), "mode": "0777", "recurse": ["user", "mode"]}),
+    ("file.directory", "sub/new/er", {"user": str(USER), "makedirs": True}),
+    ("file.directory", "sub", {"user": str(USER), "clean": True}),
+    ("file.directory", "sub/f", {"user": str(USER), "force": True}),
+    ("file.directory", "sub/f", {"user": str(USER), "backupname": "{home}/sub/g"}),
+    ("file.recurse", "sub", {"source": "{top}/source", "user": str(USER), "clean": True}),
+    ("file.append", "sub/f", {"text": "more"}),
+    ("file.prepend", "sub/f", {"text": "more", "backup": ".bak"}),
+    ("file.line", "sub/f", {"mode": "ensure", "content": "line", "after": "here"}),
+    ("file.replace", "sub/f", {"pattern": "here", "repl": "there"}),
+    ("file.uncomment", "sub/f", {"regex": "here"}),
+    ("file.blockreplace", "sub/f", {"content": "block", "append_if_not_found": True}),
+    ("file.keyvalue", "sub/f", {"key": "here", "value": "2", "uncomment": "#"}),
+    ("file.absent", "sub/f", {}),
+    ("file.absent", "sub", {}),
+    ("file.symlink", "sub/l", {"target": "f", "user": str(USER)}),
+    ("file.symlink", "sub/f", {"target": "other", "user": str(USER), "force": True}),
+    ("file.touch", "sub/f", {"mtime": 5}),
+    ("file.touch", "sub/d/new/f", {"makedirs": True}),
+    ("file.copy", "sub/copy", {"source": "{home}/sub/f", "user": str(USER)}),
+    ("file.copy", "../copied", {"source": "{home}/sub/f", "mode": "0644"}),
+    ("file.rename", "sub/g", {"source": "{home}/sub/f"}),
+    ("file.pruned", "sub/d", {"recurse": True, "ignore_errors": True}),
+]
+
+
+async def _run(top: Path, kind: str, name: str, arguments: dict[str, Any], adversary: Adversary) -> bool:
+    """Whether a run came to its end; one that was refused tells it by an error of ours."""
+    given = {key: value.format(home=top / "home", top=top) if isinstance(value, str) else value for key, value in arguments.items()}
+    cls = registry.find(kind)
+    assert cls is not None
+    resource = cls.declare(os.path.normpath(top / "home" / name), **given)
+    paths.forget()
+    files._swept.clear()
+    async with Host(states=top / "source", var_dir=top / "var", durable=False) as host:
+        ctx = host.context("x")
+        _ = ctx.var_dir
+        with adversary.at_work():
+            try:
+                await resource.check_apply(ctx, True)
+            except HoldfastError:
+                return False
+    return True
+
+
+@pytest.mark.parametrize(("kind", "name", "arguments"), KINDS, ids=[f"{number}-{kind}" for number, (kind, _, _) in enumerate(KINDS)])
+def test_no_exchange_at_any_moment_changes_anything_outside(tmp_path, kind, name, arguments):
+    """Each exchange before each call; and without one the kind does its work, so that the calls are those of a real run."""
+
+    def one(number: int, attack: str | None) -> tuple[bool, int]:
+        top = tmp_path / f"{number}-{attack}".replace(" ", "-").replace("'", "")
+        top.mkdir()
+        scene = Scene(top)
+        adversary = Adversary(number, ATTACKS[attack](scene) if attack else lambda: None)
+        done = asyncio.run(_run(top, kind, name, arguments, adversary))
+        try:
+            scene.demand_untouched(top)
+        except AssertionError as error:
+            raise AssertionError(f"{attack} before call {number} of {kind}: {error}") from error
+        return done, adversary.calls
+
+    done, calls = one(-1, None)
+    assert done
+    for number in range(calls):
+        for attack in ATTACKS:
+            one(number, attack)

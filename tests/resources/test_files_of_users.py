@@ -1,0 +1,363 @@
+"""Files in directories of users: what is followed, replaced, kept, given, and what is refused, by the rules of docs/security.md."""
+
+from __future__ import annotations
+
+import os
+import stat
+import struct
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.agent.host.host import Host
+from holdfast.resources import registry
+from holdfast.resources.errors import HoldfastError, Permanent
+from holdfast.resources.paths.trust import ACL
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+USER = 12345
+NAMES_USER = struct.pack("<I", 2) + b"".join(
+    struct.pack("<HHI", *entry)
+    for entry in ((1, 6, 0xFFFFFFFF), (2, 6, USER), (4, 4, 0xFFFFFFFF), (16, 6, 0xFFFFFFFF), (32, 4, 0xFFFFFFFF))
+)
+"""An ACL by which the user may write."""
+
+
+@pytest.fixture
+def top() -> Iterator[Path]:
+    """A directory of root's that anybody may pass, with one of the user's in it, and a file of root's."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
+        path = Path(name)
+        path.chmod(0o755)
+        (path / "u").mkdir()
+        os.chown(path / "u", USER, USER)
+        (path / "victim").write_text("root's")
+        (path / "victim").chmod(0o600)
+        (path / "etc").mkdir()
+        (path / "etc/f").write_text("root's")
+        yield path
+
+
+@pytest.fixture
+async def host(tmp_path: Path) -> AsyncIterator[Host]:
+    """A host whose states are elsewhere."""
+    async with Host(states=tmp_path, var_dir=tmp_path / "var", durable=False) as host:
+        yield host
+
+
+async def run(host: Host, kind: str, path: Path, *, apply: bool = True, **arguments: Any) -> bool:
+    """Whether something had to be changed."""
+    cls = registry.find(kind)
+    assert cls is not None
+    return not await cls.declare(str(path), **arguments).check_apply(host.context("x"), apply)
+
+
+def his(path: Path, text: str = "his", mode: int = 0o644) -> Path:
+    """A file of the user's."""
+    path.write_text(text)
+    os.chown(path, USER, USER)
+    path.chmod(mode)
+    return path
+
+
+def his_link(path: Path, target: str | Path) -> Path:
+    """A link of the user's."""
+    path.symlink_to(target)
+    os.lchown(path, USER, USER)
+    return path
+
+
+def seen(path: Path) -> tuple[int, int, str]:
+    """Owner, mode and content."""
+    info = path.lstat()
+    return info.st_uid, stat.S_IMODE(info.st_mode), path.read_text()
+
+
+async def test_a_planted_set_uid_file_loses_its_bits(host, top):
+    """Owner, mode and content are those of root's file, though no mode was declared."""
+    his(top / "u/f", mode=0o4777)
+    await run(host, "file.managed", top / "u/f", contents="new")
+    assert seen(top / "u/f") == (0, 0o644, "new\n")
+
+
+async def test_set_uid_bits_of_root_s_own_file_must_be_declared_to_stay(host, top):
+    """A replaced file gets what is declared."""
+    (top / "etc/f").chmod(0o4755)
+    await run(host, "file.managed", top / "etc/f", contents="new")
+    assert seen(top / "etc/f")[1] == 0o755
+    await run(host, "file.managed", top / "etc/f", contents="newer", mode="4755")
+    assert seen(top / "etc/f")[1] == 0o4755
+
+
+@pytest.mark.parametrize("user", [None, "root"])
+async def test_a_planted_acl_is_not_handed_on(host, top, user):
+    """It would let him write root's file."""
+    his(top / "u/f")
+    try:
+        os.setxattr(top / "u/f", ACL, NAMES_USER)
+    except OSError:
+        pytest.skip("no ACLs on this file system")
+    await run(host, "file.managed", top / "u/f", contents="new", **({"user": user} if user else {}))
+    assert ACL not in os.listxattr(top / "u/f")
+    assert (top / "u/f").stat().st_uid == 0
+
+
+async def test_an_acl_of_root_s_and_of_the_declared_owner_is_handed_on(host, top):
+    """As ever."""
+    try:
+        os.setxattr(top / "etc/f", ACL, NAMES_USER)
+        os.setxattr(his(top / "u/f"), ACL, NAMES_USER)
+    except OSError:
+        pytest.skip("no ACLs on this file system")
+    await run(host, "file.managed", top / "etc/f", contents="new")
+    await run(host, "file.managed", top / "u/f", contents="new", user=USER)
+    assert ACL in os.listxattr(top / "etc/f")
+    assert ACL in os.listxattr(top / "u/f")
+
+
+async def test_who_makes_a_file_first_does_not_stay_its_owner(host, top):
+    """In his own directory, and in one that is open to all; in root's an owner is kept, for root gave it."""
+    (top / "tmp").mkdir()
+    (top / "tmp").chmod(0o1777)
+    for place in ("u/f", "tmp/f", "etc/g"):
+        his(top / place)
+        await run(host, "file.managed", top / place, contents="new")
+    assert [(top / place).stat().st_uid for place in ("u/f", "tmp/f", "etc/g")] == [0, 0, USER]
+
+
+async def test_what_he_holds_open_is_not_root_s_afterwards(host, top):
+    """The right content, the wrong owner: he could write it through his descriptor when it is root's."""
+    his(top / "u/f", "right\n")
+    with (top / "u/f").open("r+") as held:
+        await run(host, "file.managed", top / "u/f", contents="right", user="root", mode="4755")
+        held.write("WRONG")
+        held.flush()
+    assert seen(top / "u/f") == (0, 0o4755, "right\n")
+
+
+@pytest.mark.parametrize("follow", [None, True, False])
+@pytest.mark.parametrize("safe", [True, False])
+async def test_follow_symlinks(host, top, follow, safe):
+    """Not declared: a safe link is followed, an unsafe one replaced. True: an unsafe one fails. False: always replaced."""
+    his(top / "u/real")
+    his_link(top / "u/f", "real" if safe else "../victim")
+    arguments = {} if follow is None else {"follow_symlinks": follow}
+    if follow and not safe:
+        with pytest.raises(Permanent, match=rf"cannot follow {top}/u/f, which belongs to user {USER} and leads to ../victim"):
+            await run(host, "file.managed", top / "u/f", contents="new", user=USER, **arguments)
+    else:
+        assert await run(host, "file.managed", top / "u/f", contents="new", user=USER, **arguments)
+        assert not await run(host, "file.managed", top / "u/f", contents="new", user=USER, **arguments)
+        assert (top / "u/f").is_symlink() == ((safe and follow is None) or bool(follow))
+        assert (top / "u/f").read_text() == "new\n"
+    assert seen(top / "victim") == (0, 0o600, "root's")
+
+
+async def test_without_content_nothing_of_root_s_is_given_away(host, top):
+    """A hard link of his to root's file, or root's file that he moved, is refused where only the owner is declared."""
+    os.link(top / "victim", top / "u/f")
+    for arguments in ({"replace": False, "contents": "x"}, {}):
+        with pytest.raises(
+            Permanent, match=rf"cannot change owner or mode of {top}/u/f: it belongs to root, but {top}/u belongs to user {USER}"
+        ):
+            await run(host, "file.managed", top / "u/f", user=USER, mode="0666", **arguments)
+    assert seen(top / "victim") == (0, 0o600, "root's")
+
+
+async def test_another_s_file_is_replaced_whole_and_its_content_not_told(host, top):
+    """Not in the diff either, which goes to logs that more people read."""
+    os.link(top / "victim", top / "u/f")
+    cls = registry.find("file.managed")
+    ctx = host.context("x")
+    await cls.declare(str(top / "u/f"), contents="new", user=USER).check_apply(ctx, True)
+    assert seen(top / "u/f") == (USER, 0o600, "new\n")
+    assert seen(top / "victim") == (0, 0o600, "root's")
+    assert "root's" not in str(ctx.report.changes) + ctx.report.diff
+
+
+EDITS = [
+    ("file.append", {"text": "more"}),
+    ("file.prepend", {"text": "more"}),
+    ("file.line", {"mode": "insert", "content": "more", "location": "end"}),
+    ("file.replace", {"pattern": "a", "repl": "b"}),
+    ("file.comment", {"regex": "a"}),
+    ("file.blockreplace", {"content": "more", "append_if_not_found": True}),
+    ("file.keyvalue", {"key": "a", "value": "2", "separator": " = "}),
+]
+
+
+@pytest.mark.parametrize(("kind", "arguments"), EDITS)
+async def test_edits(host, top, kind, arguments):
+    """His own file is edited and stays his, without set-uid bits; another's, one with two links, and what an unsafe link leads to are refused."""
+    his(top / "u/own", "a = 1\n", mode=0o4711)
+    await run(host, kind, top / "u/own", **arguments)
+    assert seen(top / "u/own")[:2] == (USER, 0o711)
+
+    (top / "u/ours").write_text("a = 1\n")
+    his(top / "u/two", "a = 1\n")
+    os.link(top / "u/two", top / "u/two too")
+    his_link(top / "u/link", top / "etc/f")
+    for name, why in (("ours", "it belongs to root"), ("two", "it has more than one link"), ("link", "cannot follow")):
+        with pytest.raises(Permanent, match=why):
+            await run(host, kind, top / "u" / name, **arguments)
+    assert (top / "u/ours").read_text() == (top / "u/two").read_text() == "a = 1\n"
+    assert (top / "etc/f").read_text() == "root's"
+
+
+async def test_a_directory_that_is_a_link_leads_nowhere(host, top):
+    """The parent swapped for a link to root's: every kind refuses, and says which link it was."""
+    his_link(top / "u/d", top / "etc")
+    before = sorted(path.name for path in (top / "etc").iterdir())
+    for kind, arguments in [
+        ("file.managed", {"contents": "x", "user": USER}),
+        ("file.managed", {"contents": "x", "user": USER, "follow_symlinks": False, "makedirs": True}),
+        ("file.directory", {"user": USER, "force": True}),
+        ("file.recurse", {"source": "/etc/skel"}),
+        ("file.absent", {}),
+        ("file.symlink", {"target": "x", "force": True}),
+        ("file.touch", {"makedirs": True}),
+        ("file.copy", {"source": str(top / "victim"), "force": True}),
+        ("file.rename", {"source": str(top / "victim"), "force": True}),
+        ("file.exists", {}),
+        *EDITS,
+    ]:
+        with pytest.raises(HoldfastError, match=rf"cannot follow {top}/u/d, which belongs to user {USER} and leads to {top}/etc"):
+            await run(host, kind, top / "u/d/f", **arguments)
+    assert sorted(path.name for path in (top / "etc").iterdir()) == before
+    assert seen(top / "etc/f")[2] == "root's"
+
+
+async def test_recursion_puts_right_what_is_his_and_refuses_what_is_not(host, top):
+    """All else is done first; the refusal counts the others."""
+    for name in ("a", "b"):
+        his(top / "u" / name, mode=0o600)
+    for name in ("root", "too"):
+        (top / "u" / name).write_text("root's")
+        (top / "u" / name).chmod(0o600)
+    with pytest.raises(Permanent, match=r"it belongs to root, .* \(and 1 more\)"):
+        await run(host, "file.directory", top / "u", user=USER, mode="0755", file_mode="0644", recurse=["user", "mode"])
+    assert [seen(top / "u" / name)[:2] for name in ("a", "b", "root", "too")] == [(USER, 0o644), (USER, 0o644), (0, 0o600), (0, 0o600)]
+
+
+async def test_a_tree_may_go_from_one_user_to_another(host, top):
+    """All that was the one's becomes the other's, from the top down."""
+    (top / "u/d").mkdir()
+    os.chown(top / "u/d", USER, USER)
+    his(top / "u/d/f")
+    await run(host, "file.directory", top / "u", user="12346", recurse=["user"])
+    assert {path.stat().st_uid for path in (top / "u", top / "u/d", top / "u/d/f")} == {12346}
+    assert not await run(host, "file.directory", top / "u", user="12346", recurse=["user"])
+
+
+async def test_a_directory_that_a_user_made_in_a_sticky_one_is_not_taken_over(host, top):
+    """What he has put into it would be in a directory of root's."""
+    (top / "tmp").mkdir()
+    (top / "tmp").chmod(0o1777)
+    (top / "tmp/d").mkdir()
+    os.chown(top / "tmp/d", USER, USER)
+    with pytest.raises(
+        Permanent, match=rf"cannot give {top}/tmp/d to root: it belongs to user {USER}, and {top}/tmp/d|others may have put it there"
+    ):
+        await run(host, "file.directory", top / "tmp/d", user="root")
+    assert await run(host, "file.directory", top / "tmp/d", user=USER, mode="0700")
+
+
+async def test_nothing_of_another_s_is_removed_with_what_is_in_it(host, top):
+    """A directory of root's that he moved into his; a single file, and an empty directory, go."""
+    (top / "u/d/ours").mkdir(parents=True)
+    os.chown(top / "u/d", USER, USER)
+    (top / "u/d/ours/f").write_text("root's")
+    (top / "u/d/empty").mkdir()
+    his(top / "u/d/f")
+    with pytest.raises(Permanent, match=rf"cannot remove {top}/u/d/ours: it belongs to root"):
+        await run(host, "file.absent", top / "u/d")
+    assert (top / "u/d/ours/f").read_text() == "root's"
+    (top / "u/d/ours/f").unlink()
+    await run(host, "file.absent", top / "u/d")
+    assert not (top / "u/d").exists()
+
+
+async def test_cleaning_does_not_look_into_another_s_directory(host, top):
+    """Not even for what a state manages in it."""
+    (top / "u/ours").mkdir()
+    (top / "u/ours/f").write_text("root's")
+    host.update(managed=lambda: [str(top / "u/ours/g")])
+    with pytest.raises(Permanent, match=rf"cannot look through {top}/u/ours: it belongs to root"):
+        await run(host, "file.directory", top / "u", user=USER, clean=True)
+    assert (top / "u/ours/f").exists()
+
+
+async def test_sources_of_users(host, top):
+    """What he could read himself is taken; a link to what he could not, or another's file, is not; a template must be root's."""
+    his(top / "u/source", "his")
+    await run(host, "file.managed", top / "etc/new", source=str(top / "u/source"))
+    assert (top / "etc/new").read_text() == "his"
+
+    his_link(top / "u/link", top / "victim")
+    os.link(top / "victim", top / "u/hard")
+    for name, why in (("link", "cannot follow"), ("hard", "is not for others to read")):
+        with pytest.raises(Permanent, match=why):
+            await run(host, "file.managed", top / "etc/new", source=str(top / "u" / name))
+        with pytest.raises(Permanent, match=why):
+            await run(host, "file.copy", top / "etc/copy", source=str(top / "u" / name))
+    with pytest.raises(Permanent, match=rf"cannot trust {top}/u/source: {top}/u: it belongs to uid {USER}"):
+        await run(host, "file.managed", top / "etc/new", source=str(top / "u/source"), template="jinja")
+
+
+async def test_hash_files_of_users_are_read_like_sources(host, top):
+    """The hash may be anywhere; a secret of root's is not told by the error that its line is no hash."""
+    his_link(top / "u/hashes", top / "victim")
+    his(top / "u/source", "his")
+    with pytest.raises(Permanent, match="cannot follow"):
+        await run(host, "file.managed", top / "etc/new", source=str(top / "u/source"), source_hash=str(top / "u/hashes"))
+
+
+async def test_files_without_end_are_not_read_to_it(host, top):
+    """A sparse file of a terabyte where root's file belongs, as a source, and to be edited."""
+    his(top / "u/f")
+    os.truncate(top / "u/f", 1 << 40)
+    with pytest.raises(Permanent, match=r"MB|MiB"):
+        await run(host, "file.append", top / "u/f", text="x")
+    with pytest.raises(Permanent, match="MiB"):
+        await run(host, "file.managed", top / "etc/new", source=str(top / "u/f"))
+    assert await run(host, "file.managed", top / "u/f", contents="new", user=USER)
+    assert (top / "u/f").read_text() == "new\n"
+
+
+async def test_trees_without_end_are_not_gone_through_to_it(host, top, monkeypatch):
+    """Entries and levels are bounded where he can make them, and only there."""
+    from holdfast.resources.kinds.file import trees
+
+    monkeypatch.setattr(trees, "DEPTH", 5)
+    monkeypatch.setattr(trees, "ENTRIES", 20)
+    monkeypatch.setattr(trees.Budget.__init__, "__defaults__", (20,))
+    for directory in ("u", "etc"):
+        deep = top / directory
+        for _ in range(8):
+            deep = deep / "d"
+            deep.mkdir()
+            os.chown(deep, USER if directory == "u" else 0, -1)
+        for number in range(30):
+            (top / directory / f"n{number}").touch()
+    await run(host, "file.directory", top / "etc", user="root", recurse=["user"])
+    with pytest.raises(Permanent, match=r"more than (20 entries|5 levels)"):
+        await run(host, "file.directory", top / "u", user=USER, recurse=["user"])
+
+
+async def test_names_that_are_no_text_are_managed_like_others(host, top):
+    """They come out of the file system as surrogates, and go into reports."""
+    (top / "etc" / os.fsdecode(b"\xff\n")).touch()
+    await run(host, "file.directory", top / "etc", clean=True)
+    assert list((top / "etc").iterdir()) == []
+
+
+async def test_a_check_command_sees_what_nobody_can_exchange(host, top):
+    """Below a user's directory the new content is handed over by a descriptor."""
+    (top / "check").write_text(f'#!/bin/sh\nrm -f {top}/u/.*.holdfast-*\ncp "$1" {top}/seen\n')
+    (top / "check").chmod(0o755)
+    with pytest.raises(HoldfastError):
+        await run(host, "file.managed", top / "u/f", contents="new", user=USER, check_cmd=f"{top}/check")
+    assert (top / "seen").read_text() == "new\n"
