@@ -175,10 +175,10 @@ def in_use(pid: int, place: Place) -> bool:
 def carry(old: Place, new: Handle, uid: int) -> None:
     """Give a new file, which is to belong to `uid`, the extended attributes (labels, ACLs) of the one it replaces, as far as that is possible."""
     with contextlib.suppress(OSError):
-        handle, info = old.pin()
-        if not S_ISREG(info.st_mode) or not old.hands_on(info, uid):
+        handle, info = (None, old.look()) if old.directory.handle is None else old.pin()
+        if info is None or not S_ISREG(info.st_mode) or not old.hands_on(info, uid):
             return
-        path = f"/proc/self/fd/{handle.fd}"
+        path = old.real if handle is None else f"/proc/self/fd/{handle.fd}"
         for name in os.listxattr(path):
             if name.startswith(KEPT):
                 with contextlib.suppress(OSError):

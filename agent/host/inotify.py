@@ -13,7 +13,7 @@ from typing import Any
 
 from asyncinotify import Inotify, Mask
 
-from holdfast.agent.host.pathnodes import Node
+from holdfast.agent.host.pathnodes import Node, held
 
 ISDIR = int(Mask.ISDIR)
 MODIFY = int(Mask.MODIFY)
@@ -90,7 +90,9 @@ class Kernel:
             if self._inotify is None:
                 self._inotify = Descriptor()
                 self._opened(self._inotify.fd)
-            watch = self._inotify.add_watch(node.path, mask if follow else mask | Mask.DONT_FOLLOW)
+            with held(node.path, follow=follow) as path:
+                itself = follow or path != node.path
+                watch = self._inotify.add_watch(path, mask if itself else mask | Mask.DONT_FOLLOW)
         except OSError:
             self.detach(node)
             raise

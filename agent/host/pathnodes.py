@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from holdfast.resources import paths
+from holdfast.resources.paths import mounts
 
 if TYPE_CHECKING:
     from holdfast.agent.host.inotify import Entry
@@ -102,11 +105,29 @@ NOTHING = os.stat_result((0,) * 10)
 """The status of what is not there."""
 
 
+@contextmanager
+def held(path: str, *, follow: bool = False) -> Iterator[str]:
+    """A path by which a system call reaches what is there now: nobody can mount a file system over it meanwhile, which would hold the call up.
+
+    The path itself where users cannot mount any. Raises `OSError`; nothing is there where it is not safe to look.
+    """
+    if not mounts.careful():
+        yield path
+        return
+    try:
+        handle, _ = paths.at(path, follow=follow).pin()
+    except paths.Unsafe as error:
+        raise FileNotFoundError(errno.ENOENT, str(error), path) from None
+    yield f"/proc/self/fd/{handle.fd}"
+
+
 def status(path: str) -> os.stat_result:
     """The status of what is there, links not followed; `NOTHING` when there is nothing."""
     try:
+        if mounts.careful():
+            return paths.at(path).look() or NOTHING
         return os.lstat(path)
-    except OSError:
+    except (OSError, paths.Unsafe):
         return NOTHING
 
 
@@ -148,9 +169,8 @@ def _turns_back(target: str) -> bool:
 
 def signature(path: str) -> Signature:
     """What changes when the thing does; a directory's entries do not count. Empty when there is nothing."""
-    try:
-        s = os.lstat(path)
-    except OSError:
+    s = status(path)
+    if s is NOTHING:
         return ()
     known = (s.st_mode, s.st_dev, s.st_ino, s.st_uid, s.st_gid)
     return known if stat.S_ISDIR(s.st_mode) else (*known, s.st_size, s.st_mtime_ns, s.st_ctime_ns)

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 
 from holdfast.agent.host.inotify import Kernel
-from holdfast.agent.host.pathnodes import NOTHING, Node, Signature, Subscription, is_loose, leads, signature, status
+from holdfast.agent.host.pathnodes import NOTHING, Node, Signature, Subscription, held, is_loose, leads, signature, status
 from holdfast.resources import paths
 from holdfast.resources.paths import mounts
 from holdfast.resources.paths.place import ENTRIES
@@ -286,7 +286,7 @@ class Tree:
         room = ENTRIES - self._scanned[top] if node.loose else UNBOUNDED
         taken = 0
         try:
-            with os.scandir(node.path) as found:
+            with held(node.path, follow=True) as path, os.scandir(path) as found:
                 for taken, entry in enumerate(found, 1):
                     if taken > room:
                         self.bounded[top] = f"more than {ENTRIES} entries"
@@ -346,7 +346,7 @@ class Tree:
         room = UNBOUNDED if top is None else max(0, WATCHES - self._compared[top])
         if node.covered and room:
             try:
-                with os.scandir(node.path) as found:
+                with held(node.path, follow=True) as path, os.scandir(path) as found:
                     names.update(entry.name for entry in islice(found, room + 1))
             except OSError:
                 names = set(node.children)

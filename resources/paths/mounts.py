@@ -1,7 +1,8 @@
 """The mount table: which mount points there are, and which of them show what an unprivileged user makes up.
 
 A FUSE file system that a user has mounted answers whatever its server likes: that all is root's, or nothing, for ever. It is never
-looked into.
+looked into. Where users can mount such that root may enter (`user_allow_other` in fuse.conf), or have done so since the agent began,
+each thing is held by a descriptor before it is asked about, and the mount that it lies in is looked up: nobody can mount one between.
 """
 
 from __future__ import annotations
@@ -11,12 +12,20 @@ import re
 import select
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 TABLE = "/proc/self/mountinfo"
 ESCAPED = re.compile(rb"\\([0-7]{3})")
 """Blanks and their like in a path, as the kernel writes them there."""
 OWNER = re.compile(rb"(?:^|,)user_id=(\d+)")
+
+
+CONFIGURATION = "/etc/fuse.conf"
+ALLOWED = re.compile(rb"^\s*user_allow_other\s*$", re.MULTILINE)
+NUMBER = re.compile(rb"^mnt_id:\s*(\d+)$", re.MULTILINE)
+NOBODY_KNOWS = -1
 
 
 @dataclass(slots=True)
@@ -25,7 +34,11 @@ class Table:
 
     points: tuple[str, ...] = ()
     owners: Mapping[str, int] = field(default_factory=dict)
-    """Mount point of a FUSE file system -> the uid that mounted it."""
+    """Mount point of a FUSE file system -> the uid that mounted it; those of root left out."""
+    mounters: Mapping[int, int] = field(default_factory=dict)
+    """Number of a mount -> the uid that mounted it."""
+    allowed: bool = False
+    """Whether users can mount what root may enter."""
     _file: int = -1
     _poll: select.epoll | None = None
     _turn: threading.Lock = field(default_factory=threading.Lock)
@@ -46,7 +59,15 @@ class Table:
             return
         self._poll = select.epoll()
         self._poll.register(self._file, select.EPOLLPRI)
+        with suppress(OSError):
+            self.allowed = ALLOWED.search(Path(CONFIGURATION).read_bytes()) is not None
         self._read()
+
+    def again(self) -> Table:
+        """The table read anew, whether or not it is said to have changed."""
+        with self._turn:
+            self._read()
+        return self
 
     def _read(self) -> None:
         data, at = b"", 0
@@ -54,12 +75,14 @@ class Table:
             data, at = data + chunk, at + len(chunk)
         lines = [line.split(b" ") for line in data.split(b"\n") if line]  # other ends of a line may be in a name
         self.points = tuple(unescaped(words[4]) for words in lines)
-        owners = {}
+        mounters, owners = {}, {}
         for words in lines:
             kind, options = words[words.index(b"-") + 1], words[-1]
             found = OWNER.search(options) if kind.startswith(b"fuse") else None
-            owners[unescaped(words[4])] = int(found[1]) if found else 0
+            mounters[int(words[0])] = owners[unescaped(words[4])] = int(found[1]) if found else 0
+        self.mounters = mounters
         self.owners = {point: uid for point, uid in owners.items() if uid}
+        self.allowed = self.allowed or bool(self.owners)
 
 
 _table = Table()
@@ -68,6 +91,24 @@ _table = Table()
 def foreign() -> Mapping[str, int]:
     """Mount point -> uid, of the file systems that others than root have mounted."""
     return _table.fresh().owners
+
+
+def careful() -> bool:
+    """Whether a path must be held before it is asked about."""
+    return _table.fresh().allowed
+
+
+def mounter(descriptor: int) -> int:
+    """The uid that has mounted the file system in which an open file or directory lies; `NOBODY_KNOWS` where it is mounted no more.
+
+    Does not ask that file system. Raises `OSError`.
+    """
+    found = NUMBER.search(Path(f"/proc/self/fdinfo/{descriptor}").read_bytes())
+    number = int(found[1]) if found else -1
+    known = _table.fresh().mounters
+    if number not in known:
+        known = _table.again().mounters
+    return known.get(number, NOBODY_KNOWS)
 
 
 def points() -> tuple[str, ...]:

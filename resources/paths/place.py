@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from holdfast.resources.errors import Permanent
-from holdfast.resources.paths.mounts import foreign
+from holdfast.resources.paths.mounts import careful, foreign, mounter
 from holdfast.resources.paths.trust import ACL, ANYONE, DEFAULT_ACL, NOBODY, Weakness, called, trusted_uids, weakness, writers
 
 LIMIT = 256 << 20
@@ -162,9 +162,10 @@ class Place:
 
     def look(self) -> os.stat_result | None:
         """What is there; None when nothing is. Raises `OSError`, and `Unsafe` for a file system of a user's."""
-        refuse_foreign(self.real, self.path)
         handle = self.directory.handle
         try:
+            if careful():
+                return self.pin()[1]
             return os.lstat(self.real) if handle is None else os.lstat(self.name, dir_fd=handle.fd)
         except ABSENT:
             return None
@@ -175,8 +176,12 @@ class Place:
 
     def pin(self) -> tuple[Handle, os.stat_result]:
         """A descriptor of what is there, not opened, and its status. Raises `OSError` and `Unsafe`."""
-        refuse_foreign(self.real, self.path)
+        wary = careful()
+        if wary:
+            refuse_foreign(self.real, self.path)
         handle = Handle(os.open(self.at, LOOK, dir_fd=self.fd))
+        if wary or careful():
+            refuse_mounted(handle, self.path)
         return handle, os.fstat(handle.fd)
 
     def readlink(self) -> str:
@@ -196,9 +201,8 @@ class Place:
 
     def open(self, seen: os.stat_result | None = None) -> tuple[Handle, os.stat_result]:
         """A descriptor to read a regular file by, and its status. `seen`: what a look has just found. Raises `OSError` and `Permanent`."""
-        if self.directory.handle is None:
+        if self.directory.handle is None and not careful():
             if seen is None:
-                refuse_foreign(self.real, self.path)
                 seen = os.lstat(self.real)
             info = seen
             if stat.S_ISREG(info.st_mode):  # opening a device may act on it
@@ -413,6 +417,13 @@ def refuse_foreign(real: str, path: str) -> None:
     owner = foreign().get(real)
     if owner is not None and owner not in trusted_uids():
         raise Unsafe(f"cannot look at {path}: {called(owner)} has mounted a file system at {real}, and it may show anything")
+
+
+def refuse_mounted(handle: Handle, path: str) -> None:
+    """Raise `Unsafe` for what lies in a file system that a user has mounted, whenever that was."""
+    owner = mounter(handle.fd)
+    if owner not in trusted_uids():
+        raise Unsafe(f"cannot look at {path}: {called(owner)} may have mounted a file system there, and it may show anything")
 
 
 def read_whole(descriptor: int, info: os.stat_result, limit: int, path: str) -> bytes:

@@ -20,6 +20,7 @@ from typing import Any
 from holdfast.agent.host.host import Host
 from holdfast.resources import registry
 from holdfast.resources.errors import HoldfastError
+from holdfast.resources.paths import mounts
 
 UID = 12345
 MOUNTS = 900
@@ -85,6 +86,12 @@ async def call(base: Path, child: int) -> None:
 def main() -> None:
     """One process mounts, the other calls."""
     base = Path(sys.argv[1])
+    libc = ctypes.CDLL(None, use_errno=True)
+    first = mount(str(base / "home/d"), libc)
+    if not mounts.careful():  # as it is known from fuse.conf where users may do that
+        sys.exit("the mount is not seen")
+    libc.umount2(str(base / "home/d").encode(), DETACH)
+    os.close(first)
     child = os.fork()
     if not child:
         keep_mounting(str(base / "home/d"))

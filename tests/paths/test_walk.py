@@ -280,6 +280,7 @@ def test_a_file_system_of_a_user_s_is_not_looked_into(top, monkeypatch):
     mounted = {str(top / "home/u/sub"): USER, str(top / "etc/d"): 0}
     monkeypatch.setattr(mounts, "foreign", lambda: mounted)
     monkeypatch.setattr("holdfast.resources.paths.place.foreign", lambda: mounted)
+    monkeypatch.setattr("holdfast.resources.paths.place.careful", lambda: True)
     for path in ("home/u/sub", "home/u/sub/f"):
         with pytest.raises(Unsafe, match=rf"user {USER} has mounted a file system at {top}/home/u/sub"):
             paths.at(str(top / path)).look()
