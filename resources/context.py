@@ -175,6 +175,10 @@ class Services(Protocol):
         """Run a call that may block (a large file, fsync, a name service) in a short-lived thread."""
         ...
 
+    async def long_blocking(self, call: Callable[..., Any], /, *args: Any) -> Any:
+        """The same for what may take seconds, like a look through a whole directory tree: shorter calls do not wait for it."""
+        ...
+
     def watch_path(self, *paths: str, recursive: bool = False) -> Watch:
         """Events of these paths: content, metadata, appearing, vanishing, being moved, their parents likewise."""
         ...

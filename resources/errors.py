@@ -56,6 +56,14 @@ class DeclarationError(HoldfastError, TypeError):
 _CONTROL = {code: f"\\x{code:02x}" for code in (*range(9), *range(11, 32), 127, *range(128, 160))}
 
 
+_ALL_CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
+
+
+def one_line(text: str) -> str:
+    """Text in which nothing ends a line or moves the cursor: a user may have chosen the names in it."""
+    return text.translate(_ALL_CONTROL)
+
+
 def clean(text: str) -> str:
     """Text whose control characters (a terminal would obey them) are written out; line breaks and tabs stay."""
     return text.translate(_CONTROL)

@@ -148,6 +148,10 @@ class FakeContext:
         """The call, made at once."""
         return call(*args)
 
+    async def long_blocking(self, call: Callable[..., Any], /, *args: Any) -> Any:
+        """The same."""
+        return call(*args)
+
     async def read_text(self, path: str) -> str:
         """The text of a real file."""
         return Path(path).read_text(encoding="utf-8")

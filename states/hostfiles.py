@@ -66,6 +66,15 @@ def is_directory(path: str | os.PathLike[str]) -> bool:
     return info is not None and stat.S_ISDIR(info.st_mode)
 
 
+def permits(path: str | os.PathLike[str], mode: int) -> bool:
+    """Whether the agent may do that with a path, like `os.access`; not with what an unsafe link leads to."""
+    try:
+        handle, info = paths.at(absolute(path), follow=True).pin()
+    except (OSError, ValueError, paths.Unsafe):
+        return False
+    return not stat.S_ISLNK(info.st_mode) and os.access(f"/proc/self/fd/{handle.fd}", mode)
+
+
 def real(path: str | os.PathLike[str]) -> str:
     """A path without links; as it is where it leads nowhere, or where a link is unsafe."""
     try:

@@ -278,7 +278,7 @@ class Tree:
         if not directory.holders - self.trusted:
             return
         if directory.weak is not None:
-            raise distrusted(directory.weak)
+            raise distrusted(directory.weak, directory.path)
 
 
 def _demand_bounded(directory: paths.Directory, entries: int) -> None:
@@ -330,13 +330,14 @@ def demand_trust(path: Path | str, info: os.stat_result, trusted: frozenset[int]
     """
     weak = weakness(str(path), info, acl, trusted)
     if weak is not None:
-        raise distrusted(weak)
+        raise distrusted(weak, weak.path)
 
 
-def distrusted(weak: Weakness) -> CompileError:
-    """The error for what others than trusted users could have written."""
+def distrusted(weak: Weakness, asked: str) -> CompileError:
+    """The error for what others than trusted users could have written, and where the path that was asked for leads."""
     code = "source-owner" if weak.code == "owner" else "source-writable"
-    return refuse(weak.path, code, weak.message, weak.hint)
+    leads = "" if f"{asked}/".startswith(f"{weak.path.rstrip('/')}/") else f", and {asked} leads there"
+    return refuse(weak.path, code, f"{weak.message}{leads}", weak.hint)
 
 
 def _looks(info: os.stat_result) -> tuple[int, ...]:

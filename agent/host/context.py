@@ -92,6 +92,10 @@ class HostContext:
         """Run a call that may block in a short-lived thread."""
         return await self._host.blocking(call, *args)
 
+    async def long_blocking(self, call: Callable[..., Any], /, *args: Any) -> Any:
+        """The same, apart from shorter calls."""
+        return await self._host.long_blocking(call, *args)
+
     async def read_text(self, path: str) -> str:
         """The text of a file, UTF-8. Raises `OSError`, and `Permanent` when it is not text, or no file at all."""
         data = await read(paths.at(path, follow=True), self._host.blocking, published=True)

@@ -55,7 +55,7 @@ class Host:
         self._find_managed: Callable[[], Iterable[str]] | None = None
         """Finds those paths anew, once somebody wants to know."""
         self.health = health or Health()
-        self.blocking = Blocking()
+        self.blocking, self.long_blocking = Blocking(), Blocking()
         self._network = Blocking(DOWNLOADS)
         self.paths = PathWatcher(self.health)
         self.world = LocalWorld(

@@ -12,7 +12,7 @@ import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from holdfast.resources.errors import Permanent
+from holdfast.resources.errors import Permanent, one_line
 from holdfast.resources.paths.mounts import careful, foreign, mounter
 from holdfast.resources.paths.trust import ACL, ANYONE, DEFAULT_ACL, NOBODY, Weakness, called, trusted_uids, weakness, writers
 
@@ -28,7 +28,10 @@ ABSENT = (FileNotFoundError, NotADirectoryError)
 
 
 class Unsafe(Permanent):
-    """What is not done because an unprivileged user could gain from it."""
+    """What is not done because an unprivileged user could gain from it; told in one line, whatever he has called his files."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(one_line(message))
 
 
 class Handle:

@@ -35,6 +35,8 @@ def looking(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def which(name: str | None) -> str | None:
     """The path of a program; None when it is not installed."""
+    if name and "/" in name:
+        return name if hostfiles.is_file(name) and hostfiles.permits(name, os.X_OK) else None
     return shutil.which(name, path=f"{os.environ.get('PATH', '')}:{PATH}") if name else None
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import stat
+import threading
 
 import pytest
 import structlog
@@ -161,3 +163,18 @@ async def test_log_follows_the_settings(host, tmp_path):
     assert "kind.x[y]: first" in (tmp_path / "one").read_text()
     assert "not asked for" not in (tmp_path / "one").read_text()
     assert json.loads((tmp_path / "two").read_text())["resource"] == "kind.x[y]"
+
+
+async def test_what_takes_long_does_not_hold_up_what_does_not(tmp_path):
+    """Looks through whole trees take every place that they have; a small file is put in place all the same."""
+    free = threading.Event()
+    async with Host(states=tmp_path, var_dir=tmp_path / "var") as host:
+        ctx = host.context("x")
+        long = [asyncio.create_task(ctx.long_blocking(free.wait)) for _ in range(4)]
+        try:
+            async with asyncio.timeout(5):
+                await ctx.write_file(str(tmp_path / "f"), b"there", mode=0o600)
+        finally:
+            free.set()
+            await asyncio.gather(*long)
+    assert (tmp_path / "f").read_bytes() == b"there"

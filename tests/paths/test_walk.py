@@ -166,6 +166,14 @@ def test_a_user_s_links_do_not_lead_on_for_ever(top):
     assert paths.at(str(top / "home/u/l30"), follow=True).look() is not None
 
 
+def test_a_refusal_is_one_line_whatever_he_calls_his_files(top):
+    """It goes to a terminal and to the journal."""
+    link(top / "home/u/a\n\x1b[31mroot: all is well", top / "etc/f", USER)
+    with pytest.raises(Unsafe) as caught:
+        paths.at(str(top / "home/u/a\n\x1b[31mroot: all is well"), follow=True)
+    assert "a\\x0a\\x1b[31mroot" in str(caught.value)
+
+
 def test_links_that_lead_in_a_circle_end(top):
     """As the kernel says it."""
     (top / "a").symlink_to("b")

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.adversary import Adversary, state_of
 
 from holdfast.agent.host import files
 from holdfast.agent.host.host import Host
 from holdfast.resources import paths, registry
 from holdfast.resources.errors import HoldfastError
+from meddling import Adversary, state_of
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root has what a user could gain")
 

@@ -264,6 +264,8 @@ def test_unsafe_link_is_a_link_to_whoever_asks(home: Path, secret: Path) -> None
     assert render(f"salt['file.contains']('{path}', 'root')") == "False"
     assert render(f"'{path}' | is_text_file") == "False"
     assert render(f"'{path}' | is_empty") == "False"
+    assert render(f"salt['cmd.which']('{link(home / 'program', '/bin/sh')}')") == "None"
+    assert render("salt['cmd.which']('/bin/sh')") == "/bin/sh"
 
 
 def test_find_and_globs_do_not_go_through_unsafe_links(home: Path, secret: Path) -> None:

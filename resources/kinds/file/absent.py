@@ -43,7 +43,7 @@ class Absent(Reversible, PathResource, kind="file.absent"):
             await ctx.report.announce()
             ctx.report.touched = True
             if stat.S_ISDIR(seen.st_mode):
-                await ctx.blocking(trees.remove, place)
+                await ctx.long_blocking(trees.remove, place)
             else:
                 trees.remove(place)
         done = f"removed {self.name}"

@@ -15,7 +15,7 @@ from pydantic import BeforeValidator
 from holdfast.resources import accounts, paths
 from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Resource, Uid
-from holdfast.resources.errors import HoldfastError, Permanent, passing_or_not
+from holdfast.resources.errors import HoldfastError, Permanent, one_line, passing_or_not
 from holdfast.resources.fields import AbsPath, Mode, Text, field, parse_mode
 from holdfast.resources.needs import Need, lies_in, owned_by, unit_parts
 from holdfast.resources.paths import Place, Unsafe
@@ -47,7 +47,7 @@ WINDOWS = dict.fromkeys(("win_owner", "win_perms", "win_deny_perms", "win_inheri
 def failure(doing: str, path: str, error: OSError) -> HoldfastError:
     """The one-line error for a failed system call, `Temporary` where trying again may help."""
     reason = REASONS.get(error.errno or 0) or (error.strerror or str(error)).lower()
-    text = f"cannot {doing} {path}: {reason}"
+    text = one_line(f"cannot {doing} {path}: {reason}")
     return passing_or_not(text, error)
 
 

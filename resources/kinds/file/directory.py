@@ -199,12 +199,12 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
         removed: dict[str, Any] = {}
         found: dict[str, dict[str, str]] = {}
         if self.clean:
-            extra = await ctx.blocking(trees.surplus, inside, ctx.managed_below(self.name), self.exclude_pat)
-            removed = {path: {"removed": "Removed due to clean"} for path in await ctx.blocking(trees.whole, inside, extra)}
+            extra = await ctx.long_blocking(trees.surplus, inside, ctx.managed_below(self.name), self.exclude_pat)
+            removed = {path: {"removed": "Removed due to clean"} for path in await ctx.long_blocking(trees.whole, inside, extra)}
             for path in extra if apply else ():
                 await ctx.report.announce()
                 ctx.report.touched = True
-                await ctx.blocking(trees.remove_below, inside, path)
+                await ctx.long_blocking(trees.remove_below, inside, path)
         if self.recurse:
             rules = await self._rules(ctx)
             if apply:
@@ -213,7 +213,7 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
                         owner.demand(self.name)
                 await ctx.report.announce()
             try:
-                await ctx.blocking(lambda: trees.set_right(inside, rules, found, apply=apply))
+                await ctx.long_blocking(lambda: trees.set_right(inside, rules, found, apply=apply))
             finally:  # what failed may have come some of the way
                 ctx.report.touched = ctx.report.touched or (apply and bool(found))
             gone = tuple(f"{path}/" for path in removed)

@@ -89,13 +89,13 @@ class Mirror:
         keep = {self._path(entry.inside) + ("/." if entry.is_directory else "") for entry in entries}
         with telling("look through", self._top):
             inside = self._inside()
-        extra = await self._ctx.blocking(trees.surplus, inside, keep | set(self._ctx.managed_below(self._top)), exclude)
+        extra = await self._ctx.long_blocking(trees.surplus, inside, keep | set(self._ctx.managed_below(self._top)), exclude)
         self.removed = extra
         if extra and self._apply:
             self.changes["removed"] = extra
         for path in extra if self._apply else ():
             self._ctx.report.touched = True
-            await self._ctx.blocking(trees.remove_below, inside, path)
+            await self._ctx.long_blocking(trees.remove_below, inside, path)
 
     # -- entries -----------------------------------------------------------------------------------------------
 

@@ -73,7 +73,7 @@ class Rename(OwnedResource, kind="file.rename"):
             ctx.report.touched = True
             if self.makedirs:
                 make_parents(self.name, owner, int(self.dir_mode or "0755", 8))
-            await ctx.blocking(self._move, origin, given, place_of(self.name))
+            await ctx.long_blocking(self._move, origin, given, place_of(self.name))
         done = f"renamed {self.source} to {self.name}"
         tell(ctx, self.name, self.source, done, apply=apply)
         return False

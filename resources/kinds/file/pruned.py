@@ -41,7 +41,7 @@ class Pruned(PathResource, kind="file.pruned"):
         if place is None or seen is None or not stat.S_ISDIR(seen.st_mode):
             ctx.report.comment = f"{self.name} is no directory"
             return True
-        empty = await ctx.blocking(self._empty, place)
+        empty = await ctx.long_blocking(self._empty, place)
         if self.name not in empty:
             if self.if_empty:
                 ctx.report.comment = f"{self.name} stays: it is not empty"
@@ -52,7 +52,7 @@ class Pruned(PathResource, kind="file.pruned"):
                 )
         if apply:
             ctx.report.touched = True
-            await ctx.blocking(_remove, place, empty)
+            await ctx.long_blocking(_remove, place, empty)
         done = f"removed {self.name}" if self.name in empty else f"removed {len(empty)} empty directories below {self.name}"
         note(ctx, {"deleted": empty if self.recurse or self.ignore_errors else self.name}, done if apply else f"would have {done}")
         return False

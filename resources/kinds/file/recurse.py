@@ -107,7 +107,7 @@ class Recurse(Placed, kind="file.recurse"):
         """The directory, what is in it, and at last what should not be."""
         url, directory = self._source(ctx)
         choice = Choice(self.include_pat, self.exclude_pat, self.maxdepth, self.include_empty)
-        entries = await ctx.blocking(lambda: read_tree(directory, choice, keep_links=self.keep_symlinks))
+        entries = await ctx.long_blocking(lambda: read_tree(directory, choice, keep_links=self.keep_symlinks))
         existed = status(self.name) is not None
         mirror = Mirror(ctx, await self._rules(ctx, url), self._top(), apply=apply)
         await mirror.make(entries)

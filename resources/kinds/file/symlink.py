@@ -90,7 +90,7 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
                 with telling("change owner of", self.name):
                     owner.put(place, seen)
             else:
-                await ctx.blocking(self._make_way, place)
+                await ctx.long_blocking(self._make_way, place)
                 with telling("link", self.name):
                     put_link(place, self.target, owner)
         self._tell(ctx, seen, leads, wrong, apply=apply)
