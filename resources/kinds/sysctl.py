@@ -99,6 +99,8 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
             return (await ctx.read_text(self.file)).splitlines(keepends=True)
         except FileNotFoundError:
             return []
+        except OSError as error:
+            raise self._failure(f"read {self.file} for", error) from None
 
     def _mine(self, line: str) -> bool:
         """Whether a line of the file is about this parameter; a - before it only says that an error does not matter."""

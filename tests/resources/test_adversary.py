@@ -7,6 +7,7 @@ runs, and most of a minute.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import stat
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from holdfast.agent.host import files
 from holdfast.agent.host.host import Host
 from holdfast.resources import paths, registry
 from holdfast.resources.errors import HoldfastError
+from holdfast.resources.traits import Reversible
 from meddling import Adversary, state_of
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root has what a user could gain")
@@ -46,6 +48,7 @@ class Scene:
             path.chmod(0o600)
         for path in (self.sub / "f", self.sub / "other", self.sub / "d" / "f"):
             path.write_text("#here = 1\n")
+        (self.sub / "hash").write_text(hashlib.sha256(b"new\n").hexdigest())
         for path in (
             self.home,
             self.sub,
@@ -53,6 +56,7 @@ class Scene:
             self.sub / "d" / "empty",
             self.sub / "f",
             self.sub / "other",
+            self.sub / "hash",
             self.sub / "d" / "f",
         ):
             os.chown(path, USER, USER)
@@ -160,6 +164,10 @@ KINDS: list[tuple[str, str, dict[str, Any]]] = [
     ("file.copy", "sub/copy", {"source": "{home}/sub/f", "user": str(USER)}),
     ("file.copy", "../copied", {"source": "{home}/sub/f", "mode": "0644"}),
     ("file.rename", "sub/g", {"source": "{home}/sub/f"}),
+    ("file.managed", "../new", {"source": "{home}/sub/f", "mode": "0644"}),
+    ("file.managed", "../new", {"source": "{top}/source/f", "source_hash": "{home}/sub/hash", "mode": "0644"}),
+    ("file.recurse", "../new", {"source": "{home}/sub", "file_mode": "keep"}),
+    ("sysctl.present", "kernel.ostype", {"value": "Linux", "config": "{home}/sub/f"}),
     ("file.pruned", "sub/d", {"recurse": True, "ignore_errors": True}),
 ]
 
@@ -169,7 +177,7 @@ async def _run(top: Path, kind: str, name: str, arguments: dict[str, Any], adver
     given = {key: value.format(home=top / "home", top=top) if isinstance(value, str) else value for key, value in arguments.items()}
     cls = registry.find(kind)
     assert cls is not None
-    resource = cls.declare(os.path.normpath(top / "home" / name), **given)
+    resource = cls.declare(os.path.normpath(top / "home" / name) if kind.startswith("file.") else name, **given)
     paths.forget()
     files._swept.clear()
     async with Host(states=top / "source", var_dir=top / "var", durable=False) as host:
@@ -177,6 +185,8 @@ async def _run(top: Path, kind: str, name: str, arguments: dict[str, Any], adver
         _ = ctx.var_dir
         with adversary.at_work():
             try:
+                if isinstance(resource, Reversible):
+                    await resource.inverse(ctx)
                 await resource.check_apply(ctx, True)
             except HoldfastError:
                 return False

@@ -11,10 +11,11 @@ from typing import Any
 from unittest import mock
 
 from holdfast.agent.host import files
+from holdfast.resources.kinds import sysctl
 from holdfast.resources.kinds.file import disk, trees
 from holdfast.resources.paths import mounts, place, walk
 
-SEAM = (files, disk, trees, mounts, place, walk)
+SEAM = (files, disk, sysctl, trees, mounts, place, walk)
 ON_PATHS = ("chmod", "chown", "lstat", "mkdir", "open", "readlink", "rename", "rmdir", "stat", "symlink", "unlink", "utime")
 ON_DESCRIPTORS = ("fchmod", "fchown", "fstat", "getxattr", "listxattr", "read", "scandir", "sendfile", "setxattr", "write")
 CALLS = frozenset({*ON_PATHS, *ON_DESCRIPTORS})
