@@ -31,8 +31,8 @@ KNOWN = 4096
 AGE = 60.0
 """Seconds after which one is walked to again: an inode number may have been given to another by then."""
 
-_known: dict[str, tuple[Directory, float]] = {}
-"""Path of a directory that only trusted users can change -> it, and until when it is taken to be so."""
+_known: dict[str, tuple[Directory, float, int]] = {}
+"""Path of a directory that only trusted users can change -> it, until when it is taken to be so, and for which user."""
 
 
 def at(path: str, *, follow: bool = False) -> Place:
@@ -130,12 +130,12 @@ def _remembered(path: str) -> Directory | None:
     known = _known.get(path)
     if known is None:
         return None
-    found, until = known
+    found, until, user = known
     try:
         now = os.stat(path)  # noqa: PTH116 - Path objects are slow
     except OSError:
         now = None
-    if now is None or _look(now) != _look(found.info) or time.monotonic() > until:
+    if now is None or _look(now) != _look(found.info) or time.monotonic() > until or user != os.geteuid():
         _known.pop(path, None)
         return None
     return found
@@ -153,7 +153,7 @@ def _remember(path: str, found: Directory) -> None:
         return
     if len(_known) >= KNOWN:
         _known.clear()
-    _known[path] = found, time.monotonic() + AGE
+    _known[path] = found, time.monotonic() + AGE, os.geteuid()
 
 
 def _let_go(found: Directory) -> Directory:

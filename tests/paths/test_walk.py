@@ -235,6 +235,15 @@ def test_what_is_remembered_is_forgotten_with_time_and_number(top, monkeypatch):
     assert len(walk._known) <= 3
 
 
+def test_what_is_remembered_is_remembered_for_one_user(top, monkeypatch):
+    """Another has others to trust."""
+    paths.forget()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "geteuid", lambda: USER)
+        assert paths.at(str(top / "home/u/f")).directory.holders == frozenset()
+    assert paths.at(str(top / "home/u/f")).directory.holders == {USER}
+
+
 def test_a_directory_whose_group_may_write_is_not_remembered(top):
     """An ACL could come without a trace in its mode."""
     (top / "etc/d").chmod(0o775)  # of root's group
