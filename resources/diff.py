@@ -7,6 +7,8 @@ import io
 
 LIMIT = 64 * 1024
 """Characters of a diff that are kept."""
+LARGEST = 16 << 20
+"""Bytes above which two texts are not looked into: their lines take many times as much memory."""
 LINES = 4000
 """Lines above which two texts are not compared line by line: that would take quadratic time."""
 
@@ -18,6 +20,8 @@ def unified(old: bytes, new: bytes, path: str) -> str:
     """
     if old == new:
         return ""
+    if len(old) + len(new) > LARGEST:
+        return f"content of {path} differs: {len(old)} bytes, now {len(new)}\n"
     try:
         before, after = text_lines(old), text_lines(new)
     except UnicodeDecodeError:

@@ -41,13 +41,15 @@ def _write(path: Path, text: str) -> None:
     from holdfast.states.hostfiles import absolute
 
     try:
+        if path.is_char_device() or path.is_fifo():  # a terminal, /dev/stdout
+            path.write_text(text)
+            return
         place = paths.at(absolute(path), follow=True)
         seen = place.look()
-        if seen is not None and not stat.S_ISREG(seen.st_mode) and not place.who(seen):
-            path.write_text(text)  # a pipe, a terminal
-            return
-        mode = 0o644 if seen is None else stat.S_IMODE(seen.st_mode) & 0o777
-        Replacement(place, text.encode(), mode, -1, -1, durable=False).place()
+        mode, uid, gid = 0o644, -1, -1
+        if seen is not None and not place.refusal(seen):
+            mode, uid, gid = stat.S_IMODE(seen.st_mode) & 0o777, seen.st_uid, seen.st_gid
+        Replacement(place, text.encode(), mode, uid, gid, durable=False).place()
     except paths.Unsafe as error:
         raise click.ClickException(f"cannot write {path}: {error}") from None
 

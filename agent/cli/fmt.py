@@ -205,7 +205,7 @@ def _write(file: File) -> None:
     if file.place is None or file.info is None:
         return
     now = file.place.look() or file.info
-    if file.place.who(now):
+    if os.geteuid() == 0 and file.place.who(now):
         raise paths.Unsafe(f"{file.place.directory.reason or 'others may write its directory'}; format it as that user")
     if now.st_nlink > 1:
         raise OSError(f"it has {now.st_nlink} names (hard links), and would become a file apart")

@@ -109,7 +109,7 @@ class ControlServer:
             return
         self._server.close()
         await self._connections.stop()
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError, paths.Unsafe):
             paths.at(absolute(self._path)).unlink()
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

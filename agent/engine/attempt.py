@@ -193,7 +193,7 @@ async def _guarded(job: Job, clock: Clock) -> Outcome | None:
 def _created(path: str) -> bool:
     """Whether something is at a path of `creates`; nothing is at one that cannot be looked at. Raises `Unsafe` for a user's unsafe link."""
     try:
-        return path != "" and paths.exists(os.path.join(os.getcwd(), path))  # noqa: PTH109, PTH118 - strings
+        return path != "" and paths.exists(path if path.startswith("/") else os.path.join(os.getcwd(), path))  # noqa: PTH109, PTH118 - strings
     except (OSError, ValueError):
         return False
 

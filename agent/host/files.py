@@ -72,7 +72,8 @@ class Replacement:
         os.fchmod(handle.fd, self.mode)
         if self.durable:
             os.fsync(handle.fd)
-        self.pinned = handle if target.directory.holders else None
+        if target.directory.holders:  # for reading: what is open for writing cannot be executed
+            self.pinned = Handle(os.open(f"/proc/self/fd/{handle.fd}", os.O_RDONLY | os.O_CLOEXEC))
 
     @property
     def shown(self) -> str:
@@ -153,7 +154,7 @@ def sweep(directory: Directory) -> None:
         found = TEMPORARY.fullmatch(os.fsencode(name))
         if found and os.fsencode(name) not in OWN:
             place = directory.entry(name)
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, paths.Unsafe):
                 if not in_use(int(found[1], 16), place):
                     place.unlink()
 

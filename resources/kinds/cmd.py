@@ -350,9 +350,10 @@ def written(script: bytes, directory: str, uid: int) -> paths.Place:
     Raises `OSError`, and `Unsafe` for a directory in which others could put something in its place.
     """
     place = paths.at(f"{directory}/holdfast-script-{secrets.token_hex(8)}")
+    if place.directory.weak is not None:
+        raise paths.Unsafe(f"cannot trust {place.path}: {place.directory.weak}")
     handle = place.create(0o500)
     try:
-        paths.demand_trusted(place, os.fstat(handle.fd))
         handle.write(script)
         os.fchown(handle.fd, uid, -1)
     except BaseException:

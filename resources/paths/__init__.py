@@ -1,7 +1,7 @@
 """Every path of the program is resolved here, so that no unprivileged user gains anything from what root does with it.
 
 `trust` says who may write what, `mounts` which file systems are a user's own, `place` what may be done with one entry of a
-directory, `walk` how a path leads there, `tree` how whole directories are gone through. docs/security.md has the rules.
+directory, `walk` how a path leads there. docs/security.md has the rules.
 
 Each module calls the system through its own name `os`: a test puts an adversary in its place, who acts before each call.
 """

@@ -39,6 +39,8 @@ class Table:
     """Number of a mount -> the uid that mounted it."""
     allowed: bool = False
     """Whether users can mount what root may enter."""
+    _root: int = -1
+    """Number of the mount that `/` lies in."""
     _file: int = -1
     _poll: select.epoll | None = None
     _turn: threading.Lock = field(default_factory=threading.Lock)
@@ -60,6 +62,12 @@ class Table:
         self._poll = select.epoll()
         self._poll.register(self._file, select.EPOLLPRI)
         with suppress(OSError):
+            root = os.open("/", os.O_PATH | os.O_CLOEXEC)
+            try:
+                self._root = _number(root)
+            finally:
+                os.close(root)
+        with suppress(OSError):
             self.allowed = ALLOWED.search(Path(CONFIGURATION).read_bytes()) is not None
         self._read()
 
@@ -80,6 +88,7 @@ class Table:
             kind, options = words[words.index(b"-") + 1], words[-1]
             found = OWNER.search(options) if kind.startswith(b"fuse") else None
             mounters[int(words[0])] = owners[unescaped(words[4])] = int(found[1]) if found else 0
+        mounters.setdefault(self._root, 0)  # in a chroot the table does not have it
         self.mounters = mounters
         self.owners = {point: uid for point, uid in owners.items() if uid}
         self.allowed = self.allowed or bool(self.owners)
@@ -103,12 +112,16 @@ def mounter(descriptor: int) -> int:
 
     Does not ask that file system. Raises `OSError`.
     """
-    found = NUMBER.search(Path(f"/proc/self/fdinfo/{descriptor}").read_bytes())
-    number = int(found[1]) if found else -1
+    number = _number(descriptor)
     known = _table.fresh().mounters
     if number not in known:
         known = _table.again().mounters
     return known.get(number, NOBODY_KNOWS)
+
+
+def _number(descriptor: int) -> int:
+    found = NUMBER.search(Path(f"/proc/self/fdinfo/{descriptor}").read_bytes())
+    return int(found[1]) if found else -1
 
 
 def points() -> tuple[str, ...]:

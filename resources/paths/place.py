@@ -70,6 +70,8 @@ class Directory:
     """Those, and who can put something in place of one of its entries, whoever owns that."""
     reason: str
     """Why they can, for a message; empty when there are none."""
+    closed: bool = False
+    """Whether an untrusted user may have moved it where it is, or one above it, though he cannot pass it himself."""
     weak: Weakness | None = None
     """The same, for one who wants to mend it."""
     follower: int | None = None
@@ -126,8 +128,10 @@ class Directory:
         handle = self.open()
         with os.scandir(handle.fd) as entries:
             for number, entry in enumerate(entries):
-                if number >= limit and self.holders:
-                    raise Unsafe(f"cannot look through {self.path}: it has more than {limit} entries, and {self.reason}")
+                if number >= limit and (self.holders or self.shared):
+                    raise Unsafe(
+                        f"cannot look through {self.path}: it has more than {limit} entries, and {self.reason or 'others may write it'}"
+                    )
                 yield entry.name
 
     def sync(self) -> None:
@@ -223,9 +227,9 @@ class Place:
         return handle, info
 
     def readable(self, info: os.stat_result) -> bool:
-        """Whether the user who may have put a file there could read it himself: his own, or one that anybody may read."""
+        """Whether the user who may have put a file there could read it himself: his own, or one that anybody may reach and read."""
         who = self.who(info)
-        return not who or bool(info.st_mode & stat.S_IROTH) or mine(info, who)
+        return not who or mine(info, who) or (bool(info.st_mode & stat.S_IROTH) and not self.directory.closed)
 
     def demand_readable(self, info: os.stat_result) -> None:
         """Raise `Unsafe` for a file that a user may have put there who could not read it himself."""
@@ -274,7 +278,8 @@ class Place:
 
         In a directory that is open to all it would go from whoever made it, or moved it there.
         """
-        return (bool(self.who(info)) or self.directory.shared) and uid not in {-1, info.st_uid}
+        suspect = bool(self.who(info)) or self.directory.shared or info.st_uid not in trusted_uids()
+        return suspect and uid not in {-1, info.st_uid}
 
     def change(self, seen: os.stat_result, uid: int = -1, gid: int = -1, mode: int | None = None) -> None:
         """Set owner, group and mode, as far as they are given and differ, of what is there. Links have no mode.
@@ -316,7 +321,11 @@ class Place:
         """A new file, open for writing. Raises `OSError`, as `FileExistsError` when something is there."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         handle = Handle(os.open(self.at, flags, mode, dir_fd=self.fd))
-        self._disinherit(f"/proc/self/fd/{handle.fd}")
+        try:
+            self._disinherit(f"/proc/self/fd/{handle.fd}")
+        except OSError:
+            self.unlink()
+            raise
         return handle
 
     def _disinherit(self, path: str) -> None:
@@ -336,7 +345,7 @@ class Place:
         if uid >= 0 or gid >= 0:
             os.chown(path, uid, gid)
         os.chmod(path, mode)  # noqa: PTH101 - the same
-        return self.enter()
+        return made.again()
 
     def symlink(self, target: str, uid: int = -1, gid: int = -1) -> None:
         """Make a link. Raises `OSError`, and `Unsafe` if something else is there then, which must not be given away."""
@@ -381,7 +390,9 @@ class Place:
             reason = f"{self.path} {'belongs to' if info.st_uid in inside else 'may be written by'} {called(max(inside))}"
         holders = above | inside
         weak = self.directory.weak or (weakness(self.path, info, acl, trusted_uids()) if holders else None)
-        return Directory(self.path, self.real, handle, info, above, holders, reason, weak, self.directory.follower)
+        moved = bool(above) and not mine(info, above) and not info.st_mode & stat.S_IXOTH
+        closed = self.directory.closed or moved
+        return Directory(self.path, self.real, handle, info, above, holders, reason, closed, weak, self.directory.follower)
 
 
 def writers_inside(info: os.stat_result, acl: bytes) -> frozenset[int]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 import time
 from dataclasses import replace
@@ -26,6 +27,8 @@ NAMES = 256
 """Names in the links of a user that are followed on one way: he could make it take as long as he likes."""
 SHOWN = 200
 """Characters from which on a link's text is not told."""
+MAGIC = re.compile(r"/proc/\d+(?:/task/\d+)?/(?:cwd|exe|root|(?:fd|ns|map_files)/[^/]+)")
+"""Links of the kernel's whose text is no path, or one that means something else in another process."""
 KNOWN = 4096
 """Directories remembered."""
 AGE = 60.0
@@ -78,6 +81,8 @@ def read(path: str, limit: int = LIMIT, *, published: bool = False) -> bytes:
 
 def demand_trusted(place: Place, info: os.stat_result, acl: bytes = b"") -> None:
     """Raise `Unsafe` unless only trusted users could have put this there, or written it."""
+    if place.directory.shared:
+        raise Unsafe(f"cannot trust {place.path}: others may have put it there, for {place.directory.path} is open to all")
     weak = place.directory.weak or weakness(place.path, info, acl, trusted_uids())
     if weak is not None:
         raise Unsafe(f"cannot trust {place.path}: {weak}" if weak.path != place.path else f"cannot trust {weak}")
@@ -156,6 +161,14 @@ def _remember(path: str, found: Directory) -> None:
     _known[path] = found, time.monotonic() + AGE, os.geteuid()
 
 
+def _process_files() -> int:
+    """The number of the device that /proc is; -1 where there is none."""
+    try:
+        return os.stat("/proc/self").st_dev  # noqa: PTH116 - Path objects are slow
+    except OSError:
+        return -1
+
+
 def _let_go(found: Directory) -> Directory:
     """A directory without its descriptor, where it is not needed."""
     return found if found.holders else replace(found, handle=None)
@@ -195,6 +208,7 @@ class _Walk:
 
     def place(self, *, follow: bool) -> Place:
         """The place at the end of the way."""
+        led = False
         while self._todo:
             name, asked = self._todo.pop()
             if self._todo or name in {".", ".."}:
@@ -203,15 +217,16 @@ class _Walk:
             place = self._here.entry(name)
             link = self._link_at(place) if follow else None
             if link is None:
-                return self._ended(place, asked)
+                return self._ended(place, "" if led else asked)
             self._follow(place, *link, asked)
-        return self._ended(self._here.entry("."), "")
+            led = True
+        return self._ended(self._here.entry("."), "" if led else self._path)
 
     def directory(self) -> Directory:
         """The directory at the end of the way."""
         while self._todo:
             self._step(*self._todo.pop())
-        return self._ended(self._here.entry("."), "").directory
+        return self._ended(self._here.entry("."), self._path).directory
 
     @property
     def _here(self) -> Directory:
@@ -269,6 +284,8 @@ class _Walk:
         self._hops += 1
         if self._hops > HOPS:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), self._path)
+        if place.directory.info.st_dev == _process_files() and MAGIC.fullmatch(place.real):
+            raise Unsafe(f"cannot follow {place.path}: where it leads cannot be said by a path")
         target = os.readlink("", dir_fd=handle.fd)
         who = place.who(info) | ({info.st_uid} - trusted_uids()) | ({ANYONE} if place.directory.shared else NOBODY)
         if who:
@@ -309,8 +326,8 @@ class _Walk:
         raise Unsafe(f"cannot follow {self._link}: {found.real} belongs to {called(found.info.st_uid)}")
 
     def _ended(self, place: Place, path: str) -> Place:
-        """The place, by the path that messages name it by. Raises `Unsafe` where a user's link led to what is not his."""
-        place = replace(place, path=(path if self._hops == 0 else place.real) or place.path)
+        """The place, by the path asked for, or where a link at its end led. Raises `Unsafe` where a user's link led to what is not his."""
+        place = replace(place, path=path or place.real)
         if self._follower is None:
             return place
         here = self._here

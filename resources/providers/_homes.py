@@ -51,7 +51,7 @@ def _exchangeable(home: str) -> str:
     try:
         place = paths.at(home, follow=True)
         found, seen = place.directory, place.look()
-    except FileNotFoundError:  # useradd makes the directories on the way
+    except (FileNotFoundError, NotADirectoryError):  # useradd makes the directories on the way, or says why it cannot
         found, seen = _nearest(home), None
     if found.holders:
         return found.reason
@@ -66,7 +66,7 @@ def _nearest(path: str) -> paths.Directory:
         path = path.rpartition("/")[0]
         try:
             return paths.directory(path or "/")
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             continue
 
 

@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from holdfast.resources.accounts import account
+from holdfast.resources.context import PATH
 from holdfast.states.helpers.table import looking
 from holdfast.states.world import Forbidden, World
 
@@ -38,13 +40,16 @@ def _run(
         raise Forbidden(f"templates may not run commands: {cmd}", hint)
     given = env if isinstance(env, Mapping) else {key: value for part in env or () for key, value in part.items()}
     argv = cmd if isinstance(cmd, list) else [shell, "-c", cmd] if python_shell else shlex.split(cmd)
+    named = {"LC_ALL": "C", **{key: str(value) for key, value in given.items()}}
+    if runas:
+        argv, options = _as_user(runas, argv, cwd, named)
+    else:
+        options = {"cwd": cwd, "env": {**os.environ, **named}}
     try:
         return subprocess.run(
             argv,
-            cwd=cwd,
+            **options,
             input=stdin or "",
-            user=runas,
-            env={**os.environ, "LC_ALL": "C", **{key: str(value) for key, value in given.items()}},
             timeout=timeout or TIMEOUT,
             capture_output=True,
             text=True,
@@ -53,6 +58,24 @@ def _run(
         )
     except subprocess.TimeoutExpired as error:
         raise ValueError(f"the command did not end within {timeout or TIMEOUT:g} s: {cmd}") from error
+
+
+def _as_user(user: str, argv: list[str], cwd: str | None, named: Mapping[str, str]) -> tuple[list[str], dict[str, Any]]:
+    """A command of another user, and how it is run: with his groups and environment, and in a directory that he enters himself.
+
+    Raises `ValueError` for a user that there is not.
+    """
+    who = account(user)
+    if who is None:
+        raise ValueError(f"there is no user {user}")
+    options: dict[str, Any] = {
+        "cwd": "/",
+        "env": {"PATH": PATH, "LANG": "C.UTF-8", "HOME": who.home, "USER": who.name, "LOGNAME": who.name, **named},
+    }
+    if os.geteuid() == 0:
+        options |= {"user": who.uid, "group": who.gid, "extra_groups": who.groups}
+    enter = 'cd -- "$1" || exit; shift; exec "$@"' if cwd else 'cd -- "$1" 2>/dev/null; shift; exec "$@"'
+    return ["/bin/sh", "-c", enter, "sh", cwd or who.home, *argv], options
 
 
 def _all(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:

@@ -66,7 +66,6 @@ def test_a_user_s_link_to_what_is_his_is_followed(top, target):
         "../v",
         "hardlink",
         "/etc/shadow",
-        "/proc/self/root/etc/passwd",
     ],
 )
 def test_a_user_s_link_to_what_is_not_his_is_not_followed(top, target):
@@ -172,6 +171,26 @@ def test_a_refusal_is_one_line_whatever_he_calls_his_files(top):
     with pytest.raises(Unsafe) as caught:
         paths.at(str(top / "home/u/a\n\x1b[31mroot: all is well"), follow=True)
     assert "a\\x0a\\x1b[31mroot" in str(caught.value)
+
+
+def test_a_link_of_the_kernel_s_to_another_process_is_not_taken_by_its_text(top):
+    """The root directory of a container would be read as this host's."""
+    for link_ in ("root", "cwd", "exe", "fd/0"):
+        with pytest.raises(Unsafe, match="where it leads cannot be said by a path"):
+            paths.at(f"/proc/{os.getpid()}/{link_}", follow=True)
+    assert paths.read("/proc/self/comm")
+
+
+@pytest.mark.parametrize("path", ["lnk/f", "lnk/missing", "lnk/d/f"])
+def test_a_place_is_called_the_same_whatever_is_remembered(top, path):
+    """By the path asked for, where no link at its end was followed: kinds compare it with others."""
+    (top / "lnk").symlink_to("etc")
+    asked = str(top / path)
+    for follow in (False, True):
+        paths.forget()
+        assert {paths.at(asked, follow=follow).path for _ in range(3)} == {asked}
+        paths.forget()
+        assert {paths.directory(str(top / "lnk/d")).path for _ in range(3)} == {str(top / "lnk/d")}
 
 
 def test_links_that_lead_in_a_circle_end(top):

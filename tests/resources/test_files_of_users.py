@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from holdfast.agent.host.host import Host
-from holdfast.resources import registry
+from holdfast.resources import paths, registry
 from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.paths.trust import ACL
 
@@ -345,6 +345,90 @@ async def test_trees_without_end_are_not_gone_through_to_it(host, top, monkeypat
     await run(host, "file.directory", top / "etc", user="root", recurse=["user"])
     with pytest.raises(Permanent, match=r"more than (20 entries|5 levels)"):
         await run(host, "file.directory", top / "u", user=USER, recurse=["user"])
+
+
+async def test_a_directory_reached_by_a_link_of_root_s_is_kept_right(host, top):
+    """Whatever is remembered of the way there: it is not itself a link."""
+    (top / "lnk").symlink_to("etc")
+    (top / "etc/d").mkdir(mode=0o755)
+    for _ in range(3):
+        paths.forget()
+        (top / "etc/d").chmod(0o755)
+        assert await run(host, "file.directory", top / "lnk/d", mode="0700")
+        assert (top / "etc/d").stat().st_mode & 0o777 == 0o700
+
+
+async def test_what_is_refused_holds_no_descriptors(host, top):
+    """One for each directory would take them from all others."""
+    for number in range(60):
+        inside = top / f"u/d{number}"
+        inside.mkdir()
+        os.chown(inside, USER, USER)
+        os.link(top / "victim", inside / "hard")
+    with pytest.raises(Permanent, match="and 59 more") as caught:
+        await run(host, "file.directory", top / "u", user=USER, recurse=["user"])
+    assert caught
+    assert len(list(Path("/proc/self/fd").iterdir())) < 40
+
+
+async def test_a_tree_with_another_s_link_is_not_taken_over(host, top):
+    """Once it is root's, what is in it is believed."""
+    os.link(top / "victim", top / "u/hard")
+    for _ in range(2):
+        with pytest.raises(Permanent, match="hard"):
+            await run(host, "file.directory", top / "u", user="root", mode="0755", file_mode="0644", recurse=["user", "mode"])
+    assert (top / "victim").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("kind", ["file.managed", "file.directory"])
+async def test_what_root_takes_over_nobody_else_can_write(host, top, kind):
+    """Not by an ACL, nor by a descriptor; also where only root could have put it."""
+    place = top / "etc/his"
+    if kind == "file.managed":
+        his(place, "same\n")
+    else:
+        place.mkdir()
+        os.chown(place, USER, USER)
+    try:
+        os.setxattr(place, ACL, NAMES_USER)
+    except OSError:
+        pytest.skip("no ACLs on this file system")
+    await run(host, kind, place, user="root", **({"contents": "same"} if kind == "file.managed" else {"mode": "0770"}))
+    assert place.stat().st_uid == 0
+    assert ACL not in os.listxattr(place)
+
+
+async def test_root_s_file_moved_to_an_open_directory_is_not_given_away(host, top):
+    """Nor its content."""
+    (top / "tmp").mkdir()
+    (top / "tmp").chmod(0o1777)
+    (top / "victim").rename(top / "tmp/f")
+    with pytest.raises(Permanent, match="others may have put it there"):
+        await run(host, "file.managed", top / "tmp/f", user=USER, mode="0644")
+    assert seen(top / "tmp/f") == (0, 0o600, "root's")
+
+
+async def test_what_lies_in_a_directory_that_he_could_not_enter_is_not_published(host, top):
+    """Root's closed directory, by the name of his source."""
+    (top / "u/src").mkdir()
+    (top / "u/src/f").write_text("root's")
+    assert await run(host, "file.managed", top / "etc/open", source=str(top / "u/src/f"))
+    (top / "u/src").chmod(0o700)
+    for kind, arguments in (
+        ("file.managed", {"source": str(top / "u/src/f")}),
+        ("file.copy", {"source": str(top / "u/src/f")}),
+        ("file.recurse", {"source": str(top / "u/src")}),
+    ):
+        with pytest.raises(Permanent, match=r"not for others to read|closed to others"):
+            await run(host, kind, top / "etc/new", **arguments)
+    assert not (top / "etc/new").exists()
+
+
+async def test_a_user_s_links_are_not_copied_as_root_s(host, top):
+    """They would be believed where they come to lie."""
+    his_link(top / "u/l", top / "etc")
+    with pytest.raises(Permanent, match="as a link: it would be root's"):
+        await run(host, "file.recurse", top / "new", source=str(top / "u"), keep_symlinks=True)
 
 
 async def test_names_that_are_no_text_are_managed_like_others(host, top):

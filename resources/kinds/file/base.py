@@ -161,10 +161,10 @@ def passable(mode: int) -> int:
     return mode | (mode & 0o444) >> 2
 
 
-def make_parents(path: str, owner: Ownership, mode: int = 0o755) -> bool:
-    """Make the directories on the way to a path; whether there were any to make. Raises `Permanent` or `Temporary`."""
+def make_parents(path: str, owner: Ownership, mode: int = 0o755) -> None:
+    """Make the directories on the way to a path; those that exist are left as they are. Raises `Permanent` or `Temporary`."""
     try:
-        return bool(paths.make_parents(path, max(owner.uid, UNDECLARED), max(owner.gid, UNDECLARED), mode))
+        paths.make_parents(path, max(owner.uid, UNDECLARED), max(owner.gid, UNDECLARED), mode)
     except OSError as error:
         raise failure("make directory", str(error.filename or path), error) from None
 

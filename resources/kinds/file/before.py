@@ -8,7 +8,7 @@ import stat
 
 from holdfast.resources.context import Context
 from holdfast.resources.kinds.file.base import found, telling
-from holdfast.resources.kinds.file.disk import read
+from holdfast.resources.paths.place import LIMIT, read_whole
 from holdfast.resources.traits import Declaration
 
 
@@ -26,7 +26,13 @@ async def before(ctx: Context, path: str) -> Declaration | None:
         return Declaration("file.directory", {**owner, "mode": mode, "force": True})
     if not stat.S_ISREG(seen.st_mode):
         return None
+    with telling("keep a copy of", path):
+        handle, now = place.open()
+        place.demand_readable(now)
+        data = await ctx.blocking(read_whole, handle.fd, now, LIMIT, path)
+    kept = stat.S_IMODE(now.st_mode) if place.hands_on(now, -1) else stat.S_IMODE(now.st_mode) & 0o777
+    owner, mode = {"name": path, "user": str(now.st_uid), "group": str(now.st_gid)}, f"{kept:04o}"
     copy = str(ctx.var_dir / f"before-{hashlib.sha256(os.fsencode(path)).hexdigest()[:16]}")  # a state may come to manage another file
     with telling("keep a copy of", path):
-        await ctx.write_file(copy, await read(ctx, place, seen, published=False), mode=0o600)
+        await ctx.write_file(copy, data, mode=0o600)
     return Declaration("file.managed", {**owner, "mode": mode, "source": copy, "follow_symlinks": False}, copy)

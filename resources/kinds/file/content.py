@@ -97,7 +97,10 @@ async def expected(ctx: Context, digest: str, wanted: str, path: str) -> tuple[s
     """
     found = DIGEST.fullmatch(digest.strip())
     if found is None:
-        text = (await ctx.source(digest)).decode(errors="replace")
+        data = await ctx.source(digest)
+        if len(data) > LARGE:
+            raise Permanent(f"cannot verify {wanted}: {digest} has more than {LARGE >> 20} MiB")
+        text = data.decode(errors="replace")
         found = _pick(text, (wanted, os.path.basename(wanted), os.path.basename(path)))  # noqa: PTH119 - URLs are no paths
         if found is None:
             raise Permanent(f"cannot verify {wanted}: there is no hash of it in {digest}")

@@ -102,10 +102,13 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
         """The directory itself first, then what is in it."""
         owner = await ownership(ctx, self.user, self.group, octal(self.mode or self.dir_mode))
         place, seen = self._seen()
-        linked = place is not None and place.path != self.name
+        there = status(self.name)
+        linked = there is not None and stat.S_ISLNK(there.st_mode)
         wrong = owner.wrong(seen) if seen is not None and (self.follow_symlinks or not linked) else {}
         forced = self._forced(apply=apply) if seen is None else {}
         inside = self._enter(place) if place is not None and seen is not None else None
+        if apply and wrong and inside is not None and inside.holders and self.recurse:
+            await self._below(ctx, inside, apply=False)  # what is refused there must not become root's with the directory
         if apply and (wrong or seen is None):
             owner.demand(self.name)
             await ctx.report.announce()

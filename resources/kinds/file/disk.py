@@ -12,10 +12,13 @@ from holdfast.resources import accounts, paths
 from holdfast.resources.context import Context
 from holdfast.resources.diff import unified
 from holdfast.resources.kinds.file.base import LARGE, UNDECLARED, Ownership, found, telling
-from holdfast.resources.paths import Place
+from holdfast.resources.paths import Place, Unsafe
+from holdfast.resources.paths.place import LIMIT, read_whole
 
 KEPT = 20
 """Backups of one file that are kept."""
+KEPT_OF_USERS = 16 << 20
+"""Bytes that a backup may have of a file that an untrusted user can make as large as he likes."""
 DIFF_LIMIT = 8 << 20
 """Bytes of old content above which it is not read just for the diff."""
 
@@ -41,6 +44,16 @@ class Look:
         if self.place is None or self.seen is None:
             return True
         return bool(self.place.refusal(self.seen)) or self.place.adopts(self.seen, self.owner.uid)
+
+    def demand_theirs(self) -> None:
+        """Raise `Unsafe` for content that would be given to another owner, and is not that of the user who may have put it there."""
+        if self.place is None or self.seen is None:
+            return
+        self.place.demand_own(self.seen, "change owner or mode of")
+        if self.place.directory.shared and self.seen.st_uid in paths.trusted_uids():
+            raise Unsafe(
+                f"cannot give {self.path} to another: others may have put it there, for {self.place.directory.path} is open to all"
+            )
 
 
 def settled(owner: Ownership, place: Place | None, seen: os.stat_result | None) -> Ownership:
@@ -84,12 +97,16 @@ async def compare(ctx: Context, look: Look, wanted: bytes) -> None:
         look.differs = True
         return
     try:
-        old = await read(ctx, look.place, look.seen, published=False)
+        handle, now = look.place.open(look.seen)
     except FileNotFoundError:
         look.seen = None
         return
+    if now.st_size > LARGE:
+        old = bytes(await ctx.blocking(read_whole, handle.fd, now, LIMIT, look.path))
+    else:
+        old = read_whole(handle.fd, now, LIMIT, look.path)
     look.differs = old != wanted
-    look.old = old if look.place.readable(look.seen) else None
+    look.old = old if look.place.readable(now) else None
 
 
 def difference(look: Look) -> str:
@@ -118,7 +135,7 @@ def back_up(place: Place, directory: str) -> None:
     """Keep a copy of a file, readable for the agent alone; the oldest go. Raises `Permanent` or `Temporary`."""
     name = place.name
     with telling("back up", place.path):
-        data = place.read()
+        data = place.read(LIMIT if not place.directory.holders else KEPT_OF_USERS)
         kept = paths.directory(directory)
         copy = kept.entry(f"{name}_{time.strftime('%Y%m%d-%H%M%S')}_{time.time_ns() % 10**9:09d}").create(0o600)
         copy.write(data)

@@ -27,8 +27,8 @@ from holdfast.resources.patience import Impatient, patience
 NEW_MODE = 0o644
 BRIEF = 0.1
 """Seconds of computing after which an edit is left to a process of its own."""
-LARGEST = 64 << 20
-"""Bytes that a file which is edited may have."""
+LARGEST, LARGEST_OF_USERS = 64 << 20, 4 << 20
+"""Bytes that a file which is edited may have; the second where an untrusted user can make it as large as he likes."""
 
 
 def known_backup(value: str | bool | None) -> str | bool | None:
@@ -108,7 +108,7 @@ class Edit(Placed):
             ctx.report.comment = f"{self.name} is as declared"
             return True
         if place is not None and seen is not None and (refusal := place.refusal(seen)):
-            raise Unsafe(f"cannot edit {path}: {refusal}; declare its owner with file.managed and replace: false")
+            raise Unsafe(f"cannot edit {path}: {refusal}; declare the whole file with file.managed")
         if apply:
             await self._write(ctx, path, place, seen, new)
         diff = unified(_bytes(old), _bytes(new), path) if self.show_changes else ""
@@ -138,9 +138,10 @@ class Edit(Placed):
             return ""
         if not stat.S_ISREG(seen.st_mode):
             raise Permanent(f"cannot edit {self.name}: it is {what(seen.st_mode)}")
-        if seen.st_size > LARGEST:
+        largest = LARGEST_OF_USERS if place.directory.holders else LARGEST
+        if seen.st_size > largest:
             raise Permanent(
-                f"cannot edit {self.name}: it has {seen.st_size >> 20} MB; files of more than {LARGEST >> 20} MB are not edited"
+                f"cannot edit {self.name}: it has {seen.st_size >> 20} MB; files of more than {largest >> 20} MB are not edited here"
             )
         with telling("read", place.path):
             return (await read(ctx, place, seen)).decode(errors="surrogateescape")
@@ -152,7 +153,8 @@ class Edit(Placed):
             owner.demand(path)
             demand_parent(path, makedirs=self.makes_parents(), apply=True)
             if place is None:
-                ctx.report.touched = make_parents(path, owner)
+                ctx.report.touched = True
+                make_parents(path, owner)
                 place = place_of(path)
             mode, uid, gid = NEW_MODE if owner.mode is None else owner.mode, owner.uid, owner.gid
         else:

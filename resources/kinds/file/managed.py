@@ -312,14 +312,15 @@ class Managed(Reversible, OwnedResource, kind="file.managed"):
             return
         if look.place is None:
             demand_parent(look.path, makedirs=self.makedirs, apply=True)
-            ctx.report.touched = make_parents(look.path, owner, self._parent_mode())
+            ctx.report.touched = True
+            make_parents(look.path, owner, self._parent_mode())
             look.place = place_of(look.path)
         elif seen is not None and self.backup in {"minion", "both"}:
             await ctx.blocking(back_up, look.place, str(ctx.var_dir))
         uid, gid, mode = inherited(look, NEW_MODE)
         with telling("write", look.path):
             if look.wanted is None and seen is not None:
-                look.place.demand_own(seen, "change owner or mode of")
+                look.demand_theirs()
                 look.wanted = await read(ctx, look.place, seen)
             await ctx.write_file(look.place, look.wanted or b"", mode=mode, uid=uid, gid=gid, check=self._checker(ctx))
 

@@ -42,6 +42,11 @@ class Rules:
     """Those of the templates; None: the files are none."""
 
 
+def without_frames(error: HoldfastError) -> HoldfastError:
+    """The same error without what was going on when it was raised, which would hold descriptors."""
+    return type(error)(str(error))
+
+
 class Mirror:
     """Makes `top` as it should be, or only tells what is not.
 
@@ -68,7 +73,7 @@ class Mirror:
             try:
                 await self._make_in(directory, inside)
             except HoldfastError as error:
-                self._errors.append(error)
+                self._errors.append(without_frames(error))
                 self._failed |= {entry.inside for entry in inside}
 
     def fail(self) -> None:
@@ -107,7 +112,7 @@ class Mirror:
         place = paths.at(self._top)
         inside = place.enter()
         place.demand_own(inside.info, "look through")
-        return inside
+        return replace(inside, path=self._top)
 
     def _make_top(self) -> None:
         seen, owner = status(self._top), self._rules.directories
@@ -138,7 +143,7 @@ class Mirror:
                 with telling("put in place", self._path(entry.inside)):
                     await self._make(entry, inside)
             except HoldfastError as error:
-                self._errors.append(error)
+                self._errors.append(without_frames(error))
                 self._failed.add(entry.inside)
 
     async def _make(self, entry: Entry, inside: Directory | None) -> None:
@@ -255,7 +260,7 @@ class Mirror:
 
     async def _write(self, look: Look, place: Place) -> None:
         if look.wanted is None and look.seen is not None:
-            place.demand_own(look.seen, "change owner or mode of")
+            look.demand_theirs()
             look.wanted = await read(self._ctx, place, look.seen)
         if look.seen is not None and self._rules.back_up:
             await self._ctx.blocking(back_up, place, str(self._ctx.var_dir))

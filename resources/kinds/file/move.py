@@ -25,7 +25,7 @@ from holdfast.resources.kinds.file.base import (
     status,
     telling,
 )
-from holdfast.resources.kinds.file.disk import Look, inherited, read, settled
+from holdfast.resources.kinds.file.disk import Look, inherited, kept_mode, read, settled
 from holdfast.resources.needs import Need
 from holdfast.resources.paths import Place
 from holdfast.resources.paths.place import what
@@ -137,7 +137,7 @@ class Copy(OwnedResource, kind="file.copy"):
                 return True
         if apply:
             ctx.report.touched = True
-            await self._put(ctx, data, given, place, seen)
+            await self._put(ctx, data, given, place, seen, kept=kept_mode(origin, given))
         tell(ctx, self.name, self.source, f"copied {self.source} to {self.name}", apply=apply)
         return False
 
@@ -148,11 +148,13 @@ class Copy(OwnedResource, kind="file.copy"):
             return False
         return seen.st_size == len(data) and await read(ctx, place, seen, published=False) == data
 
-    async def _put(self, ctx: Context, data: bytes, given: os.stat_result, place: Place | None, seen: os.stat_result | None) -> None:
+    async def _put(
+        self, ctx: Context, data: bytes, given: os.stat_result, place: Place | None, seen: os.stat_result | None, *, kept: int
+    ) -> None:
         owner = await ownership(ctx, self.user, self.group, octal(self.mode))
         owner.demand(self.name)
         demand_parent(self.name, makedirs=self.makedirs, apply=True)
-        mode = stat.S_IMODE(given.st_mode) & 0o777 if owner.mode is None else owner.mode
+        mode = stat.S_IMODE(kept) if owner.mode is None else owner.mode
         if self.makedirs:
             make_parents(self.name, owner, passable(mode) if self.dir_mode is None else int(self.dir_mode, 8))
         uid, gid, _ = inherited(Look(self.name, place, seen, owner), mode)

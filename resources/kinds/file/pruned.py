@@ -6,6 +6,7 @@ import os
 import posixpath
 import stat
 import time
+from dataclasses import replace
 
 from holdfast.resources.context import Context
 from holdfast.resources.errors import Permanent
@@ -80,7 +81,7 @@ def _enter(place: Place) -> Directory:
     """The directory, if nobody can have moved it there. Raises `OSError` and `Unsafe`."""
     inside = place.enter()
     place.demand_own(inside.info, "look through")
-    return inside
+    return replace(inside, path=place.path)
 
 
 def _remove(top: Place, empty: list[str]) -> None:

@@ -13,7 +13,7 @@ from holdfast.resources.errors import Permanent
 from holdfast.resources.kinds.file.base import telling
 from holdfast.resources.kinds.file.disk import kept_mode
 from holdfast.resources.kinds.file.trees import Budget, matches
-from holdfast.resources.paths import Place
+from holdfast.resources.paths import Place, Unsafe
 from holdfast.resources.paths.place import what
 from holdfast.resources.temporaries import is_temporary
 
@@ -73,6 +73,8 @@ def _walk(path: str, inside: str, keep_links: bool, above: tuple[tuple[int, int]
     with telling("look through", path):
         directory = paths.directory(path)
         names = list(directory.names())
+    if directory.closed:
+        raise Unsafe(f"cannot copy {path}: it is closed to others, and {directory.reason}")
     here = (directory.info.st_dev, directory.info.st_ino)
     if here in above:
         raise Permanent(f"cannot copy {path}: it is a link that leads back to a directory above it; set keep_symlinks: true, or remove it")
@@ -90,6 +92,10 @@ def _entry(place: Place, inside: str, keep_links: bool) -> Entry:
         seen = place.look()
         if seen is not None and stat.S_ISLNK(seen.st_mode):
             if keep_links:
+                if place.who(seen) or seen.st_uid not in paths.trusted_uids():
+                    raise Unsafe(
+                        f"cannot copy {place.path} as a link: it would be root's, and {place.directory.reason or 'it belongs to another user'}"
+                    )
                 return Entry(inside, seen.st_mode, place.readlink())
             place = paths.at(place.path, follow=True)
             seen = place.look()

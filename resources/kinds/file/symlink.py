@@ -90,7 +90,10 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
                 with telling("change owner of", self.name):
                     owner.put(place, seen)
             else:
-                await ctx.long_blocking(self._make_way, place)
+                if seen is not None and stat.S_ISDIR(seen.st_mode):
+                    await ctx.long_blocking(self._make_way, place)
+                else:
+                    self._make_way(place)
                 with telling("link", self.name):
                     put_link(place, self.target, owner)
         self._tell(ctx, seen, leads, wrong, apply=apply)

@@ -22,11 +22,13 @@ from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Texts
 from holdfast.resources.kinds.file.base import Ownership, telling
 from holdfast.resources.paths import Directory, Place, Unsafe, mounts
-from holdfast.resources.paths.place import ABSENT, ENTRIES
+from holdfast.resources.paths.place import ABSENT, ENTRIES, LIMIT
 from holdfast.resources.temporaries import is_temporary
 
 DEPTH = 200
 """Levels of directories that a tree may have where an untrusted user can make as many as he likes; each is held open."""
+LONGEST = 4096
+"""Characters that a path may have there: each takes memory."""
 DEEPEST = 400
 """Levels that any other tree may have."""
 BATCH = 10_000
@@ -41,15 +43,19 @@ class Budget:
 
     def spend(self, directory: Directory, depth: int) -> None:
         """Take one entry. Raises `Unsafe` when there are too many, or too many levels."""
-        if not directory.holders:
+        if not (directory.holders or directory.shared):
             if depth > DEEPEST:
                 raise Permanent(f"cannot look through {directory.path[:80]}...: there are more than {DEEPEST} levels")
             return
         self.left -= 1
         if self.left < 0:
-            raise Unsafe(f"cannot look through {directory.path}: there are more than {ENTRIES} entries, and {directory.reason}")
-        if depth > DEPTH:
-            raise Unsafe(f"cannot look through {directory.path[:80]}...: there are more than {DEPTH} levels, and {directory.reason}")
+            raise Unsafe(
+                f"cannot look through {directory.path}: there are more than {ENTRIES} entries, and {directory.reason or 'others may write it'}"
+            )
+        if depth > DEPTH or len(directory.path) > LONGEST:
+            raise Unsafe(
+                f"cannot look through {directory.path[:80]}...: there are more than {DEPTH} levels or {LONGEST} characters, and {directory.reason}"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +79,7 @@ def below(top: Directory, depth: int | None = None) -> Iterator[tuple[Place, os.
 def _below(directory: Directory, level: int, depth: int | None, budget: Budget) -> Iterator[tuple[Place, os.stat_result]]:
     if depth is not None and level > depth:
         return
-    for name in directory.names():
+    for name in list(directory.names()):  # so that its descriptor is not held while what is in it is gone through
         budget.spend(directory, level)
         place = directory.entry(name)
         seen = place.look()
@@ -106,15 +112,15 @@ def set_right(top: Directory, rules: Recursion, found: dict[str, dict[str, str]]
         work = _Work(top, rules, found, apply=apply)
         work.inside(top, 1)
     if work.refused:
-        first, others = work.refused[0], len(work.refused) - 1
-        raise Unsafe(f"{first} (and {others} more)" if others else str(first))
+        raise Unsafe(f"{work.first} (and {work.refused - 1} more)" if work.refused > 1 else work.first)
 
 
 class _Work:
     """One tree that is put right, from the top down, so that nothing is put into a directory any more when its content is looked at."""
 
     def __init__(self, top: Directory, rules: Recursion, found: dict[str, dict[str, str]], *, apply: bool) -> None:
-        self.refused: list[Unsafe] = []
+        self.refused, self.first = 0, ""
+        """How many entries were refused, and why the first was: the errors themselves would hold descriptors."""
         self._top, self._rules, self._found, self._apply = top, rules, found, apply
         self._budget = Budget()
 
@@ -123,13 +129,13 @@ class _Work:
         if self._rules.depth is not None and level > self._rules.depth:
             return
         now = self._now(directory)
-        for name in directory.names():
+        for name in list(directory.names()):
             self._budget.spend(directory, level)
             place = directory.entry(name)
             seen = place.look()
             if seen is None or is_temporary(name):  # gone since it was listed; or it will have owner and mode of the file that it becomes
                 continue
-            if now is not directory and place.refusal(seen):
+            if now is not directory and place.refusal(seen) and (seen.st_nlink == 1 or stat.S_ISDIR(seen.st_mode)):
                 place = now.entry(name)
             below = enter(place, seen) if stat.S_ISDIR(seen.st_mode) and self._goes_on(level) else None
             self._entry(place, seen)
@@ -156,7 +162,7 @@ class _Work:
             if self._apply:
                 owner.put(place, seen)
         except Unsafe as error:
-            self.refused.append(error)
+            self.first, self.refused = self.first or str(error), self.refused + 1
             return
         self._found[place.path] = wrong
 
@@ -335,22 +341,29 @@ def _copy(origin: Place, to: Place, level: int, budget: Budget) -> None:
     seen = origin.look()
     if seen is None:
         return
-    mode = stat.S_IMODE(seen.st_mode)
     if stat.S_ISLNK(seen.st_mode):
         to.symlink(origin.readlink(), seen.st_uid, seen.st_gid)
-        return
-    if stat.S_ISDIR(seen.st_mode):
-        inside = origin.enter()
-        made = to.mkdir(seen.st_uid, seen.st_gid, mode)
-        for name in inside.names():
-            _copy(inside.entry(name), made.entry(name), level + 1, budget)
-        if not to.directory.holders:
-            to.touch((seen.st_atime, seen.st_mtime))
+    elif stat.S_ISDIR(seen.st_mode):
+        inside = enter(origin, seen)
+        if inside is not None:
+            made = to.mkdir(inside.info.st_uid, inside.info.st_gid, stat.S_IMODE(inside.info.st_mode))
+            for name in list(inside.names()):
+                _copy(inside.entry(name), made.entry(name), level + 1, budget)
     else:
-        source, seen = origin.open()
-        new = to.create(0o600)
-        while os.sendfile(new.fd, source.fd, None, BATCH << 10):  # None: from where it is
-            continue
-        os.fchown(new.fd, seen.st_uid, seen.st_gid)
-        os.fchmod(new.fd, mode)
-        os.utime(new.fd, (seen.st_atime, seen.st_mtime))
+        _copy_file(origin, to)
+
+
+def _copy_file(origin: Place, to: Place) -> None:
+    """Copy a regular file; all that the copy gets is of the very file that is read."""
+    source, info = origin.open()
+    origin.demand_own(info, "move")
+    loose = bool(origin.directory.holders)
+    if loose and info.st_size > LIMIT:
+        raise Unsafe(f"cannot move {origin.path}: it has more than {LIMIT >> 20} MiB, and {origin.directory.reason}")
+    new = to.create(0o600)
+    left = info.st_size
+    while left > 0 and (done := os.sendfile(new.fd, source.fd, None, min(left, BATCH << 10))):  # None: from where it is
+        left -= done
+    os.fchown(new.fd, info.st_uid, info.st_gid)
+    os.fchmod(new.fd, stat.S_IMODE(info.st_mode) & (0o777 if loose else 0o7777))
+    os.utime(new.fd, (info.st_atime, info.st_mtime))
