@@ -431,6 +431,31 @@ async def test_a_user_s_links_are_not_copied_as_root_s(host, top):
         await run(host, "file.recurse", top / "new", source=str(top / "u"), keep_symlinks=True)
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "arguments"),
+    [
+        ("file.managed", "ours", {"user": USER}),
+        ("file.append", "ours", {"text": "more"}),
+        ("file.touch", "ours", {}),
+        ("file.rename", "new", {"source": "{top}/u/ours"}),
+        ("file.directory", "d", {"user": USER}),
+        ("file.directory", "d", {"user": "root", "clean": True}),
+        ("file.recurse", "new", {"source": "{top}/etc"}),
+    ],
+)
+async def test_a_plan_refuses_what_would_be_refused(host, top, kind, name, arguments):
+    """In the same words."""
+    (top / "u/ours").write_text("root's")
+    (top / "u/d").mkdir()
+    given = {key: value.format(top=top) if isinstance(value, str) else value for key, value in arguments.items()}
+    told = []
+    for apply in (False, True):
+        with pytest.raises(Permanent) as caught:
+            await run(host, kind, top / "u" / name, apply=apply, **given)
+        told.append(str(caught.value))
+    assert told[0] == told[1]
+
+
 async def test_names_that_are_no_text_are_managed_like_others(host, top):
     """They come out of the file system as surrogates, and go into reports."""
     (top / "etc" / os.fsdecode(b"\xff\n")).touch()

@@ -107,6 +107,8 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
         wrong = owner.wrong(seen) if seen is not None and (self.follow_symlinks or not linked) else {}
         forced = self._forced(apply=apply) if seen is None else {}
         inside = self._enter(place) if place is not None and seen is not None else None
+        if wrong and place is not None and seen is not None:
+            place.demand_own(seen, "change owner or mode of")
         if apply and wrong and inside is not None and inside.holders and self.recurse:
             await self._below(ctx, inside, apply=False)  # what is refused there must not become root's with the directory
         if apply and (wrong or seen is None):

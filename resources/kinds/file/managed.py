@@ -198,6 +198,8 @@ class Managed(Reversible, OwnedResource, kind="file.managed"):
         if look.seen is not None and not look.differs and not wrong:
             ctx.report.comment = f"{path} is as declared"
             return True
+        if look.seen is not None and look.wanted is None and look.afresh():
+            look.demand_theirs()
         if apply:
             await self._put(ctx, look)
         self._tell(ctx, look, wrong, apply)
@@ -320,7 +322,6 @@ class Managed(Reversible, OwnedResource, kind="file.managed"):
         uid, gid, mode = inherited(look, NEW_MODE)
         with telling("write", look.path):
             if look.wanted is None and seen is not None:
-                look.demand_theirs()
                 look.wanted = await read(ctx, look.place, seen)
             await ctx.write_file(look.place, look.wanted or b"", mode=mode, uid=uid, gid=gid, check=self._checker(ctx))
 

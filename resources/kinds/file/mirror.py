@@ -15,7 +15,7 @@ from holdfast.resources.context import Context
 from holdfast.resources.diff import LIMIT, unified
 from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.kinds.file import trees
-from holdfast.resources.kinds.file.base import Ownership, make_parents, put_link, status, telling
+from holdfast.resources.kinds.file.base import Ownership, found, make_parents, put_link, status, telling
 from holdfast.resources.kinds.file.content import decoded
 from holdfast.resources.kinds.file.disk import Look, back_up, compare, difference, inherited, read, settled
 from holdfast.resources.kinds.file.sourcetree import Entry, by_directory
@@ -121,7 +121,7 @@ class Mirror:
             self._ctx.report.touched = True
             make_parents(self._top, owner, NEW_DIRECTORY if owner.mode is None else owner.mode)
         with telling("make directory", self._top):
-            self._directory(self._top, None if seen is None and not self._apply else paths.at(self._top), seen)
+            self._directory(self._top, paths.at(self._top) if self._apply else found(self._top)[0], seen)
 
     async def _make_in(self, directory: str, entries: Sequence[Entry]) -> None:
         """Make the entries of one directory. Raises `Permanent` or `Temporary` when it cannot be opened."""
@@ -167,11 +167,12 @@ class Mirror:
         if not wrong:
             return
         self.changes[path] = wrong
+        if seen is None and place is not None:
+            self._demand_owner(place, owner)
         if self._apply and place is not None:
             owner.demand(path)
             self._ctx.report.touched = True
             if seen is None:
-                self._demand_owner(place, owner)
                 owner.make(place, NEW_DIRECTORY)
             else:
                 owner.put(place, seen)

@@ -66,6 +66,7 @@ class Rename(OwnedResource, kind="file.rename"):
         if status(self.name) is not None and not self.force:
             ctx.report.comment = f"{self.name} exists, and force is not set: {self.source} stays where it is"
             return True
+        origin.demand_own(given, "move")
         if apply:
             demand_parent(self.name, makedirs=self.makedirs, apply=True)
             owner = await ownership(ctx, self.user, self.group)

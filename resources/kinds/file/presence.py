@@ -90,6 +90,8 @@ class Touch(Placed, kind="file.touch"):
         if seen is not None and not self.action() and self._times(seen) == (seen.st_atime, seen.st_mtime):
             ctx.report.comment = f"{self.name} is as declared"
             return True
+        if place is not None and seen is not None:
+            place.demand_own(seen, "touch")
         if apply:
             ctx.report.touched = True
             demand_parent(self.name, makedirs=self.makedirs, apply=True)
