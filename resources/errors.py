@@ -59,7 +59,7 @@ _CONTROL = {code: f"\\x{code:02x}" for code in (*range(9), *range(11, 32), 127, 
 _ALL_CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 
 
-def one_line(text: str) -> str:
+def escaped(text: str) -> str:
     """Text in which nothing ends a line or moves the cursor: a user may have chosen the names in it."""
     return text.translate(_ALL_CONTROL)
 

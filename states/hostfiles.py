@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from holdfast.resources import paths
-from holdfast.resources.paths.place import ENTRIES, LIMIT
+from holdfast.resources.paths.handle import ENTRIES, LIMIT
 
 TEXT_LIMIT = 32 << 20
 """Bytes of a file that is read as text."""

@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 
 from holdfast.resources import paths
 from holdfast.resources.errors import Permanent
-from holdfast.resources.paths.place import ENTRIES, Handle, acl_of, read_whole
+from holdfast.resources.paths.handle import ENTRIES, Handle, acl_of, read_whole
 from holdfast.resources.paths.trust import Weakness, weakness
 from holdfast.states.errors import CompileError, Place, Problem
 from holdfast.states.hostfiles import absolute, is_directory

@@ -17,7 +17,8 @@ from itertools import islice
 from stat import S_ISREG
 
 from holdfast.resources import paths
-from holdfast.resources.paths.place import Directory, Handle, Place
+from holdfast.resources.paths.handle import Handle
+from holdfast.resources.paths.place import Directory, Place
 from holdfast.resources.temporaries import OWN, TEMPORARY, give_back, take_name
 
 LARGE = 1 << 20
@@ -177,7 +178,7 @@ def carry(old: Place, new: Handle, uid: int) -> None:
     """Give a new file, which is to belong to `uid`, the extended attributes (labels, ACLs) of the one it replaces, as far as that is possible."""
     with contextlib.suppress(OSError):
         handle, info = (None, old.look()) if old.directory.handle is None else old.pin()
-        if info is None or not S_ISREG(info.st_mode) or not old.hands_on(info, uid):
+        if info is None or not S_ISREG(info.st_mode) or not old.keeps_attributes(info, uid):
             return
         path = old.real if handle is None else f"/proc/self/fd/{handle.fd}"
         for name in os.listxattr(path):

@@ -23,7 +23,7 @@ from holdfast.agent.host.inotify import Kernel
 from holdfast.agent.host.pathnodes import NOTHING, Node, Signature, Subscription, held, is_loose, leads, signature, status
 from holdfast.resources import paths
 from holdfast.resources.paths import mounts
-from holdfast.resources.paths.place import ENTRIES
+from holdfast.resources.paths.handle import ENTRIES
 
 HOPS = 40
 """Symbolic links followed for one watch; the kernel's own limit."""

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import os
 import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import IO, Any, NoReturn
+from typing import IO, Any
 
+from holdfast.agent.host.become import Child, become
 from holdfast.resources import paths
 from holdfast.resources.accounts import Account, account, local_gid, service_gid
 from holdfast.resources.context import PATH, Completed
@@ -30,8 +30,6 @@ REAP = 1.0
 LINGER = 0.1
 """Seconds that output is still read for after the process itself has ended, when a child of it holds the pipe."""
 CHUNK = 1 << 16
-NOT_THERE = (errno.ENOENT, errno.ENOTDIR)
-"""What the kernel says of a program that another directory of PATH may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,23 +243,6 @@ def _entrance(found: paths.Directory, path: str) -> str:
     return path if found.fd is None else f"/proc/self/fd/{found.fd}"
 
 
-@dataclass(frozen=True, slots=True)
-class Child:
-    """All that the new process of another user's command needs, ready before the fork."""
-
-    who: Account
-    gid: int
-    cwd: str | None
-    programs: list[str]
-    """Paths at which the program may be."""
-    argv: tuple[str, ...]
-    env: Mapping[str, str]
-    report: int
-    """Descriptor for what is refused: errno, a blank, and `cwd` if the directory was refused."""
-    last: int
-    """The first number that no descriptor has."""
-
-
 def _start_other(
     command: Command, setting: Setting, who: Account, start: Callable[..., subprocess.Popen[bytes]]
 ) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
@@ -275,7 +256,7 @@ def _start_other(
     try:
         last = os.sysconf("SC_OPEN_MAX")
         child = Child(who, setting.options["group"], command.cwd, programs, command.argv, setting.env, writer, last)
-        return start(preexec_fn=partial(_become, child)), report
+        return start(preexec_fn=partial(become, child)), report
     except BaseException:
         report.close()
         raise
@@ -283,49 +264,8 @@ def _start_other(
         os.close(writer)
 
 
-def _become(child: Child) -> NoReturn:
-    """In the new process: become the user, enter the directory with that user's rights, and execute the command.
-
-    `Popen` enters the directory before it changes the uid, so root's rights would lead there. It also waits, and the event loop
-    with it, until the command is executed: a user's file system, or a lease on a file, could hold that up for ever. So all
-    descriptors are closed first, and with them the one that `Popen` waits for; errors are written to `report`, which the loop reads.
-    The wakeup descriptor of signals is shared with the agent: a signal that the user sends now must not count as one to the agent.
-
-    Python code between fork and exec is safe as long as it takes no lock that another thread held at the fork. This is nothing but
-    system calls: it imports nothing and logs nothing; Python itself has renewed the interpreter's locks and stopped the garbage collector.
-    """
-    step = ""
-    try:
-        signal.set_wakeup_fd(-1)
-        os.closerange(3, child.report)
-        os.closerange(child.report + 1, child.last)
-        os.setgroups(child.who.groups)
-        os.setresgid(child.gid, child.gid, child.gid)
-        os.setresuid(child.who.uid, child.who.uid, child.who.uid)
-        step = "cwd"
-        try:
-            os.chdir(child.who.home if child.cwd is None else child.cwd)
-        except OSError:
-            if child.cwd is not None:
-                raise
-            os.chdir("/")
-        step = ""
-        refusal: OSError | None = None
-        for program in child.programs:
-            try:
-                os.execve(program, child.argv, child.env)  # noqa: S606 - no shell is wanted
-            except OSError as error:
-                if refusal is None or refusal.errno in NOT_THERE:
-                    refusal = error
-        raise refusal or FileNotFoundError(errno.ENOENT, "")
-    except OSError as error:
-        os.write(child.report, f"{error.errno} {step}".encode())
-    finally:
-        os._exit(255)
-
-
 def _refused(command: Command, report: str) -> HoldfastError:
-    """The error that `_become` has reported."""
+    """The error that `become` has reported."""
     number, step = report.split(" ")
     return _refusal(command, OSError(int(number), os.strerror(int(number)), (command.cwd or "/") if step else None))
 

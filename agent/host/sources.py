@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 
 from holdfast.resources import paths
 from holdfast.resources.errors import Permanent, Temporary, passing_or_not
-from holdfast.resources.paths.place import LIMIT, Place, acl_of, read_whole
+from holdfast.resources.paths.handle import LIMIT, acl_of, read_whole
+from holdfast.resources.paths.place import Place
 
 LARGE = 1 << 20
 """Bytes from which on a local file is read in a thread."""

@@ -20,7 +20,7 @@ from holdfast.agent.host.files import Replacement
 from holdfast.resources import paths
 from holdfast.resources.context import Watch
 from holdfast.resources.errors import Permanent, Temporary
-from holdfast.resources.paths.place import read_whole
+from holdfast.resources.paths.handle import read_whole
 
 LIMIT = 1 << 20
 """Bytes that all of it may have."""

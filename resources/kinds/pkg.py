@@ -23,7 +23,7 @@ from holdfast.resources.interfaces.pkg import PkgInterface
 from holdfast.resources.interfaces.results import ChangeSet, PkgSpec
 from holdfast.resources.kinds._versions import choose, conditions, exact, satisfied
 from holdfast.resources.needs import Need
-from holdfast.resources.paths.place import acl_of
+from holdfast.resources.paths.handle import acl_of
 from holdfast.resources.traits import Edgeable, Groupable, Member, together
 
 IGNORED = {

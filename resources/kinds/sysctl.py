@@ -17,7 +17,8 @@ from holdfast.resources.delta import Delta, State
 from holdfast.resources.errors import HoldfastError, Permanent, passing_or_not
 from holdfast.resources.fields import AbsPath, Text, field
 from holdfast.resources.needs import Need, lies_in
-from holdfast.resources.paths.place import Place, read_whole
+from holdfast.resources.paths.handle import read_whole
+from holdfast.resources.paths.place import Place
 from holdfast.resources.traits import Declaration, Edgeable, Reversible
 from holdfast.resources.turns import turn
 

@@ -6,7 +6,8 @@ directory, `walk` how a path leads there. docs/security.md has the rules.
 Each module calls the system through its own name `os`: a test puts an adversary in its place, who acts before each call.
 """
 
-from holdfast.resources.paths.place import Directory, Place, Unsafe
+from holdfast.resources.paths.handle import Unsafe
+from holdfast.resources.paths.place import Directory, Place
 from holdfast.resources.paths.trust import trusted_uids
 from holdfast.resources.paths.walk import at, demand_trusted, directory, exists, forget, make_parents, read, read_trusted, resolve
 

@@ -1,8 +1,9 @@
 """The mount table: which mount points there are, and which of them show what an unprivileged user makes up.
 
-A FUSE file system that a user has mounted answers whatever its server likes: that all is root's, or nothing, for ever. It is never
-looked into. Where users can mount such that root may enter (`user_allow_other` in fuse.conf), or have done so since the agent began,
-each thing is held by a descriptor before it is asked about, and the mount that it lies in is looked up: nobody can mount one between.
+A FUSE file system that a user has mounted answers whatever its server likes: that all is root's, or nothing, for ever. No system call
+here asks such a file system for anything. Where users can mount one that root may enter (`user_allow_other` in fuse.conf), or have done so
+since the agent began, a descriptor holds each thing before it is asked about, and the mount of that descriptor is looked up. So a mount
+between a look at the table and a look at the path changes nothing.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from holdfast.resources.paths.trust import ANYONE
+
 TABLE = "/proc/self/mountinfo"
 ESCAPED = re.compile(rb"\\([0-7]{3})")
 """Blanks and their like in a path, as the kernel writes them there."""
@@ -23,9 +26,11 @@ OWNER = re.compile(rb"(?:^|,)user_id=(\d+)")
 
 
 CONFIGURATION = "/etc/fuse.conf"
+"""Where root says whether users may mount what root can enter."""
 ALLOWED = re.compile(rb"^\s*user_allow_other\s*$", re.MULTILINE)
+"""The line that says so."""
 NUMBER = re.compile(rb"^mnt_id:\s*(\d+)$", re.MULTILINE)
-NOBODY_KNOWS = -1
+"""A mount's own number, as /proc tells it of a descriptor."""
 
 
 @dataclass(slots=True)
@@ -47,7 +52,7 @@ class Table:
 
     def fresh(self) -> Table:
         """The table as it is now; empty where the kernel shows none."""
-        with self._turn:  # who comes while it is read must not see what it was
+        with self._turn:  # a thread that asks during the read waits for the new table
             if self._poll is None:
                 self._open()
             elif self._poll.poll(0):
@@ -108,7 +113,7 @@ def careful() -> bool:
 
 
 def mounter(descriptor: int) -> int:
-    """The uid that has mounted the file system in which an open file or directory lies; `NOBODY_KNOWS` where it is mounted no more.
+    """The uid that has mounted the file system in which an open file or directory lies; `ANYONE` where it is mounted no more.
 
     Does not ask that file system. Raises `OSError`.
     """
@@ -116,7 +121,7 @@ def mounter(descriptor: int) -> int:
     known = _table.fresh().mounters
     if number not in known:
         known = _table.again().mounters
-    return known.get(number, NOBODY_KNOWS)
+    return known.get(number, ANYONE)
 
 
 def _number(descriptor: int) -> int:

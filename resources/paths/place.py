@@ -9,48 +9,29 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from holdfast.resources.errors import Permanent, one_line
-from holdfast.resources.paths.mounts import careful, foreign, mounter
-from holdfast.resources.paths.trust import ACL, ANYONE, DEFAULT_ACL, NOBODY, Weakness, called, trusted_uids, weakness, writers
-
-LIMIT = 256 << 20
-"""Bytes that a file may have which is read whole."""
-ENTRIES = 100_000
-"""Entries that a directory may have, or a whole tree, in which an untrusted user can put what he likes."""
-CHUNK = 1 << 20
-LOOK = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
-OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-ABSENT = (FileNotFoundError, NotADirectoryError)
-"""What a look at a path raises when nothing is there."""
-
-
-class Unsafe(Permanent):
-    """What is not done because an unprivileged user could gain from it; told in one line, whatever he has called his files."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(one_line(message))
-
-
-class Handle:
-    """A descriptor that is closed with the last reference to it: who uses its number keeps one meanwhile."""
-
-    __slots__ = ("fd",)
-
-    def __init__(self, fd: int) -> None:
-        self.fd = fd
-
-    def write(self, data: bytes) -> None:
-        """Write all of it. Raises `OSError`."""
-        view = memoryview(data)
-        while view:
-            view = view[os.write(self.fd, view) :]
-
-    def __del__(self, close: Callable[[int], None] = os.close) -> None:
-        """Close it: with the last reference, so that a thread which is still at work never writes through the number of another."""
-        close(self.fd)
+from holdfast.resources.errors import Permanent
+from holdfast.resources.paths.handle import (
+    ABSENT,
+    ENTRIES,
+    LIMIT,
+    LOOK,
+    OPEN,
+    Handle,
+    Unsafe,
+    acl_of,
+    drop_acls,
+    mine,
+    read_whole,
+    refuse_foreign,
+    refuse_mounted,
+    what,
+    writers_inside,
+)
+from holdfast.resources.paths.mounts import careful
+from holdfast.resources.paths.trust import Weakness, called, trusted_uids, weakness
 
 
 @dataclass(slots=True)
@@ -73,7 +54,7 @@ class Directory:
     closed: bool = False
     """Whether an untrusted user may have moved it where it is, or one above it, though he cannot pass it himself."""
     weak: Weakness | None = None
-    """The same, for one who wants to mend it."""
+    """The same, with a hint on how to fix it."""
     follower: int | None = None
     """The user whose link led here: all that is behind must be his."""
 
@@ -114,7 +95,7 @@ class Directory:
         inside = writers_inside(info, acl_of(self.handle))
         return replace(self, info=info, holders=self.above | inside)
 
-    def calmed(self) -> Directory:
+    def as_if_private(self) -> Directory:
         """The same directory as if nobody else could write it."""
         return replace(self, holders=self.above)
 
@@ -269,11 +250,11 @@ class Place:
             raise Unsafe(f"cannot {doing} {self.path}: {refusal}; do that by hand if it is right")
         self.demand_followed(info)
 
-    def hands_on(self, info: os.stat_result, uid: int) -> bool:
+    def keeps_attributes(self, info: os.stat_result, uid: int) -> bool:
         """Whether a file that takes the place of this one, and is to belong to `uid` (-1: the agent), keeps its ACL, attributes and mode bits."""
         return info.st_uid == uid or (not self.who(info) and info.st_uid in trusted_uids())
 
-    def adopts(self, info: os.stat_result, uid: int) -> bool:
+    def changes_hands(self, info: os.stat_result, uid: int) -> bool:
         """Whether what is there would go from an untrusted user, who may still hold it open, to another.
 
         In a directory that is open to all it would go from whoever made it, or moved it there.
@@ -296,10 +277,10 @@ class Place:
         if uid < 0 and gid < 0 and (link or mode is None or mode == stat.S_IMODE(info.st_mode)):
             return
         self.demand_own(info, "change owner or mode of")
-        if uid >= 0 and self.directory.shared and self.adopts(info, uid) and not self._is_empty(info):
+        if uid >= 0 and self.directory.shared and self.changes_hands(info, uid) and not self._is_empty(info):
             raise Unsafe(f"cannot give {self.path} to {called(uid)}: it belongs to {called(info.st_uid)}, and {self._reason(info)}")
         path = f"/proc/self/fd/{handle.fd}"
-        if not link and self.adopts(info, uid) and uid in trusted_uids():
+        if not link and self.changes_hands(info, uid) and uid in trusted_uids():
             drop_acls(path)  # by which who had it until now could still write it
             mode = stat.S_IMODE(info.st_mode) & 0o755 if mode is None else mode
         if uid >= 0 or gid >= 0:
@@ -329,7 +310,7 @@ class Place:
         return handle
 
     def _disinherit(self, path: str) -> None:
-        """Take from what was just made what it has got from an untrusted user's directory: its group, and the ACLs that it gives to all."""
+        """Remove the group and the ACLs that what was just made has inherited from an untrusted user's directory."""
         if self.directory.holders:
             drop_acls(path)
             os.chown(path, -1, os.getegid())
@@ -393,74 +374,3 @@ class Place:
         moved = bool(above) and not mine(info, above) and not info.st_mode & stat.S_IXOTH
         closed = self.directory.closed or moved
         return Directory(self.path, self.real, handle, info, above, holders, reason, closed, weak, self.directory.follower)
-
-
-def writers_inside(info: os.stat_result, acl: bytes) -> frozenset[int]:
-    """Untrusted users who can put something in place of any entry of the directory that has this status and this ACL."""
-    trusted = trusted_uids()
-    if info.st_mode & stat.S_ISVTX:
-        return NOBODY if info.st_uid in trusted else frozenset({info.st_uid})
-    return writers(info, acl, trusted)
-
-
-def mine(info: os.stat_result, who: frozenset[int]) -> bool:
-    """Whether what has this status belongs to the one user who could have put it there."""
-    return who == {info.st_uid}
-
-
-def acl_of(handle: Handle) -> bytes:
-    """The ACL of what a descriptor stands for; empty when it has none, or the file system has no such thing."""
-    try:
-        return os.getxattr(f"/proc/self/fd/{handle.fd}", ACL)
-    except OSError:
-        return b""
-
-
-def drop_acls(path: str) -> None:
-    """Remove the ACLs of a file or directory, where there are such. Raises `OSError`."""
-    for name in (ACL, DEFAULT_ACL):
-        try:
-            os.removexattr(path, name)
-        except OSError as error:
-            if error.errno not in {errno.ENODATA, errno.ENOTSUP, errno.EACCES}:  # the last: only a directory has a default
-                raise
-
-
-def refuse_foreign(real: str, path: str) -> None:
-    """Raise `Unsafe` for the mount point of a file system that a user has mounted."""
-    owner = foreign().get(real)
-    if owner is not None and owner not in trusted_uids():
-        raise Unsafe(f"cannot look at {path}: {called(owner)} has mounted a file system at {real}, and it may show anything")
-
-
-def refuse_mounted(handle: Handle, path: str) -> None:
-    """Raise `Unsafe` for what lies in a file system that a user has mounted, whenever that was."""
-    owner = mounter(handle.fd)
-    if owner not in trusted_uids():
-        raise Unsafe(f"cannot look at {path}: {called(owner)} may have mounted a file system there, and it may show anything")
-
-
-def read_whole(descriptor: int, info: os.stat_result, limit: int, path: str) -> bytes:
-    """All bytes of an open file, which may grow meanwhile. Raises `OSError`, and `Permanent` for more than `limit`."""
-    if info.st_size <= limit:
-        if info.st_size < 1 << 16 and (data := os.read(descriptor, min(limit, 1 << 16) + 1)) and len(data) == info.st_size:
-            return data
-        os.lseek(descriptor, 0, os.SEEK_SET)
-        pieces, left = [], limit + 1
-        while left > 0 and (piece := os.read(descriptor, min(left, max(info.st_size + 1, 1 << 16), CHUNK))):
-            pieces.append(piece)
-            left -= len(piece)
-        if left > 0:
-            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-    shown = f"{limit >> 20} MiB" if limit >= 1 << 20 else f"{limit} bytes"
-    raise Permanent(f"cannot read {path}: it has more than {shown}")
-
-
-def what(mode: int) -> str:
-    """The type of a file in words."""
-    names = {stat.S_IFDIR: "a directory", stat.S_IFLNK: "a symbolic link", stat.S_IFREG: "a file", stat.S_IFIFO: "a fifo"}
-    names |= {stat.S_IFSOCK: "a socket", stat.S_IFBLK: "a block device", stat.S_IFCHR: "a character device"}
-    return names.get(stat.S_IFMT(mode), "something else")
-
-
-__all__ = ["ANYONE", "ENTRIES", "LIMIT", "Directory", "Handle", "Place", "Unsafe", "what"]

@@ -16,7 +16,8 @@ import stat
 import time
 from dataclasses import replace
 
-from holdfast.resources.paths.place import ABSENT, LIMIT, Directory, Handle, Place, Unsafe, acl_of, read_whole, what
+from holdfast.resources.paths.handle import ABSENT, LIMIT, Handle, Unsafe, acl_of, read_whole, what
+from holdfast.resources.paths.place import Directory, Place
 from holdfast.resources.paths.trust import ANYONE, NOBODY, called, trusted_uids, weakness
 
 PATH_MAX = 4096
@@ -140,13 +141,13 @@ def _remembered(path: str) -> Directory | None:
         now = os.stat(path)  # noqa: PTH116 - Path objects are slow
     except OSError:
         now = None
-    if now is None or _look(now) != _look(found.info) or time.monotonic() > until or user != os.geteuid():
+    if now is None or _identity(now) != _identity(found.info) or time.monotonic() > until or user != os.geteuid():
         _known.pop(path, None)
         return None
     return found
 
 
-def _look(info: os.stat_result) -> tuple[int, ...]:
+def _identity(info: os.stat_result) -> tuple[int, ...]:
     return info.st_dev, info.st_ino, info.st_mode, info.st_uid, info.st_gid
 
 
@@ -295,7 +296,7 @@ class _Walk:
             self._follower = owner
             self._link = f"{place.path}, which {self._made_by(place, info)} and leads to {target if len(target) < SHOWN else '...'}"
         if self._follower is not None:
-            self._demand_end(target)
+            self._demand_short(target)
         names = [(name, "") for name in target.split("/") if name]
         if names:
             names[-1] = (names[-1][0], asked)
@@ -305,8 +306,8 @@ class _Walk:
         if self._follower is not None:
             self._demand_passable(self._here)
 
-    def _demand_end(self, target: str) -> None:
-        """Take a user's link into account. Raises `Unsafe` when his links make the way too long."""
+    def _demand_short(self, target: str) -> None:
+        """Count the names in a user's link. Raises `Unsafe` when his links make the way too long."""
         self._names += target.count("/") + 1
         if self._names > NAMES:
             raise Unsafe(f"cannot follow {self._link}: there are more than {NAMES} names in the links on the way")

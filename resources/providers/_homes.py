@@ -11,7 +11,7 @@ import re
 import stat
 
 from holdfast.resources import paths
-from holdfast.resources.paths.place import acl_of
+from holdfast.resources.paths.handle import acl_of
 
 DEFAULTS = "/etc/default/useradd"
 HOME, SKELETON = "/home", "/etc/skel"

@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.resources import paths
 from holdfast.resources.paths import mounts, walk
-from holdfast.resources.paths.place import Unsafe
+from holdfast.resources.paths.handle import Unsafe
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 USER, OTHER = 12345, 12346
@@ -315,7 +315,7 @@ def test_a_file_system_of_a_user_s_is_not_looked_into(top, monkeypatch):
     """It may show anything, or never answer."""
     mounted = {str(top / "home/u/sub"): USER, str(top / "etc/d"): 0}
     monkeypatch.setattr(mounts, "foreign", lambda: mounted)
-    monkeypatch.setattr("holdfast.resources.paths.place.foreign", lambda: mounted)
+    monkeypatch.setattr("holdfast.resources.paths.handle.foreign", lambda: mounted)
     monkeypatch.setattr("holdfast.resources.paths.place.careful", lambda: True)
     for path in ("home/u/sub", "home/u/sub/f"):
         with pytest.raises(Unsafe, match=rf"user {USER} has mounted a file system at {top}/home/u/sub"):

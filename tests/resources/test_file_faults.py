@@ -18,7 +18,7 @@ from holdfast.agent.host import files
 from holdfast.agent.host.host import Host
 from holdfast.resources import paths, registry
 from holdfast.resources.errors import HoldfastError, Permanent
-from holdfast.resources.kinds.file import content, trees
+from holdfast.resources.kinds.file import content, removal, trees
 from holdfast.resources.kinds.file.base import UNDECLARED, Ownership
 
 registry.load_family("file")  # now: an ordinary user may not be able to read our own modules
@@ -365,7 +365,7 @@ async def test_backup(host, tmp_path):
 
 def test_what_is_gone_already_is_removed(tmp_path):
     """Somebody else was faster while a directory was cleaned: that is what was wanted, not an error."""
-    trees.remove(paths.at(str(tmp_path / "gone")))
+    removal.remove(paths.at(str(tmp_path / "gone")))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="giving files away needs root")

@@ -12,10 +12,10 @@ from unittest import mock
 
 from holdfast.agent.host import files
 from holdfast.resources.kinds import sysctl
-from holdfast.resources.kinds.file import disk, trees
-from holdfast.resources.paths import mounts, place, walk
+from holdfast.resources.kinds.file import disk, removal, trees
+from holdfast.resources.paths import handle, mounts, place, walk
 
-SEAM = (files, disk, sysctl, trees, mounts, place, walk)
+SEAM = (files, disk, removal, sysctl, trees, handle, mounts, place, walk)
 ON_PATHS = ("chmod", "chown", "lstat", "mkdir", "open", "readlink", "rename", "rmdir", "stat", "symlink", "unlink", "utime")
 ON_DESCRIPTORS = ("fchmod", "fchown", "fstat", "getxattr", "listxattr", "read", "scandir", "sendfile", "setxattr", "write")
 CALLS = frozenset({*ON_PATHS, *ON_DESCRIPTORS})

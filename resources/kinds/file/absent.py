@@ -7,7 +7,7 @@ import stat
 from pydantic import field_validator
 
 from holdfast.resources.context import Context, announced
-from holdfast.resources.kinds.file import trees
+from holdfast.resources.kinds.file import removal
 from holdfast.resources.kinds.file.base import PathResource, found, note, status
 from holdfast.resources.kinds.file.before import before
 from holdfast.resources.traits import Declaration, Reversible
@@ -43,9 +43,9 @@ class Absent(Reversible, PathResource, kind="file.absent"):
             await ctx.report.announce()
             ctx.report.touched = True
             if stat.S_ISDIR(seen.st_mode):
-                await ctx.long_blocking(trees.remove, place)
+                await ctx.long_blocking(removal.remove, place)
             else:
-                trees.remove(place)
+                removal.remove(place)
         done = f"removed {self.name}"
         note(ctx, {"removed": self.name}, done if apply else f"would have {done}")
         return False

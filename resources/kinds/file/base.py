@@ -15,11 +15,11 @@ from pydantic import BeforeValidator
 from holdfast.resources import accounts, paths
 from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Resource, Uid
-from holdfast.resources.errors import HoldfastError, Permanent, one_line, passing_or_not
+from holdfast.resources.errors import HoldfastError, Permanent, escaped, passing_or_not
 from holdfast.resources.fields import AbsPath, Mode, Text, field, parse_mode
 from holdfast.resources.needs import Need, lies_in, owned_by, unit_parts
 from holdfast.resources.paths import Place, Unsafe
-from holdfast.resources.paths.place import ABSENT
+from holdfast.resources.paths.handle import ABSENT
 from holdfast.resources.temporaries import give_back, take_name
 from holdfast.resources.traits import Edgeable, Recvable
 
@@ -47,7 +47,7 @@ WINDOWS = dict.fromkeys(("win_owner", "win_perms", "win_deny_perms", "win_inheri
 def failure(doing: str, path: str, error: OSError) -> HoldfastError:
     """The one-line error for a failed system call, `Temporary` where trying again may help."""
     reason = REASONS.get(error.errno or 0) or (error.strerror or str(error)).lower()
-    text = one_line(f"cannot {doing} {path}: {reason}")
+    text = escaped(f"cannot {doing} {path}: {reason}")
     return passing_or_not(text, error)
 
 

@@ -8,7 +8,7 @@ import stat
 
 from holdfast.resources.context import Context
 from holdfast.resources.kinds.file.base import found, telling
-from holdfast.resources.paths.place import LIMIT, read_whole
+from holdfast.resources.paths.handle import LIMIT, read_whole
 from holdfast.resources.traits import Declaration
 
 
@@ -30,7 +30,7 @@ async def before(ctx: Context, path: str) -> Declaration | None:
         handle, now = place.open()
         place.demand_readable(now)
         data = await ctx.blocking(read_whole, handle.fd, now, LIMIT, path)
-    kept = stat.S_IMODE(now.st_mode) if place.hands_on(now, -1) else stat.S_IMODE(now.st_mode) & 0o777
+    kept = stat.S_IMODE(now.st_mode) if place.keeps_attributes(now, -1) else stat.S_IMODE(now.st_mode) & 0o777
     owner, mode = {"name": path, "user": str(now.st_uid), "group": str(now.st_gid)}, f"{kept:04o}"
     copy = str(ctx.var_dir / f"before-{hashlib.sha256(os.fsencode(path)).hexdigest()[:16]}")  # a state may come to manage another file
     with telling("keep a copy of", path):

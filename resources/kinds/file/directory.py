@@ -14,7 +14,7 @@ from holdfast.resources import paths
 from holdfast.resources.context import Context, Watch, announced
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Mode, field
-from holdfast.resources.kinds.file import trees
+from holdfast.resources.kinds.file import removal, trees
 from holdfast.resources.kinds.file.base import (
     WINDOWS,
     OwnedResource,
@@ -32,7 +32,7 @@ from holdfast.resources.kinds.file.base import (
 from holdfast.resources.kinds.file.before import before
 from holdfast.resources.paths import Directory as Inside
 from holdfast.resources.paths import Place, Unsafe
-from holdfast.resources.paths.place import what
+from holdfast.resources.paths.handle import what
 from holdfast.resources.traits import Declaration, Reversible
 
 NEW_MODE = 0o755
@@ -197,7 +197,7 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
             with telling(f"rename to {self.backupname}", self.name):
                 place.rename(paths.at(self.backupname))
         else:
-            trees.remove(place)
+            removal.remove(place)
 
     async def _below(self, ctx: Context, inside: Inside, *, apply: bool) -> tuple[dict[str, Any], dict[str, dict[str, str]]]:
         """What is removed of what is in it, and what is wrong with the rest, both by path; done with `apply`."""
@@ -209,7 +209,7 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
             for path in extra if apply else ():
                 await ctx.report.announce()
                 ctx.report.touched = True
-                await ctx.long_blocking(trees.remove_below, inside, path)
+                await ctx.long_blocking(removal.remove_below, inside, path)
         if self.recurse:
             rules = await self._rules(ctx)
             if apply:

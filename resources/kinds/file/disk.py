@@ -13,7 +13,7 @@ from holdfast.resources.context import Context
 from holdfast.resources.diff import unified
 from holdfast.resources.kinds.file.base import LARGE, UNDECLARED, Ownership, found, telling
 from holdfast.resources.paths import Place, Unsafe
-from holdfast.resources.paths.place import LIMIT, read_whole
+from holdfast.resources.paths.handle import LIMIT, read_whole
 
 KEPT = 20
 """Backups of one file that are kept."""
@@ -43,7 +43,7 @@ class Look:
         """Whether owner and mode are put right with a new file: the present one may be another's, or be held open by who made it."""
         if self.place is None or self.seen is None:
             return True
-        return bool(self.place.refusal(self.seen)) or self.place.adopts(self.seen, self.owner.uid)
+        return bool(self.place.refusal(self.seen)) or self.place.changes_hands(self.seen, self.owner.uid)
 
     def demand_theirs(self) -> None:
         """Raise `Unsafe` for content that would be given to another owner, and is not that of the user who may have put it there."""
@@ -78,7 +78,7 @@ def inherited(look: Look, default: int) -> tuple[int, int, int]:
     if not look.place.who(seen):
         uid = seen.st_uid if uid < 0 and seen.st_uid != os.geteuid() else uid
         gid = seen.st_gid if gid < 0 and seen.st_gid != os.getegid() else gid
-    kept = 0o777 if look.place.hands_on(seen, uid) else default
+    kept = 0o777 if look.place.keeps_attributes(seen, uid) else default
     return uid, gid, stat.S_IMODE(seen.st_mode) & kept if owner.mode is None else owner.mode
 
 
@@ -128,7 +128,7 @@ def source_mode(ctx: Context, url: str) -> int | None:
 
 def kept_mode(place: Place, seen: os.stat_result) -> int:
     """Type and mode of a source, as a copy gets them: without set-uid and set-gid bits of an untrusted user's."""
-    return seen.st_mode if place.hands_on(seen, -1) else seen.st_mode & ~(stat.S_ISUID | stat.S_ISGID)
+    return seen.st_mode if place.keeps_attributes(seen, -1) else seen.st_mode & ~(stat.S_ISUID | stat.S_ISGID)
 
 
 def back_up(place: Place, directory: str) -> None:

@@ -21,7 +21,7 @@ from holdfast.resources.kinds.file.base import Ownership, Placed, demand_parent,
 from holdfast.resources.kinds.file.disk import back_up, read
 from holdfast.resources.needs import Need, lies_in, unit_parts
 from holdfast.resources.paths import Place, Unsafe
-from holdfast.resources.paths.place import what
+from holdfast.resources.paths.handle import what
 from holdfast.resources.patience import Impatient, patience
 
 NEW_MODE = 0o644

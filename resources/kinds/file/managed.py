@@ -36,7 +36,7 @@ from holdfast.resources.kinds.file.base import (
 from holdfast.resources.kinds.file.before import before
 from holdfast.resources.kinds.file.disk import Look, back_up, compare, difference, inherited, read, settled, source_mode
 from holdfast.resources.paths import Place, Unsafe
-from holdfast.resources.paths.place import LIMIT, what
+from holdfast.resources.paths.handle import LIMIT, what
 from holdfast.resources.traits import Declaration, Reversible
 
 NEW_MODE, PRIVATE = 0o644, 0o600

@@ -14,13 +14,13 @@ from holdfast.resources import paths
 from holdfast.resources.context import Context
 from holdfast.resources.diff import LIMIT, unified
 from holdfast.resources.errors import HoldfastError, Permanent
-from holdfast.resources.kinds.file import trees
+from holdfast.resources.kinds.file import removal, trees
 from holdfast.resources.kinds.file.base import Ownership, found, make_parents, put_link, status, telling
 from holdfast.resources.kinds.file.content import decoded
 from holdfast.resources.kinds.file.disk import Look, back_up, compare, difference, inherited, read, settled
 from holdfast.resources.kinds.file.sourcetree import Entry, by_directory
 from holdfast.resources.paths import Directory, Place, Unsafe
-from holdfast.resources.paths.place import what
+from holdfast.resources.paths.handle import what
 
 NEW_DIRECTORY, NEW_FILE = 0o755, 0o644
 HIDDEN = "<show_changes=False>"
@@ -100,7 +100,7 @@ class Mirror:
             self.changes["removed"] = extra
         for path in extra if self._apply else ():
             self._ctx.report.touched = True
-            await self._ctx.long_blocking(trees.remove_below, inside, path)
+            await self._ctx.long_blocking(removal.remove_below, inside, path)
 
     # -- entries -----------------------------------------------------------------------------------------------
 

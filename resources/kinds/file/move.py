@@ -11,7 +11,7 @@ from typing import ClassVar
 from holdfast.resources.context import Context, Watch
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import AbsPath, Mode
-from holdfast.resources.kinds.file import trees
+from holdfast.resources.kinds.file import removal
 from holdfast.resources.kinds.file.base import (
     OwnedResource,
     demand_parent,
@@ -28,7 +28,7 @@ from holdfast.resources.kinds.file.base import (
 from holdfast.resources.kinds.file.disk import Look, inherited, kept_mode, read, settled
 from holdfast.resources.needs import Need
 from holdfast.resources.paths import Place
-from holdfast.resources.paths.place import what
+from holdfast.resources.paths.handle import what
 
 
 def tell(ctx: Context, path: str, source: str, done: str, *, apply: bool) -> None:
@@ -83,14 +83,14 @@ class Rename(OwnedResource, kind="file.rename"):
         with telling(f"rename to {self.name}", self.source):
             origin.demand_own(given, "move")
             if place.look() is not None:
-                trees.remove(place)
+                removal.remove(place)
             try:
                 origin.rename(place)
             except OSError as error:
                 if error.errno != errno.EXDEV:
                     raise
-                trees.copy(origin, place)
-                trees.remove(origin)
+                removal.copy(origin, place)
+                removal.remove(origin)
 
 
 class Copy(OwnedResource, kind="file.copy"):

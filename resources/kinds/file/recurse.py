@@ -16,7 +16,7 @@ from holdfast.resources.kinds.file.base import WINDOWS, ModeOrKeep, Placed, foun
 from holdfast.resources.kinds.file.mirror import Mirror, Rules
 from holdfast.resources.kinds.file.sourcetree import Choice, read_tree
 from holdfast.resources.needs import Need, lies_in, owned_by
-from holdfast.resources.paths.place import what
+from holdfast.resources.paths.handle import what
 
 SHOWN = 10
 """So many of the paths that are removed stand in its sentence."""

@@ -14,7 +14,7 @@ from holdfast.resources.kinds.file.base import telling
 from holdfast.resources.kinds.file.disk import kept_mode
 from holdfast.resources.kinds.file.trees import Budget, matches
 from holdfast.resources.paths import Place, Unsafe
-from holdfast.resources.paths.place import what
+from holdfast.resources.paths.handle import what
 from holdfast.resources.temporaries import is_temporary
 
 

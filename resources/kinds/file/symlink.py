@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from holdfast.resources.context import Context, announced
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Mode, field
-from holdfast.resources.kinds.file import trees
+from holdfast.resources.kinds.file import removal
 from holdfast.resources.kinds.file.base import (
     WINDOWS,
     OwnedResource,
@@ -28,7 +28,7 @@ from holdfast.resources.kinds.file.base import (
 from holdfast.resources.kinds.file.before import before
 from holdfast.resources.needs import Need
 from holdfast.resources.paths import Place
-from holdfast.resources.paths.place import what
+from holdfast.resources.paths.handle import what
 from holdfast.resources.traits import Declaration, Reversible
 
 
@@ -138,4 +138,4 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
                     raise Permanent(f"cannot rename {self.name} to {backup.path}: that exists; remove it, or set force: true")
                 place.rename(backup)
         else:
-            trees.remove(place)
+            removal.remove(place)

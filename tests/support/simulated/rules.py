@@ -46,14 +46,14 @@ class Rules:
         self.deeds = Deeds(engine, machine, self._wrong)
         self._read, self._overlapped = len(machine.log), len(machine.overlaps)
         self._adopt = engine._journal.adopt
-        engine._journal.adopt = self.adopts
+        engine._journal.adopt = self.changes_hands
         self._start = engine._scheduler._start
         engine._scheduler._start = self.starts
 
     def _wrong(self, vertex: Vertex | None, what: str) -> None:
         self._found.append(f"at {asyncio.get_running_loop().time():.2f}: {vertex.identity + ' ' if vertex else ''}{what}")
 
-    def adopts(self, edges: Iterable[Edge], identities: Collection[str]) -> None:
+    def changes_hands(self, edges: Iterable[Edge], identities: Collection[str]) -> None:
         """The journal takes over new states."""
         self._adopt(edges, identities)
         self.values.adopted(identities)

@@ -1,0 +1,115 @@
+"""Files and whole directories removed and copied, without ever leaving them by a link or a mount."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from itertools import islice
+
+from holdfast.resources.errors import Permanent
+from holdfast.resources.kinds.file.base import telling
+from holdfast.resources.kinds.file.trees import Budget, enter, reach
+from holdfast.resources.paths import Directory, Place, Unsafe, mounts
+from holdfast.resources.paths.handle import ABSENT, ENTRIES, LIMIT
+
+BATCH = 10_000
+"""Entries of a directory that are listed at a time for being removed."""
+
+
+def remove_below(top: Directory, path: str) -> None:
+    """Remove what is at a path below a directory, which is reached from there. Blocks. Raises as `remove` does."""
+    with telling("remove", path):
+        place = reach(top, path)
+    if place is not None:
+        remove(place)
+
+
+def remove(place: Place) -> None:
+    """Remove a file, a link (not where it leads) or a whole directory; what is gone already is as wanted. Blocks.
+
+    Raises `Temporary` or `Permanent`, the latter when something is mounted there or below: that is never what "remove this directory" means.
+    """
+    mounted = mounts.below(place.real)
+    if mounted:
+        raise Permanent(f"cannot remove {place.path}: {mounted[0]} is a mount point; unmount it first")
+    with telling("remove", place.path):
+        _remove(place, 1, Budget(10 * ENTRIES))
+
+
+def _remove(place: Place, level: int, budget: Budget) -> None:
+    budget.spend(place.directory, level)
+    seen = place.look()
+    if seen is None:
+        return
+    try:
+        if not stat.S_ISDIR(seen.st_mode):
+            place.unlink()
+            return
+        inside = place.enter()
+        if place.refusal(inside.info):
+            _remove_empty(place, inside.info)
+            return
+        while names := list(islice(inside.names(BATCH + 1), BATCH)):
+            for name in names:
+                _remove(inside.entry(name), level + 1, budget)
+            if len(names) < BATCH:
+                break
+        place.rmdir()
+    except ABSENT:  # gone meanwhile: as wanted
+        return
+
+
+def _remove_empty(place: Place, seen: os.stat_result) -> None:
+    """Remove a directory that somebody may have moved there, if nothing is lost with it. Raises `OSError` and `Unsafe`."""
+    try:
+        place.rmdir()
+    except OSError as error:
+        if error.errno in {errno.ENOTEMPTY, errno.EEXIST}:
+            place.demand_own(seen, "remove")
+        raise
+
+
+def copy(origin: Place, to: Place) -> None:
+    """Copy a file, a link or a whole directory, with owner, mode and times, to where nothing is; on an error nothing of it is left.
+
+    Blocks. Raises `OSError`, `Permanent` and `Unsafe`.
+    """
+    try:
+        _copy(origin, to, 1, Budget())
+    except BaseException:
+        remove(to)
+        raise
+
+
+def _copy(origin: Place, to: Place, level: int, budget: Budget) -> None:
+    budget.spend(origin.directory, level)
+    seen = origin.look()
+    if seen is None:
+        return
+    if stat.S_ISLNK(seen.st_mode):
+        to.symlink(origin.readlink(), seen.st_uid, seen.st_gid)
+    elif stat.S_ISDIR(seen.st_mode):
+        inside = enter(origin, seen)
+        if inside is not None:
+            made = to.mkdir(inside.info.st_uid, inside.info.st_gid, stat.S_IMODE(inside.info.st_mode))
+            for name in list(inside.names()):
+                _copy(inside.entry(name), made.entry(name), level + 1, budget)
+    else:
+        _copy_file(origin, to)
+
+
+def _copy_file(origin: Place, to: Place) -> None:
+    """Copy a regular file; all that the copy gets is of the very file that is read."""
+    source, info = origin.open()
+    origin.demand_own(info, "move")
+    loose = bool(origin.directory.holders)
+    if loose and info.st_size > LIMIT:
+        raise Unsafe(f"cannot move {origin.path}: it has more than {LIMIT >> 20} MiB, and {origin.directory.reason}")
+    new = to.create(0o600)
+    left = info.st_size
+    while left > 0 and (done := os.sendfile(new.fd, source.fd, None, min(left, BATCH << 10))):  # None: from where it is
+        left -= done
+    os.fchown(new.fd, info.st_uid, info.st_gid)
+    os.fchmod(new.fd, stat.S_IMODE(info.st_mode) & (0o777 if loose else 0o7777))
+    os.utime(new.fd, (info.st_atime, info.st_mtime))

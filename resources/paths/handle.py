@@ -1,0 +1,116 @@
+"""Descriptors, and what is asked of them before anything is done with what they stand for."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable
+
+from holdfast.resources.errors import Permanent, escaped
+from holdfast.resources.paths.mounts import foreign, mounter
+from holdfast.resources.paths.trust import ACL, DEFAULT_ACL, NOBODY, called, trusted_uids, writers
+
+LIMIT = 256 << 20
+"""Bytes that a file may have which is read whole."""
+ENTRIES = 100_000
+"""Entries that a directory may have, or a whole tree, in which an untrusted user can put what he likes."""
+CHUNK = 1 << 20
+LOOK = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+ABSENT = (FileNotFoundError, NotADirectoryError)
+"""What a look at a path raises when nothing is there."""
+
+
+class Unsafe(Permanent):
+    """What is not done because an unprivileged user could gain from it. The message is one line, also if file names contain line breaks."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(escaped(message))
+
+
+class Handle:
+    """A descriptor that is closed with the last reference to it. A caller that uses its number must keep a reference."""
+
+    __slots__ = ("fd",)
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+    def write(self, data: bytes) -> None:
+        """Write all of it. Raises `OSError`."""
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self.fd, view) :]
+
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
+        """Close it: with the last reference, so that a thread which is still at work never writes through the number of another."""
+        close(self.fd)
+
+
+def writers_inside(info: os.stat_result, acl: bytes) -> frozenset[int]:
+    """Untrusted users who can put something in place of any entry of the directory that has this status and this ACL."""
+    trusted = trusted_uids()
+    if info.st_mode & stat.S_ISVTX:
+        return NOBODY if info.st_uid in trusted else frozenset({info.st_uid})
+    return writers(info, acl, trusted)
+
+
+def mine(info: os.stat_result, who: frozenset[int]) -> bool:
+    """Whether what has this status belongs to the one user who could have put it there."""
+    return who == {info.st_uid}
+
+
+def acl_of(handle: Handle) -> bytes:
+    """The ACL of what a descriptor stands for; empty when it has none, or the file system has no such thing."""
+    try:
+        return os.getxattr(f"/proc/self/fd/{handle.fd}", ACL)
+    except OSError:
+        return b""
+
+
+def drop_acls(path: str) -> None:
+    """Remove the ACLs of a file or directory, where there are such. Raises `OSError`."""
+    for name in (ACL, DEFAULT_ACL):
+        try:
+            os.removexattr(path, name)
+        except OSError as error:
+            if error.errno not in {errno.ENODATA, errno.ENOTSUP, errno.EACCES}:  # the last: only a directory has a default
+                raise
+
+
+def refuse_foreign(real: str, path: str) -> None:
+    """Raise `Unsafe` for the mount point of a file system that a user has mounted."""
+    owner = foreign().get(real)
+    if owner is not None and owner not in trusted_uids():
+        raise Unsafe(f"cannot look at {path}: {called(owner)} has mounted a file system at {real}, and it may show anything")
+
+
+def refuse_mounted(handle: Handle, path: str) -> None:
+    """Raise `Unsafe` for what lies in a file system that a user has mounted, whenever that was."""
+    owner = mounter(handle.fd)
+    if owner not in trusted_uids():
+        raise Unsafe(f"cannot look at {path}: {called(owner)} may have mounted a file system there, and it may show anything")
+
+
+def read_whole(descriptor: int, info: os.stat_result, limit: int, path: str) -> bytes:
+    """All bytes of an open file, which may grow meanwhile. Raises `OSError`, and `Permanent` for more than `limit`."""
+    if info.st_size <= limit:
+        if info.st_size < 1 << 16 and (data := os.read(descriptor, min(limit, 1 << 16) + 1)) and len(data) == info.st_size:
+            return data
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        pieces, left = [], limit + 1
+        while left > 0 and (piece := os.read(descriptor, min(left, max(info.st_size + 1, 1 << 16), CHUNK))):
+            pieces.append(piece)
+            left -= len(piece)
+        if left > 0:
+            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    shown = f"{limit >> 20} MiB" if limit >= 1 << 20 else f"{limit} bytes"
+    raise Permanent(f"cannot read {path}: it has more than {shown}")
+
+
+def what(mode: int) -> str:
+    """The type of a file in words."""
+    names = {stat.S_IFDIR: "a directory", stat.S_IFLNK: "a symbolic link", stat.S_IFREG: "a file", stat.S_IFIFO: "a fifo"}
+    names |= {stat.S_IFSOCK: "a socket", stat.S_IFBLK: "a block device", stat.S_IFCHR: "a character device"}
+    return names.get(stat.S_IFMT(mode), "something else")
