@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from contextlib import suppress
 from itertools import islice
 
 from holdfast.resources.errors import Permanent
@@ -112,4 +113,8 @@ def _copy_file(origin: Place, to: Place) -> None:
         left -= done
     os.fchown(new.fd, info.st_uid, info.st_gid)
     os.fchmod(new.fd, stat.S_IMODE(info.st_mode) & (0o777 if loose else 0o7777))
+    if not loose:
+        for name in os.listxattr(source.fd):
+            with suppress(OSError):  # what this file system does not have
+                os.setxattr(new.fd, name, os.getxattr(source.fd, name))
     os.utime(new.fd, (info.st_atime, info.st_mtime))
