@@ -78,7 +78,7 @@ class Replacement:
 
     @property
     def shown(self) -> str:
-        """A path of the temporary for commands that root runs, which nobody can lead elsewhere."""
+        """A path of the temporary for commands that root runs. A user who owns the directory cannot make it lead to another file."""
         if self.pinned is not None:
             return f"/proc/{os.getpid()}/fd/{self.pinned.fd}"
         return "" if self.temporary is None else self.temporary.real

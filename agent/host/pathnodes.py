@@ -107,9 +107,9 @@ NOTHING = os.stat_result((0,) * 10)
 
 @contextmanager
 def held(path: str, *, follow: bool = False) -> Iterator[str]:
-    """A path by which a system call reaches what is there now: nobody can mount a file system over it meanwhile, which would hold the call up.
+    """A path for a system call that leads to what is there now, also if a user mounts a file system there before the call.
 
-    The path itself where users cannot mount any. Raises `OSError`; nothing is there where it is not safe to look.
+    Such a file system could hold the call up for ever. The result is the path itself where users cannot mount any. Raises `OSError`; nothing is there where it is not safe to look.
     """
     if not mounts.careful():
         yield path

@@ -48,7 +48,7 @@ class Directory:
     above: frozenset[int]
     """Untrusted users who can put another directory in its place, here or further up."""
     holders: frozenset[int]
-    """Those, and who can put something in place of one of its entries, whoever owns that."""
+    """The users of `above`, and those who can put another thing in place of any entry of this directory."""
     reason: str
     """Why they can, for a message; empty when there are none."""
     closed: bool = False
@@ -96,7 +96,7 @@ class Directory:
         return replace(self, info=info, holders=self.above | inside)
 
     def as_if_private(self) -> Directory:
-        """The same directory as if nobody else could write it."""
+        """The same directory, judged as if only its owner could write it, for a plan that would make it so."""
         return replace(self, holders=self.above)
 
     def open(self) -> Handle:
@@ -257,7 +257,7 @@ class Place:
     def changes_hands(self, info: os.stat_result, uid: int) -> bool:
         """Whether what is there would go from an untrusted user, who may still hold it open, to another.
 
-        In a directory that is open to all it would go from whoever made it, or moved it there.
+        In a directory that is open to all, any user may have made it, or moved it there.
         """
         suspect = bool(self.who(info)) or self.directory.shared or info.st_uid not in trusted_uids()
         return suspect and uid not in {-1, info.st_uid}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from holdfast.resources.accounts import user_name
 
 ANYONE = -1
-"""In place of a uid: more users than one, or nobody knows which."""
+"""Stands for a uid where several users are meant, or an unknown one."""
 NOBODY: frozenset[int] = frozenset()
 ROOT_GROUP = 0
 ACL, DEFAULT_ACL = "system.posix_acl_access", "system.posix_acl_default"

@@ -78,7 +78,7 @@ class Pruned(PathResource, kind="file.pruned"):
 
 
 def _enter(place: Place) -> Directory:
-    """The directory, if nobody can have moved it there. Raises `OSError` and `Unsafe`."""
+    """The directory. Raises `OSError`, and `Unsafe` for one of another owner that a user may have moved there."""
     inside = place.enter()
     place.demand_own(inside.info, "look through")
     return replace(inside, path=place.path)
