@@ -426,7 +426,8 @@ def test_what_a_user_heaps_up_keeps_nothing_else_from_being_repaired(site: Site)
     print(told)  # noqa: T201 - shown with -rP, and when it fails
 
     assert pid == host.run("systemctl", "show", "-P", "MainPID", "holdfast").stdout.strip(), "it is the same process"
-    assert max(times) < 10, told
+    assert max(times) < 30, told  # after a recheck, one look at each of the bombs comes first; what is stuck would take for ever
+    assert sorted(times)[len(times) * 3 // 4] < 2, told
     assert big - small < 150 << 10, told
     assert watches < 50_000, told
 

@@ -9,6 +9,7 @@ import fnmatch
 import os
 import re
 import stat
+import time
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -28,6 +29,8 @@ DEPTH = 200
 """Levels of directories that a tree may have where an untrusted user can make as many as he likes; each is held open."""
 LONGEST = 4096
 """Characters that a path may have there: each takes memory."""
+STRETCH, PAUSE = 64, 0.001
+"""So many entries are looked at between two pauses of so many seconds: the event loop cannot run while this thread computes."""
 DEEPEST = 400
 """Levels that any other tree may have."""
 
@@ -45,6 +48,8 @@ class Budget:
                 raise Permanent(f"cannot look through {directory.path[:80]}...: there are more than {DEEPEST} levels")
             return
         self.left -= 1
+        if self.left % STRETCH == 0:
+            time.sleep(PAUSE)
         if self.left < 0:
             raise Unsafe(
                 f"cannot look through {directory.path}: there are more than {ENTRIES} entries, and {directory.reason or 'others may write it'}"
