@@ -5,7 +5,6 @@ Works on any root directory; only on the running system's own is systemd told.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import shutil
@@ -15,6 +14,7 @@ from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 
+from holdfast.agent.host.files import Replacement
 from holdfast.agent.places import demand_safe
 from holdfast.resources import paths
 from holdfast.resources.errors import HoldfastError
@@ -136,15 +136,7 @@ def _shipped(package: str, name: str) -> str:
 
 def _write(path: Path, text: str) -> None:
     """Put a file in place whole, readable by all."""
-    place = paths.at(str(path))
-    temporary = place.beside(f".{path.name}.new")
-    with contextlib.suppress(FileNotFoundError):  # one that was left
-        temporary.unlink()
-    handle = temporary.create(0o600)
-    with open(handle.fd, "wb", closefd=False) as file:
-        file.write(text.encode())
-    os.fchmod(handle.fd, 0o644)
-    temporary.rename(place)
+    Replacement(paths.at(str(path)), text.encode(), 0o644, -1, -1, durable=True).place()
 
 
 def _require_root(root: Path) -> None:

@@ -59,16 +59,10 @@ def _is_missing(path: Path) -> bool:
 
 def demand_safe(path: Path, doing: str, advice: str) -> None:
     """Refuse a path if an untrusted user could put something else there, or where it is to be made. Raises `HoldfastError` and `OSError`."""
-    directory = absolute(path)
-    while True:
-        directory = directory.rpartition("/")[0]
-        try:
-            found = paths.directory(directory or "/")
-            break
-        except FileNotFoundError:  # it is to be made
-            continue
-        except paths.Unsafe as error:
-            raise HoldfastError(f"cannot {doing} {path}: {error}; {advice}") from error
+    try:
+        found = paths.nearest(absolute(path))
+    except paths.Unsafe as error:
+        raise HoldfastError(f"cannot {doing} {path}: {error}; {advice}") from error
     if found.holders:
         raise HoldfastError(f"cannot {doing} {path}: {found.reason}; {advice}")
 

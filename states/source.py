@@ -326,7 +326,7 @@ def demand_trust(path: Path | str, info: os.stat_result, trusted: frozenset[int]
     """Refuse what anyone but a trusted owner may write, or a directory in which others may replace things.
 
     A group of the owner's own (gid equal to uid) is the owner. In a sticky directory nobody but its owner can replace what is
-    another's. Whoever the ACL lets write counts as well. Raises `CompileError`.
+    another's. Users whom the ACL lets write count as well. Raises `CompileError`.
     """
     weak = weakness(str(path), info, acl, trusted)
     if weak is not None:

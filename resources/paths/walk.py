@@ -62,6 +62,16 @@ def directory(path: str) -> Directory:
     return _remembered(path) or _Walk(path).directory()
 
 
+def nearest(path: str) -> Directory:
+    """The directory that a path lies in; where that is missing, the nearest one above it. Raises `OSError` and `Unsafe`."""
+    while True:
+        path = path.rpartition("/")[0]
+        try:
+            return directory(path or "/")
+        except ABSENT:
+            continue
+
+
 def resolve(path: str) -> str:
     """A path without links, like `realpath`, but for what is missing at its end. Raises `OSError` and `Unsafe`."""
     return at(path, follow=True).real

@@ -1,7 +1,7 @@
 """Whether root's tools may work on a home directory.
 
 useradd makes a home by its path: it makes the directory, gives it away and sets its mode, and follows a link that somebody puts there
-meanwhile. userdel and usermod reach a home by its path as well. So nobody but trusted users may be able to exchange it.
+meanwhile. userdel and usermod reach a home by its path as well. So only trusted users may be able to exchange it.
 """
 
 from __future__ import annotations
@@ -52,22 +52,12 @@ def _exchangeable(home: str) -> str:
         place = paths.at(home, follow=True)
         found, seen = place.directory, place.look()
     except (FileNotFoundError, NotADirectoryError):  # useradd makes the directories on the way, or says why it cannot
-        found, seen = _nearest(home), None
+        found, seen = paths.nearest(home), None
     if found.holders:
         return found.reason
-    if found.sticky and found.info.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and (seen is None or seen.st_uid not in paths.trusted_uids()):
+    if found.shared and (seen is None or seen.st_uid not in paths.trusted_uids()):
         return f"anyone may make entries of {found.path}"
     return ""
-
-
-def _nearest(path: str) -> paths.Directory:
-    """The nearest directory on the way to a path that is missing."""
-    while True:
-        path = path.rpartition("/")[0]
-        try:
-            return paths.directory(path or "/")
-        except (FileNotFoundError, NotADirectoryError):
-            continue
 
 
 def _demand_trusted(place: paths.Place) -> None:
