@@ -22,11 +22,13 @@ import structlog
 
 from holdfast import __version__
 from holdfast.agent.config_watch import ConfigWatch, Watched
+from holdfast.agent.connections import Exhaustion
 from holdfast.agent.control.schema import ControlError, Request
 from holdfast.agent.control.server import ControlServer
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.report import Cause, Event, Notice, Outcome, PassEnded, Ran
 from holdfast.agent.health import Condition, Health
+from holdfast.agent.host import descriptors
 from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.host.host import Host
 from holdfast.agent.host.run import kill_all
@@ -98,6 +100,8 @@ class Daemon:
     async def _start(self, stack: AsyncExitStack) -> None:
         """Make and start the parts; `stack` stops them in reverse order."""
         settings = self.settings
+        asyncio.get_running_loop().set_exception_handler(Exhaustion(self.health).handle)
+        descriptors.raise_limit()
         directory = private_directory(settings.state_dir)
         stack.enter_context(Lock(directory / "lock", "start the agent"))
         stack.callback(self._notifier.close)

@@ -15,7 +15,7 @@ import struct
 from pathlib import Path
 from typing import Any, Protocol
 
-from holdfast.agent.connections import Connections
+from holdfast.agent.connections import BACKLOG, Connections
 from holdfast.agent.console import Entry
 from holdfast.agent.control.schema import LIMIT, ControlError, Request, Response, address, decode_request, encode, unix_socket
 from holdfast.agent.logs import Logs
@@ -28,6 +28,8 @@ QUEUE = 1000
 """Entries of the log that wait for one follower."""
 FRAME = 0.1
 """Seconds between two frames of the live view."""
+CLIENTS = 64
+"""Clients at once."""
 PATIENCE = 10.0
 """Seconds that a client may take for its request."""
 _CREDENTIALS = struct.Struct("3i")
@@ -78,7 +80,7 @@ class ControlServer:
         self._agent = agent
         self._logs = logs
         self._server: asyncio.Server | None = None
-        self._connections = Connections(self._talk)
+        self._connections = Connections(self._read, self._talk, _refusal, CLIENTS)
 
     async def start(self) -> None:
         """Listen. A socket left by an agent that died is replaced: the caller holds the lock.
@@ -101,7 +103,7 @@ class ControlServer:
             raise
         finally:
             os.umask(mask)
-        self._server = await asyncio.start_unix_server(self._connections.take, sock=listener, limit=LIMIT)
+        self._server = await asyncio.start_unix_server(self._connections.take, sock=listener, limit=LIMIT, backlog=BACKLOG)
 
     async def stop(self) -> None:
         """Listen no more, let go of all clients, remove the socket."""
@@ -112,22 +114,31 @@ class ControlServer:
         with contextlib.suppress(OSError, paths.Unsafe):
             paths.at(absolute(self._path)).unlink()
 
-    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, from its request to its end."""
-        writer.write(encode(await self._answer(reader, writer)))
+    @staticmethod
+    async def _read(reader: asyncio.StreamReader) -> Request | ControlError:
+        """One request, or why it is none."""
+        try:
+            return decode_request(await asyncio.wait_for(reader.readline(), PATIENCE))
+        except ControlError as error:
+            return error
+        except ValueError:
+            return ControlError(f"cannot read the request: it is longer than {LIMIT} bytes")
+        except TimeoutError:
+            return ControlError(f"cannot wait longer than {PATIENCE:g} s for a request")
+
+    async def _talk(self, request: Request | ControlError, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer it, and close."""
+        writer.write(encode(await self._answer(request, reader, writer)))
         await asyncio.wait_for(writer.drain(), PATIENCE)
 
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Response:
+    async def _answer(self, request: Request | ControlError, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Response:
         try:
             self._check_peer(writer)
-            line = await asyncio.wait_for(reader.readline(), PATIENCE)
-            return await self._do(decode_request(line), reader, writer)
+            if isinstance(request, ControlError):
+                raise request
+            return await self._do(request, reader, writer)
         except ControlError as error:
             return Response(ok=False, error=str(error))
-        except ValueError:
-            return Response(ok=False, error=f"cannot read the request: it is longer than {LIMIT} bytes")
-        except TimeoutError:
-            return Response(ok=False, error=f"cannot wait longer than {PATIENCE:g} s for a request")
 
     async def _do(self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Response:
         match request.verb:
@@ -216,3 +227,9 @@ class ControlServer:
         _, uid, _ = _CREDENTIALS.unpack(peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
         if uid not in trusted_uids():
             raise ControlError(f"cannot serve uid {uid}: only root and uid {os.geteuid()} may control this agent")
+
+
+def _refusal() -> bytes:
+    """What a client is told when all places are taken."""
+    text = f"cannot serve more than {CLIENTS} clients at once: end some, `holdfast log --follow` or `holdfast watch` perhaps"
+    return encode(Response(ok=False, error=text))

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-from holdfast.agent.connections import Connections
+from holdfast.agent.connections import BACKLOG, Connections
 from holdfast.agent.health import Health
 from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.host.files import Replacement
@@ -22,7 +23,7 @@ LIMIT = 8192
 PATIENCE = 5.0
 """Seconds that a client may take, for its request and for the answer."""
 CLIENTS = 16
-"""Clients at once; more are turned away."""
+"""Clients at once."""
 UNAVAILABLE = "metrics-unavailable"
 """Code of the health condition that says that nobody gets them."""
 UNWRITTEN = "metrics-unwritten"
@@ -38,7 +39,8 @@ class Exporter:
         self._settings = MetricsSettings()
         self._server: asyncio.Server | None = None
         self._writer: asyncio.Task[None] | None = None
-        self._connections = Connections(self._talk)
+        refusal = partial(_response, "503 Service Unavailable", "too many at once\n")
+        self._connections = Connections(self._read, self._talk, refusal, CLIENTS)
 
     async def use(self, settings: MetricsSettings) -> None:
         """Take new settings; an address that cannot be used, now or later, is a condition of health, and tried again with the next."""
@@ -49,7 +51,7 @@ class Exporter:
         if settings.listen:
             host, port = split_address(settings.listen)
             try:
-                self._server = await asyncio.start_server(self._connections.take, host, port, limit=LIMIT)
+                self._server = await asyncio.start_server(self._connections.take, host, port, limit=LIMIT, backlog=BACKLOG)
             except OSError as error:
                 why = error.strerror or str(error)
                 self._health.set(UNAVAILABLE, f"cannot listen at {settings.listen} for requests of metrics: {why}")
@@ -79,21 +81,23 @@ class Exporter:
                 self._health.set(UNWRITTEN, f"cannot write the metrics to {path}: {error}")
             await asyncio.sleep(period)
 
-    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, one answer. With far too many nothing is said: each takes a descriptor that others need."""
-        if len(self._connections) > 2 * CLIENTS:
-            return
+    async def _read(self, reader: asyncio.StreamReader) -> bytes:
+        """The head of a request; empty for what is none."""
         async with asyncio.timeout(PATIENCE):
-            writer.write(await self._answer(reader))
+            try:
+                return await reader.readuntil(b"\r\n\r\n")
+            except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+                return b""
+
+    async def _talk(self, head: bytes, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection, one answer."""
+        writer.write(self._answer(head))
+        async with asyncio.timeout(PATIENCE):
             await writer.drain()
 
-    async def _answer(self, reader: asyncio.StreamReader) -> bytes:
-        try:
-            head = await reader.readuntil(b"\r\n\r\n")
-        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+    def _answer(self, head: bytes) -> bytes:
+        if not head:
             return _response("400 Bad Request", "this is no request, or a long one\n")
-        if len(self._connections) > CLIENTS:
-            return _response("503 Service Unavailable", "too many at once\n")
         method, _, rest = head.partition(b"\r\n")[0].partition(b" ")
         if method not in (b"GET", b"HEAD"):
             return _response("405 Method Not Allowed", "only GET\n", "Allow: GET, HEAD\r\n")

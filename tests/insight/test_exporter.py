@@ -78,17 +78,16 @@ async def test_a_client_that_says_nothing_is_let_go(server, monkeypatch):
     assert await asked(server, b"") == b""
 
 
-async def test_more_than_so_many_at_once_are_turned_away(server, monkeypatch):
-    """What waits does not add up."""
-    monkeypatch.setattr(module, "CLIENTS", 1)
-    waiting, first = await asyncio.open_connection("127.0.0.1", server)
+async def test_clients_that_say_nothing_keep_no_scraper_out(server):
+    """However many they are: the one that has been silent for longest loses its place."""
+    silent = [await asyncio.open_connection("127.0.0.1", server) for _ in range(3 * module.CLIENTS)]
     answer = await asked(server, b"GET /metrics HTTP/1.1\r\n\r\n")
-    first.write(b"GET /metrics HTTP/1.1\r\n\r\n")
-    served = await waiting.read()
-    first.close()
+    first = await silent[0][0].read()
+    for _, writer in silent:
+        writer.close()
 
-    assert answer.startswith(b"HTTP/1.1 503 ")
-    assert served.startswith(b"HTTP/1.1 200 ")
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert first == b""
 
 
 async def test_a_port_that_is_taken_is_a_condition_of_health(server, health):

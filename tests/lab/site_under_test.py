@@ -199,8 +199,9 @@ class Site:
         told = [
             f"{int(entry['__REALTIME_TIMESTAMP']) / 1e6 - self._mark:+8.3f} s  {entry.get('MESSAGE')}"
             for entry in self.entries(self._mark - 5)
+            if not str(entry.get("MESSAGE")).startswith("ok ")
         ]
-        parts = {"the agent tells, from the beginning of the round": "\n".join(told[-150:])}
+        parts = {"the agent tells, from the beginning of the round": "\n".join(told[-80:])}
         status = self.host.run("holdfast", "status", check=False)
         parts["holdfast status"] = status.stdout + status.stderr
         answer = self.host.run("holdfast", "status", "--format", "json", check=False).stdout
