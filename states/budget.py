@@ -2,7 +2,7 @@
 
 Whoever writes state files is trusted, but may err: two loops in each other, a macro that calls itself twice, a text that is
 doubled in a loop, a power of a power would keep an agent busy for days, or end it for want of memory. Regular expressions have a
-module of their own, `expressions`.
+module of their own, `resources/expressions`.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.states.budget import Spent
-from holdfast.states.expressions import Expression
+from holdfast.resources.expressions import Expression, Unbounded
+from holdfast.resources.expressions import expression as compiled
 from holdfast.states.world import MISSING, traverse
 
 
@@ -35,13 +35,13 @@ def matches(kind: str, expression: str, host: Host) -> bool:
         raise BadExpression(f"there is no matcher {kind!r}: use one of {', '.join(sorted(MATCHERS))}")
     try:
         return MATCHERS[kind](expression, host)
-    except Spent as error:
+    except Unbounded as error:
         raise BadExpression(str(error)) from error
 
 
 def _regex(pattern: str, flags: int = 0) -> Expression:
     try:
-        return Expression(pattern, flags)
+        return compiled(pattern, flags)
     except (re.error, OverflowError, RecursionError) as error:
         raise BadExpression(f"{pattern[:200]!r} is not a regular expression: {error}") from error
 

@@ -14,6 +14,7 @@ from jinja2.environment import TemplateModule
 from jinja2.runtime import Context
 
 from holdfast.resources.errors import HoldfastError
+from holdfast.resources.expressions import Unbounded
 from holdfast.resources.registry import nearest
 from holdfast.states.budget import BoundedEnvironment, Spent
 from holdfast.states.errors import CompileError, Place, Problem
@@ -187,7 +188,7 @@ def _words(error: Exception, names: list[str]) -> tuple[str, str, str]:  # noqa:
             words = "template-raise", f"the template stops: {said}", ""
         case CompileError():
             words = "template-data", "; ".join(problem.message for problem in error.problems), error.problems[0].hint
-        case Spent():
+        case Spent() | Unbounded():
             words = "template-limit", f"the template is stopped: {said}", "look for loops within loops, and for what calls itself"
         case RecursionError():
             words = "template-error", "the template includes or calls itself without end, or is nested too deeply", ""

@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from holdfast.states.expressions import Expression
+from holdfast.resources.expressions import expression
 
 NAMESPACE = uuid.UUID("91633EBF-1C86-5E33-935A-28061F4B480E")
 """What names of `uuid` are in, as in Salt: the same name is the same UUID everywhere."""
@@ -39,22 +39,22 @@ def _flags(ignorecase: bool, multiline: bool) -> int:
 
 def regex_replace(text: str, pattern: str, repl: str, ignorecase: bool = False, multiline: bool = False) -> str:
     """A text with each match of a pattern replaced."""
-    return Expression(pattern, _flags(ignorecase, multiline)).sub(repl, str(text))
+    return expression(pattern, _flags(ignorecase, multiline)).sub(repl, str(text))
 
 
 def regex_search(text: str, pattern: str, ignorecase: bool = False, multiline: bool = False) -> tuple[Any, ...] | None:
     """The groups of the first match anywhere; None without one."""
-    return Expression(pattern, _flags(ignorecase, multiline)).search(str(text))
+    return expression(pattern, _flags(ignorecase, multiline)).search(str(text))
 
 
 def regex_match(text: str, pattern: str, ignorecase: bool = False, multiline: bool = False) -> tuple[Any, ...] | None:
     """The groups of a match at the beginning; None without one."""
-    return Expression(pattern, _flags(ignorecase, multiline)).match(str(text))
+    return expression(pattern, _flags(ignorecase, multiline)).match(str(text))
 
 
 def matches(text: Any, pattern: str, ignorecase: bool = False, multiline: bool = False) -> bool:
     """Whether a text begins as a pattern says."""
-    return Expression(pattern, _flags(ignorecase, multiline)).match(str(text)) is not None
+    return expression(pattern, _flags(ignorecase, multiline)).match(str(text)) is not None
 
 
 def hexdigest(text: Any, algorithm: str) -> str:
@@ -121,7 +121,7 @@ def allowed(value: str, whitelist: Sequence[str] | str | None = None, blacklist:
     def on(patterns: Sequence[str] | str) -> bool:
         return any(
             fnmatch.fnmatch(value, pattern)
-            or Expression(pattern.replace("*", ".*") if pattern.startswith("*") else pattern).fullmatch(value)
+            or expression(pattern.replace("*", ".*") if pattern.startswith("*") else pattern).fullmatch(value)
             for pattern in ([patterns] if isinstance(patterns, str) else patterns)
         )
 

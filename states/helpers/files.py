@@ -16,8 +16,8 @@ from typing import Any
 
 from holdfast.resources import paths
 from holdfast.resources.errors import Permanent
+from holdfast.resources.expressions import expression
 from holdfast.states import hostfiles
-from holdfast.states.expressions import Expression
 from holdfast.states.helpers.table import helper, looking, plain
 from holdfast.states.world import World
 
@@ -141,7 +141,7 @@ def contains(world: World, path: str, text: str) -> bool:
 @looking("file.contains_regex", "file.search")
 def contains_regex(world: World, path: str, regex: str, lchar: str = "", flags: int = 8, **_: Any) -> bool:
     """Whether a pattern is found in a file."""
-    return hostfiles.is_file(_home(path)) and Expression(regex, re.MULTILINE).search(hostfiles.read_text(_home(path))) is not None
+    return hostfiles.is_file(_home(path)) and expression(regex, re.MULTILINE).search(hostfiles.read_text(_home(path))) is not None
 
 
 @looking("file.readdir")

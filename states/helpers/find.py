@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from holdfast.resources import paths
+from holdfast.resources.expressions import expression
 from holdfast.states import hostfiles
 from holdfast.states.helpers.table import looking
 from holdfast.states.world import World
@@ -29,13 +30,13 @@ TYPES = {
     "s": stat.S_ISSOCK,
 }
 """Letter of `type` -> test of a mode."""
-PATTERNS: dict[str, Callable[[str], re.Pattern[str]]] = {
-    "name": lambda text: re.compile(fnmatch.translate(text)),
-    "iname": lambda text: re.compile(fnmatch.translate(text), re.IGNORECASE),
-    "regex": re.compile,
-    "iregex": lambda text: re.compile(text, re.IGNORECASE),
+PATTERNS: dict[str, Callable[[str, str], bool]] = {
+    "name": fnmatch.fnmatchcase,
+    "iname": lambda name, pattern: fnmatch.fnmatchcase(name.lower(), pattern.lower()),
+    "regex": lambda name, pattern: expression(pattern).match(name) is not None,
+    "iregex": lambda name, pattern: expression(pattern, re.IGNORECASE).match(name) is not None,
 }
-"""Option -> what it makes of its text; the beginning of the name must match."""
+"""Option -> whether a name is as its text says: all of the name for a glob, its beginning for a regular expression."""
 PRINTED = {"path": lambda path: path, "name": os.path.basename}
 """Word of `print` -> what is told of a path."""
 TIMEOUT = 30.0
@@ -48,7 +49,7 @@ def find(world: World, path: str, *_: Any, **options: Any) -> list[Any]:
     known = {"type", "maxdepth", "mindepth", "print", *PATTERNS}
     if unknown := sorted(options.keys() - known):
         raise ValueError(f"file.find has no option {unknown[0]!r}: there are {', '.join(sorted(known))}")
-    tests = [PATTERNS[key](str(options[key])) for key in PATTERNS if key in options]
+    tests = [(PATTERNS[key], str(options[key])) for key in PATTERNS if key in options]
     letters = str(options.get("type", "")).replace(",", "")
     words = [word for word in str(options.get("print", "path")).split(",") if word in PRINTED]
     least, most = int(options.get("mindepth", 0)), options.get("maxdepth")
@@ -56,7 +57,7 @@ def find(world: World, path: str, *_: Any, **options: Any) -> list[Any]:
     for root in hostfiles.matching(os.path.expanduser(path)):  # noqa: PTH111 - text in, text out
         for depth, place in _at_and_below(root, None if most is None else int(most)):
             each, name = place.path, os.path.basename(place.path)  # noqa: PTH119 - the same
-            if depth >= least and all(test.match(name) for test in tests) and _is(place, letters):
+            if depth >= least and all(test(name, pattern) for test, pattern in tests) and _is(place, letters):
                 found.append([PRINTED[word](each) for word in words] if len(words) > 1 else PRINTED[words[0]](each))
     return sorted(found)
 

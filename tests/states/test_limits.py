@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.states import budget, expressions, parse
+from holdfast.resources import expressions
+from holdfast.states import budget, parse
 from holdfast.states.errors import CompileError
 from holdfast.states.filters.collections import Ordered
 from holdfast.states.render import render_text

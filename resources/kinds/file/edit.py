@@ -219,7 +219,7 @@ def regular(pattern: str) -> str:
     """For validators: refuse what is no regular expression."""
     try:
         re.compile(pattern)
-    except (re.error, OverflowError) as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise ValueError(f"{pattern!r} is not a regular expression: {error}") from None
     return pattern
 

@@ -19,6 +19,7 @@ from typing import Annotated
 from pydantic import AfterValidator
 
 from holdfast.resources.errors import Permanent
+from holdfast.resources.expressions import expression
 from holdfast.resources.fields import Texts
 from holdfast.resources.kinds.file.base import Ownership, telling
 from holdfast.resources.paths import Directory, Place, Unsafe
@@ -177,16 +178,22 @@ def excluded(path: str, top: str, patterns: Collection[str]) -> bool:
 
 
 def matches(inside: str, patterns: Collection[str]) -> bool:
-    """Whether a path below a directory matches one of the patterns: a glob, whose `*` means `/`, too, or `E@` and a regular expression."""
-    return any(re.search(pattern[2:], inside) if pattern.startswith("E@") else fnmatch.fnmatchcase(inside, pattern) for pattern in patterns)
+    """Whether a path below a directory matches one of the patterns: a glob, whose `*` means `/`, too, or `E@` and a regular expression.
+
+    Blocks. Raises `Unbounded` for an expression that takes too long on this path.
+    """
+    return any(
+        expression(pattern[2:]).search(inside) is not None if pattern.startswith("E@") else fnmatch.fnmatchcase(inside, pattern)
+        for pattern in patterns
+    )
 
 
 def valid_patterns(patterns: tuple[str, ...]) -> tuple[str, ...]:
     """For validators: refuse what is no regular expression."""
     for pattern in patterns:
         try:
-            re.compile(pattern.removeprefix("E@") if pattern.startswith("E@") else "")
-        except (re.error, OverflowError) as error:
+            expression(pattern.removeprefix("E@") if pattern.startswith("E@") else "")
+        except (re.error, OverflowError, RecursionError) as error:
             raise ValueError(f"{pattern} is not a regular expression: {error}") from None
     return patterns
 
