@@ -31,6 +31,7 @@ from holdfast.agent.health import Condition, Health
 from holdfast.agent.host import descriptors
 from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.host.host import Host
+from holdfast.agent.host.power import Power
 from holdfast.agent.host.run import kill_all
 from holdfast.agent.insight.exporter import Exporter
 from holdfast.agent.insight.insight import Insight, find
@@ -49,6 +50,8 @@ log = structlog.get_logger("holdfast")
 
 FIXED = ("state_dir", "control", "providers")
 """Settings that are read at the start only."""
+BOOTED = Path("/run/systemd/system")
+"""It is there where systemd runs the system, which then tells of a shutdown."""
 BROKEN = "states-broken"
 """Code of the health condition that says that the configuration cannot be used as it is."""
 
@@ -112,7 +115,10 @@ class Daemon:
         self._engine = Engine(self._host, settings.engine, journal, self._emit)
         stack.push_async_callback(self._stop_engine)
         self._watch = ConfigWatch(self._watched(settings), settings.watch, self._config_changed, self.health, self._host.paths)
-        for name, work in (("watch of the configuration", self._watch.run()), ("reconciling", self._reconcile())):
+        works = {"watch of the configuration": self._watch.run(), "reconciling": self._reconcile()}
+        if BOOTED.is_dir():
+            works["power"] = Power(self._host.bus(), self._goes_down, self._awake).run()
+        for name, work in works.items():
             stack.push_async_callback(_end, self._tasks.start(name, work))
         server = ControlServer(settings.socket, self, self._logs)
         await server.start()
@@ -163,6 +169,16 @@ class Daemon:
         self._engine.resume()
         self._say()
 
+    def _goes_down(self, down: bool) -> None:
+        """The system goes down, or stays up after all."""
+        (self._engine.pause if down else self._engine.resume)("going-down")
+        self._say()
+
+    def _awake(self) -> None:
+        """The system has slept: nobody knows what has changed meanwhile."""
+        log.info("the system has slept: checking everything")
+        self._engine.recheck("recheck")
+
     def recheck(self) -> dict[str, Any]:
         """Look at every resource now; when `paused`, after that."""
         self._engine.recheck()
@@ -172,6 +188,8 @@ class Daemon:
         """Run one resource now, and say what came of it. Raises `ControlError` when there is no such resource."""
         identity = find(identity, self._engine.view, "trigger").identity
         self._engine.trigger(identity)
+        if self._engine.going_down:
+            return {"text": f"the system goes down: {identity} is not run", "result": None}
         if self._engine.paused:
             return {"text": f"paused: {identity} runs after `holdfast resume`", "result": None}
         ran: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
@@ -311,6 +329,8 @@ class Daemon:
         if self._cause == "start":
             return "starting: the states are being read"
         wrong = f"{len(self._failing)} of {number_of(self._resources, 'resource')} failed or wait for one that did" if self._failing else ""
+        if self._engine.going_down:
+            return "the system goes down: nothing is repaired"
         if self._engine.paused:
             return f"paused: drift is noticed, nothing is repaired{wrong and '; '}{wrong}"
         if wrong:

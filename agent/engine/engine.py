@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any, Protocol
@@ -23,7 +23,7 @@ from holdfast.agent.engine.graph import Graph, Vertex, connect, edges, same_shap
 from holdfast.agent.engine.journal import Journal
 from holdfast.agent.engine.options import EngineOptions
 from holdfast.agent.engine.passes import Passes
-from holdfast.agent.engine.report import Cause, Event, Notice, PassRecord, Rest
+from holdfast.agent.engine.report import Cause, Event, Notice, PassRecord, Pause, Rest
 from holdfast.agent.engine.reversals import ONCE, Reversals
 from holdfast.agent.engine.runs import Links, Runs
 from holdfast.agent.engine.scheduler import Scheduler
@@ -34,6 +34,14 @@ from holdfast.resources.traits import Backed
 from holdfast.resources.watches import idle
 from holdfast.states.data import RECV, Call, Compilation
 from holdfast.states.memory import collector_at_rest
+
+PAUSED: Mapping[Pause, str] = {
+    "operator": "paused: drift is noticed, nothing is repaired",
+    "going-down": "the system goes down: nothing is repaired any more",
+}
+"""Pause -> what is said when it begins."""
+RESUMED: Mapping[Pause, str] = {"operator": "resumed", "going-down": "the system does not go down after all: repairs go on"}
+"""Pause -> what is said when it ends."""
 
 
 class Host(Protocol):
@@ -59,7 +67,9 @@ class Engine:
         self._passes = Passes(emit)
         self._reversals = Reversals(journal, emit)
         self._autoedges = AutoEdges(host.context, emit)
-        links = Links(emit, self._rest, self._mark, self._wake, self._finished, self._give_up, self._applies, self._disabled)
+        links = Links(
+            emit, self._rest, self._mark, self._wake, self._finished, self._give_up, self._applies, self._disabled, lambda: self.going_down
+        )
         self._runs = Runs(options, journal, self._courier, self._passes, links, reversals=self._reversals, daemon=watch)
         self._scheduler = Scheduler(options.workers, self._runs.start, self._quiet, self._mark)
         self._backgrounds = Backgrounds(host.context, emit)
@@ -129,18 +139,23 @@ class Engine:
         await self._passes.over.wait()
         return self._passes.last
 
-    def pause(self) -> None:
-        """Start nothing any more; what runs may end."""
-        self._scheduler.paused = True
+    def pause(self, why: Pause = "operator") -> None:
+        """Start nothing any more; what runs may end. While the system goes down, a run that fails counts as interrupted, not as failed."""
+        if why in self._scheduler.paused:
+            return
+        self._scheduler.paused.add(why)
         self._resumed.clear()
-        self._emit(Notice("info", "paused", "", "paused: drift is noticed, nothing is repaired"))
+        self._emit(Notice("info", "paused", "", PAUSED[why]))
 
-    def resume(self) -> None:
-        """Go on after a pause."""
-        self._scheduler.paused = False
-        self._resumed.set()
-        self._emit(Notice("info", "resumed", "", "resumed"))
-        self._scheduler.pump()
+    def resume(self, why: Pause = "operator") -> None:
+        """End a pause; runs start again when no other pause is left."""
+        if why not in self._scheduler.paused:
+            return
+        self._scheduler.paused.discard(why)
+        self._emit(Notice("info", "resumed", "", RESUMED[why]))
+        if not self._scheduler.paused:
+            self._resumed.set()
+            self._scheduler.pump()
 
     def recheck(self, cause: Cause = "command") -> None:
         """Look at every resource again."""
@@ -165,7 +180,8 @@ class Engine:
 
     async def stop(self, timeout: float | None = None) -> None:
         """Stop: nothing new starts, what runs may end within `timeout` (default: stop_timeout), the rest is cancelled."""
-        self._stopped = self._scheduler.paused = True
+        self._stopped = True
+        self._scheduler.paused.add("stopped")
         if self._recheck:
             self._recheck.cancel()
         self._resumed.set()
@@ -183,7 +199,12 @@ class Engine:
     @property
     def paused(self) -> bool:
         """An operator has paused it."""
-        return self._scheduler.paused
+        return "operator" in self._scheduler.paused
+
+    @property
+    def going_down(self) -> bool:
+        """The system goes down, so nothing is repaired."""
+        return "going-down" in self._scheduler.paused
 
     @property
     def converged(self) -> bool:

@@ -6,16 +6,21 @@ Answers are found when somebody asks, by walking from the resource; nothing is k
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from holdfast.agent.engine.courier import incoming
 from holdfast.agent.engine.graph import CARRIES, Vertex
 from holdfast.agent.engine.judge import Judge
-from holdfast.agent.engine.report import Outcome
+from holdfast.agent.engine.report import Outcome, Pause
 from holdfast.agent.engine.semaphores import places
 from holdfast.agent.engine.status import View, describe, state_of
 
+PAUSES: Mapping[Pause, str] = {
+    "operator": "an operator has paused the agent; `holdfast resume` lets it go on",
+    "going-down": "the system goes down, so nothing is repaired",
+}
+"""Pause -> why it keeps a resource from running."""
 NAMED = 10
 """Resources that are named where many stand in the way."""
 
@@ -68,8 +73,8 @@ def waits(vertex: Vertex, view: View, now: float) -> Iterator[Wait]:
         yield Wait("retry", f"attempt {attempt} of {attempts} failed: {comment}; {when}")
     if not vertex.dirty:
         return
-    if view.scheduler.paused:
-        yield Wait("paused", "an operator has paused the agent; `holdfast resume` lets it go on")
+    for pause in sorted(view.scheduler.paused & PAUSES.keys()):
+        yield Wait("paused", PAUSES[pause])
     if vertex.after:
         yield Wait("place", "what had its place before has left, and still runs")
     elif not vertex.armed:

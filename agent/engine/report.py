@@ -61,6 +61,10 @@ class Outcome:
         return self.reason == "requisite_failed"
 
 
+Pause = Literal["operator", "going-down", "stopped"]
+"""Why nothing is started: an operator has paused the agent, the system goes down, or the engine has been stopped."""
+
+
 class Rest(NamedTuple):
     """What a run does between two attempts."""
 

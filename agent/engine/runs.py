@@ -42,6 +42,8 @@ class Links:
     """Whether it may change the machine now: noop, of the state or else of the agent."""
     disabled: Callable[[Vertex], str]
     """The pattern in the settings that says to leave it alone; empty if none does."""
+    going_down: Callable[[], bool]
+    """Whether the system goes down: what fails then has been interrupted."""
 
 
 class Runs:
@@ -67,6 +69,7 @@ class Runs:
         self._reversals = reversals
         self._emit, self._rest, self._mark, self._wake = links.emit, links.rest, links.mark, links.wake
         self._finished, self._give_up, self._applies, self._disabled = links.finished, links.give_up, links.applies, links.disabled
+        self._going_down = links.going_down
         self._daemon = daemon
         self._transfers = Transfers(journal)
         self._judge = Judge(
@@ -129,7 +132,10 @@ class Runs:
         """Run it once nobody looks at it any more: there is one call of a resource at a time."""
         if vertex.look:
             await asyncio.wait([vertex.look])
-        return await attempt.run(job, self._emit, partial(self._rest, vertex))
+        outcome, failure = await attempt.run(job, self._emit, partial(self._rest, vertex))
+        if outcome.result is False and self._going_down():
+            raise asyncio.CancelledError
+        return outcome, failure
 
     def _job(self, vertex: Vertex, prepared: Prepared, *, refresh: bool = False, only_refresh: bool = False) -> Job:
         remember = self._daemon and vertex.real and self._reversals.wanted(vertex)

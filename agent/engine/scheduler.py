@@ -17,7 +17,7 @@ from heapq import heappop, heappush
 
 from holdfast.agent.engine.batch import Batch
 from holdfast.agent.engine.graph import Vertex
-from holdfast.agent.engine.report import Cause, Rest
+from holdfast.agent.engine.report import Cause, Pause, Rest
 from holdfast.agent.engine.semaphores import Semaphores
 
 Heap = list[tuple[int, int, Vertex]]
@@ -36,7 +36,8 @@ class Scheduler:
         self, workers: int, start: Callable[[Vertex], None], idle: Callable[[], None], again: Callable[[Vertex, Cause], None]
     ) -> None:
         self.workers = workers
-        self.paused = False
+        self.paused: set[Pause] = set()
+        """Why nothing is started now; empty: what may start is started."""
         self.unsettled: set[Vertex] = set()
         self.running = 0
         self.semaphores = Semaphores()

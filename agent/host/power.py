@@ -1,0 +1,107 @@
+"""Whether the system goes down, and when it has slept, as logind and the service manager tell it over D-Bus.
+
+A signal says when to look: `PrepareForShutdown` and `PrepareForSleep` of logind, and any job of `shutdown.target`, which tells of a
+shutdown that logind has no part in. D-Bus delivers messages to everybody in one order, so the beginning of a shutdown is known before the
+end of the first service that it stops. A shutdown whose end is never told (logind was killed) must not pause the agent for good, so while
+the system goes down both are asked again and again.
+
+Where there is no D-Bus, nothing is known before SIGTERM.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing
+from typing import NoReturn
+
+from holdfast.resources.interfaces.base import Bus, BusError, Match, Signal
+
+LOGIND = ("org.freedesktop.login1", "/org/freedesktop/login1", "org.freedesktop.login1.Manager")
+SYSTEMD = ("org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager")
+PROPERTIES = "org.freedesktop.DBus.Properties"
+SHUTDOWN = "shutdown.target"
+"""Every way down conflicts with this target, or leads to it: while it has a job, the state of the system is `stopping`."""
+SIGNALS = (
+    Match(LOGIND[0], LOGIND[2], "PrepareForShutdown", path=LOGIND[1]),
+    Match(LOGIND[0], LOGIND[2], "PrepareForSleep", path=LOGIND[1]),
+    Match(SYSTEMD[0], SYSTEMD[2], "JobNew", path=SYSTEMD[1]),
+    Match(SYSTEMD[0], SYSTEMD[2], "JobRemoved", path=SYSTEMD[1]),
+)
+DOUBT = 5.0
+"""Seconds between two questions whether the system still goes down."""
+AGAIN = (1.0, 60.0)
+"""Seconds between attempts to reach D-Bus; doubled from the first up to the other."""
+
+
+class Power:
+    """Follows the system. `going_down` is called when that begins and when it is called off, `awake` after each sleep."""
+
+    def __init__(self, bus: Bus, going_down: Callable[[bool], None], awake: Callable[[], None]) -> None:
+        self._bus = bus
+        self._going_down = going_down
+        self._awake = awake
+        self._down = asyncio.Event()
+
+    async def run(self) -> NoReturn:
+        """Follow it for ever."""
+        doubt = asyncio.create_task(self._doubt(), name="power")
+        try:
+            wait = AGAIN[0]
+            while True:
+                try:
+                    async with aclosing(self._bus.signals(*SIGNALS)) as signals:
+                        async for signal in signals:
+                            wait = AGAIN[0]
+                            await self._take(signal)
+                except BusError:  # there is no D-Bus, or no service manager on it
+                    pass
+                await asyncio.sleep(wait)
+                wait = min(wait * 2, AGAIN[1])
+        finally:
+            doubt.cancel()
+            await asyncio.gather(doubt, return_exceptions=True)
+
+    async def _take(self, signal: Signal | None) -> None:
+        if signal is None:  # armed, or armed again: something may have been missed
+            await self._subscribe()
+            self._set(await self._asked())
+        elif signal.member == "PrepareForShutdown":
+            self._set(bool(signal.body[0]) or await self._asked())
+        elif signal.member == "PrepareForSleep":
+            if not signal.body[0]:
+                self._awake()
+        elif signal.body[2] == SHUTDOWN:
+            self._set(await self._asked())
+
+    async def _doubt(self) -> NoReturn:
+        """While the system goes down, ask whether it still does."""
+        while True:
+            await self._down.wait()
+            await asyncio.sleep(DOUBT)
+            self._set(await self._asked())
+
+    async def _asked(self) -> bool:
+        """What logind and the service manager answer; logind is not started for this. One that does not answer counts for nothing."""
+        state = await self._property(*SYSTEMD, "SystemState")
+        return state == "stopping" or (self._down.is_set() and await self._property(*LOGIND, "PreparingForShutdown") is True)
+
+    async def _property(self, service: str, path: str, interface: str, name: str) -> object:
+        try:
+            return (await self._bus.call(service, path, PROPERTIES, "Get", "ss", interface, name, timeout=DOUBT))[0]
+        except BusError:
+            return None
+
+    async def _subscribe(self) -> None:
+        """Have the service manager send its signals on this connection."""
+        try:
+            await self._bus.call(*SYSTEMD, "Subscribe")
+        except BusError as error:
+            if not error.name.endswith(".AlreadySubscribed"):
+                raise
+
+    def _set(self, down: bool) -> None:
+        if down is self._down.is_set():
+            return
+        (self._down.set if down else self._down.clear)()
+        self._going_down(down)

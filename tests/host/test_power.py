@@ -1,0 +1,165 @@
+"""What logind and the service manager tell of the system's power state, over a real bus on which we play both."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator
+
+import pytest
+from dbus_fast import BusType, Message, MessageType, Variant
+from dbus_fast.aio import MessageBus
+
+from holdfast.agent.health import Health
+from holdfast.agent.host import power
+from holdfast.agent.host.dbus import DAEMON, SystemBus
+from holdfast.agent.host.power import LOGIND, SYSTEMD, Power
+from holdfast.agent.tasks import Tasks
+
+pytestmark = pytest.mark.skipif(shutil.which("dbus-daemon") is None, reason="dbus-daemon is not installed: apt-get install dbus-daemon")
+
+
+class System:
+    """Plays logind and the service manager, and keeps what the agent was told."""
+
+    def __init__(self, bus: MessageBus) -> None:
+        self._bus = bus
+        self.state, self.preparing = "running", False
+        self.told: list[str] = []
+        self.news = asyncio.Event()
+        self.asked = asyncio.Event()
+        """Somebody wanted to know the state of the system: it has subscribed before."""
+        bus.add_message_handler(self._answer)
+
+    def _answer(self, message: Message) -> bool:
+        if message.message_type is not MessageType.METHOD_CALL or message.member not in ("Get", "Subscribe"):
+            return False
+        values = {"SystemState": Variant("s", self.state), "PreparingForShutdown": Variant("b", self.preparing)}
+        body = [values[message.body[1]]] if message.member == "Get" else []
+        if message.member == "Get":
+            self.asked.set()
+        self._bus.send(Message.new_method_return(message, "v" if body else "", body))
+        return True
+
+    def logind(self, member: str, begins: bool) -> None:
+        """A signal of logind."""
+        self._bus.send(Message.new_signal(LOGIND[1], LOGIND[2], member, "b", [begins]))
+
+    def job(self, member: str, unit: str) -> None:
+        """A signal of the service manager."""
+        body = [7, "/org/freedesktop/systemd1/job/7", unit]
+        signature = "uos" if member == "JobNew" else "uoss"
+        self._bus.send(Message.new_signal(SYSTEMD[1], SYSTEMD[2], member, signature, body if member == "JobNew" else [*body, "done"]))
+
+    def tell(self, what: str) -> None:
+        """Keep what was told."""
+        self.told.append(what)
+        self.news.set()
+
+    async def until(self, *told: str) -> None:
+        """Wait until exactly this was told."""
+        async with asyncio.timeout(5):
+            while self.told != list(told):
+                self.news.clear()
+                await self.news.wait()
+
+
+@pytest.fixture
+async def address(tmp_path) -> AsyncIterator[str]:
+    """A bus of our own."""
+    address = f"unix:path={tmp_path}/bus"
+    argv = ("dbus-daemon", "--session", f"--address={address}", "--nofork", "--nosyslog", "--print-address")
+    process = await asyncio.create_subprocess_exec(*argv, stdout=asyncio.subprocess.PIPE)
+    await process.stdout.readline()
+    yield address
+    process.kill()
+    await process.wait()
+    process._transport.close()
+
+
+@pytest.fixture
+async def system(address) -> AsyncIterator[System]:
+    """Logind and the service manager are on it."""
+    bus = await MessageBus(bus_address=address, bus_type=BusType.SYSTEM).connect()
+    for service in (LOGIND, SYSTEMD):
+        await bus.call(Message(*DAEMON, "RequestName", signature="su", body=[service[0], 0]))
+    yield System(bus)
+    bus.disconnect()
+
+
+@pytest.fixture
+async def following(address, system) -> AsyncIterator[Power]:
+    """The power state is followed, and all subscriptions are armed."""
+    health = Health()
+    bus = SystemBus(Tasks(health), health, address=address)
+    followed = Power(bus, lambda down: system.tell("down" if down else "up"), lambda: system.tell("awake"))
+    task = asyncio.create_task(followed.run())
+    await system.asked.wait()
+    yield followed
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await bus.close()
+
+
+async def test_a_shutdown_begins_and_is_called_off(system, following):
+    """As logind says."""
+    system.logind("PrepareForShutdown", True)
+    await system.until("down")
+    system.logind("PrepareForShutdown", False)
+
+    await system.until("down", "up")
+
+
+async def test_a_shutdown_past_logind_is_noticed(system, following):
+    """`systemctl reboot` without logind, or Ctrl-Alt-Del: there is a job for shutdown.target. Other jobs mean nothing."""
+    system.job("JobNew", "cron.service")
+    system.state = "stopping"
+    system.job("JobNew", power.SHUTDOWN)
+    await system.until("down")
+    system.state = "running"
+    system.job("JobRemoved", power.SHUTDOWN)
+
+    await system.until("down", "up")
+
+
+async def test_logind_alone_cannot_call_off_what_the_manager_does(system, following):
+    """It says that its shutdown has ended, but the system is stopping."""
+    system.logind("PrepareForShutdown", True)
+    await system.until("down")
+    system.state = "stopping"
+    system.logind("PrepareForShutdown", False)
+    system.logind("PrepareForSleep", False)
+
+    await system.until("down", "awake")
+
+
+async def test_a_shutdown_whose_end_is_never_told_ends(system, following, monkeypatch):
+    """Logind was killed in the middle: the system is asked again and again."""
+    monkeypatch.setattr(power, "DOUBT", 0.01)
+    system.preparing = True
+    system.logind("PrepareForShutdown", True)
+    await system.until("down")
+    system.preparing = False
+
+    await system.until("down", "up")
+
+
+async def test_the_end_of_a_sleep_is_told(system, following):
+    """Its beginning is not."""
+    system.logind("PrepareForSleep", True)
+    system.logind("PrepareForSleep", False)
+
+    await system.until("awake")
+
+
+async def test_an_agent_that_starts_while_the_system_stops_knows_it(address, system):
+    """Nobody tells it again."""
+    system.state = "stopping"
+    health = Health()
+    bus = SystemBus(Tasks(health), health, address=address)
+    task = asyncio.create_task(Power(bus, lambda down: system.tell("down" if down else "up"), lambda: None).run())
+
+    await system.until("down")
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await bus.close()

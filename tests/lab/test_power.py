@@ -1,0 +1,116 @@
+"""Shutdown and sleep of a real system: nothing is repaired on the way down, and all is looked at after a sleep."""
+
+from __future__ import annotations
+
+import time
+
+import lab
+import pytest
+from installed import PYTHON
+
+pytestmark = pytest.mark.lab
+
+UNIT = "[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/true\nRuntimeDirectory={name}\n[Install]\nWantedBy=multi-user.target\n"
+NAMES = [f"toy{number}" for number in range(12)]
+STATES = "".join(
+    f"{name}:\n  service.running:\n    - enable: true\n/run/{name}/made:\n  file.managed:\n    - contents: made\n    - require:\n      - service: {name}\n"
+    for name in NAMES
+)
+"""Services that a shutdown stops, and files that go with them: each is a drift."""
+FAKE = """
+import asyncio, sys
+from dbus_fast import BusType, Message
+from dbus_fast.aio import MessageBus
+
+async def main():
+    bus = await MessageBus(bus_type=BusType.SYSTEM).connect()
+    await bus.call(Message("org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", "RequestName", signature="su", body=["org.freedesktop.login1", 0]))
+    print("ready", flush=True)
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        member, begins = line.split()
+        await bus.send(Message.new_signal("/org/freedesktop/login1", "org.freedesktop.login1.Manager", member, "b", [begins == "true"]))
+
+asyncio.run(main())
+"""
+"""Takes logind's place on the bus, and sends its signals."""
+
+
+def text(host: lab.Host) -> str:
+    """What systemd shows of the agent."""
+    return host.run("systemctl", "show", "-P", "StatusText", "holdfast").stdout.strip()
+
+
+def converged(host: lab.Host) -> bool:
+    """All is right, and has been for a while."""
+    return host.run("holdfast", "status", check=False).returncode == 0 and "converged" in text(host)
+
+
+@pytest.fixture
+def agent(host: lab.Host) -> lab.Host:
+    """A host whose agent keeps services that are stopped when it goes down."""
+    for name in NAMES:
+        host.write(f"/etc/systemd/system/{name}.service", UNIT.format(name=name))
+    host.sh("systemctl daemon-reload")
+    host.write("/etc/holdfast/states/toys.sls", STATES)
+    host.run("holdfast", "install")
+    lab.wait_for("the states are applied", lambda: converged(host), 30)
+    return host
+
+
+def test_nothing_is_repaired_while_the_system_goes_down(agent: lab.Host) -> None:
+    """Three reboots in a row: no repair after the shutdown began, none that failed, and none is held up. Each takes a second."""
+    for _ in range(3):
+        asked = time.time()
+        down = _reboot(agent)
+        lab.wait_for("the states are applied", lambda: converged(agent), 30)
+        told = [entry for entry in agent.journal("holdfast", since=asked) if entry.get("_BOOT_ID") == _boot_before(agent)]
+
+        assert [entry["MESSAGE"] for entry in told if entry.get("RESULT") or "failed" in str(entry["MESSAGE"])] == []
+        assert any("the system goes down" in str(entry["MESSAGE"]) for entry in told)
+        assert down < 3, f"the way down took {down:.1f} s"
+
+
+def _reboot(host: lab.Host) -> float:
+    """Reboot; how long the way down took."""
+    began, before = time.monotonic(), host.pid
+    host.run("systemctl", "reboot")
+    lab.wait_for("the system is down", lambda: host.pid != before, 30, 0.01)
+    down = time.monotonic() - began
+    host.wait()
+    return down
+
+
+def _boot_before(host: lab.Host) -> str:
+    """The boot before this one."""
+    boots = host.run("journalctl", "--list-boots", "--no-pager", "--quiet").stdout.split("\n")
+    return next(line.split()[1] for line in boots if line.split()[0] == "-1")
+
+
+def test_a_shutdown_that_is_called_off_resumes_repairs(agent: lab.Host) -> None:
+    """Logind waits for an inhibitor, in which time nothing is repaired; then it finds that it cannot reboot."""
+    agent.write("/run/systemd/system/reboot.target.d/refuse.conf", "[Unit]\nRefuseManualStart=yes\n")
+    agent.sh("systemctl daemon-reload")
+    with agent.spawn("systemd-inhibit", "--what=shutdown", "--mode=delay", "sh", "-c", "echo here; read x", stdin=-1, stdout=-1) as holder:
+        holder.stdout.readline()
+        agent.run("systemctl", "reboot", check=False)
+        lab.wait_for("the agent has paused", lambda: text(agent) == "the system goes down: nothing is repaired", 5, 0.01)
+        agent.sh("systemctl stop toy0")
+        why = agent.run("holdfast", "why", "service.running[toy0]").stdout
+        assert agent.run("systemctl", "is-active", "toy0", check=False).stdout.strip() == "inactive"
+        holder.communicate("go on\n")
+
+    lab.wait_for("the service runs again", lambda: agent.run("systemctl", "is-active", "toy0", check=False).returncode == 0, 10)
+    assert "the system goes down, so nothing is repaired" in why
+
+
+def test_everything_is_looked_at_after_a_sleep(agent: lab.Host) -> None:
+    """A guest cannot sleep: another process takes logind's place on the bus and tells of it."""
+    agent.sh("systemctl mask --runtime --now systemd-logind")
+    agent.write("/root/logind.py", FAKE)
+    with agent.spawn(PYTHON, "/root/logind.py", stdin=-1, stdout=-1) as fake:
+        assert fake.stdout.readline() == "ready\n"
+        fake.stdin.write("PrepareForSleep true\nPrepareForSleep false\n")
+        fake.stdin.flush()
+        agent.wait_journal(lambda entry: "the system has slept: checking everything" in str(entry.get("MESSAGE")), unit="holdfast")
+        fake.stdin.close()
+    lab.wait_for("all is calm", lambda: converged(agent), 10)
