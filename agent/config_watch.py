@@ -32,6 +32,10 @@ from holdfast.states.hostfiles import absolute, look
 
 POLL = 2.0
 """Seconds between two looks while something cannot be watched."""
+SPARE = 8
+"""Pipes that can be opened before a watch begins: with fewer descriptors watchdog loses some, or leaves directories out without an error."""
+SHORTAGE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.ENOMEM})
+"""What the kernel says when a limit is reached: nothing is said of the file."""
 Signature = Mapping[str, tuple[int, ...]]
 """Path -> what changes when the file does."""
 _FILTER: list[type[events.FileSystemEvent]] = [
@@ -114,7 +118,9 @@ def _walk(directory: str, seen: set[tuple[int, int]]) -> Iterator[tuple[str, tup
         if found.holders:
             return
         info, entries = found.info, list(os.scandir(found.real))
-    except (OSError, paths.Unsafe):
+    except (OSError, paths.Unsafe) as error:
+        if isinstance(error, OSError) and error.errno in SHORTAGE:
+            raise
         return
     if (info.st_dev, info.st_ino) in seen:
         return
@@ -167,6 +173,8 @@ class ConfigWatch:
         self._loop = asyncio.get_running_loop()
         self._observer: BaseObserver | None = None
         self._elsewhere: list[Subscription] = []
+        self._told = True
+        """Events led to the present look, not the time."""
         self._armed: tuple[object, ...] = ()
         """What is watched now: the directory for watchdog, its inode, and what lies elsewhere."""
         self._signature: Signature = watched.signature()
@@ -187,7 +195,7 @@ class ConfigWatch:
         """Watch for the life of the agent; ends by being cancelled."""
         logging.getLogger("watchdog").addHandler(self._overflow)
         try:
-            self._watch()
+            self._arm()
             while True:
                 await self._wait()
                 await self._look()
@@ -198,10 +206,12 @@ class ConfigWatch:
     async def _wait(self) -> None:
         """Until something happened and it is quiet again, or until the next look is due."""
         polling = self._observer is None and (not self._armed or self._armed[0] is not None)
+        self._told = True
         try:
             async with asyncio.timeout(POLL if polling else self._settings.rescan):
                 await self._touched.wait()
         except TimeoutError:
+            self._told = False
             return
         until = self._loop.time() + self._settings.settle_limit
         while self._touched.is_set() and self._loop.time() < until:
@@ -210,10 +220,18 @@ class ConfigWatch:
 
     async def _look(self) -> None:
         """See what has changed. Whatever vanishes or cannot be read meanwhile, the watch goes on, and looks again soon."""
+        self._arm()
+        try:
+            await self._compare()
+        except (OSError, RuntimeError) as error:
+            self._unwatch()
+            self._poll(error)
+
+    def _arm(self) -> None:
+        """Watch, or look again soon where that cannot be."""
         try:
             self._watch()
-            await self._compare()
-        except OSError as error:
+        except (OSError, RuntimeError) as error:  # a thread that cannot be started is a RuntimeError
             self._unwatch()
             self._poll(error)
 
@@ -224,6 +242,9 @@ class ConfigWatch:
             return
         self._signature = after
         changed = sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
+        if changed and not self._told:
+            self._unwatch()  # no event told of this: part of the tree is not watched, so all of it is watched anew
+            self._arm()
         if changed:
             self._changed(changed)
 
@@ -253,21 +274,23 @@ class ConfigWatch:
             self._observe(main)
 
     def _observe(self, main: str) -> None:
-        """Have watchdog watch a directory, or say that it is looked at instead."""
+        """Have watchdog watch a directory. Raises `OSError` or `RuntimeError` when it cannot, and leaves nothing open."""
+        _demand_descriptors()
         observer = InotifyObserver()
         try:
             observer.schedule(_Handler(self._touch), main, recursive=True, event_filter=_FILTER)
             observer.start()
-        except OSError as error:
-            observer.unschedule_all()
-            self._poll(error)
-            return
+        except (OSError, RuntimeError):
+            observer.stop()
+            raise
         self._health.clear("config-polling")
         self._observer = observer
 
-    def _poll(self, error: OSError) -> None:
+    def _poll(self, error: OSError | RuntimeError) -> None:
         """Say that the configuration is looked at, and why it is not watched."""
-        why = "a limit of inotify is reached (fs.inotify.*)" if error.errno in {errno.EMFILE, errno.ENOSPC} else error.strerror
+        number = error.errno if isinstance(error, OSError) else 0
+        limit = "a limit of inotify (fs.inotify.*) or of open files is reached"
+        why = limit if number in SHORTAGE else error.strerror if isinstance(error, OSError) else str(error)
         self._health.set("config-polling", f"cannot watch the configuration: {why}; looking at it every {POLL:g} s")
 
     def _unwatch(self) -> None:
@@ -279,6 +302,17 @@ class ConfigWatch:
             self._observer.join(1.0)
             self._observer = None
         self._armed = ()
+
+
+def _demand_descriptors() -> None:
+    """Raise `OSError` when there are not enough descriptors left for a watch."""
+    taken: list[int] = []
+    try:
+        for _ in range(SPARE):
+            taken += os.pipe2(os.O_CLOEXEC)
+    finally:
+        for each in taken:
+            os.close(each)
 
 
 class _Handler(events.FileSystemEventHandler):

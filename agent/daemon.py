@@ -39,6 +39,7 @@ from holdfast.agent.logs import Logs
 from holdfast.agent.narrate import Narrator, duration
 from holdfast.agent.notify import Notifier
 from holdfast.agent.places import CONFIG
+from holdfast.agent.presence import Presence
 from holdfast.agent.settings import Settings, load
 from holdfast.agent.statedir import Lock, open_journal, private_directory
 from holdfast.agent.tasks import Tasks
@@ -67,6 +68,7 @@ class Daemon:
         self._logs = Logs(self.settings.log)
         self._notifier = Notifier()
         self._trees = Trees()
+        self._presence = Presence()
         self._blocking = Blocking(1)
         self._started = time.time()
         self._stop = asyncio.Event()
@@ -250,7 +252,7 @@ class Daemon:
             self._watched(settings), settings.watch
         )  # before they are read: what is mended, or changed meanwhile, is noticed
         began = time.monotonic()
-        compiled: Compiled = await self._blocking(lambda: self._trees.compile(settings))
+        compiled: Compiled = await self._blocking(self._compile, settings)
         self._apply_settings(settings)
         await self._exporter.use(settings.metrics)
         self._warn(compiled.warnings)
@@ -265,6 +267,19 @@ class Daemon:
         if self._cause != "start" and known != (compiled.grains, compiled.pillar, compiled.options):
             self._engine.recheck(self._cause)  # templates of files may say something else now, though their states are the same
         self._cause = "states changed"
+        self._presence.note(self._read_from(settings))
+
+    def _compile(self, settings: Settings) -> Compiled:
+        """Compile, unless a directory of the configuration is gone. Raises `CompileError`. Blocks."""
+        self._presence.demand(self._read_from(settings))
+        compiled = self._trees.compile(settings)
+        self._presence.demand(self._read_from(settings))  # it may have gone meanwhile
+        return compiled
+
+    def _read_from(self, settings: Settings) -> tuple[Path, ...]:
+        """What has to be there once it was: agent.yaml, its directory, states and pillar."""
+        config = (self._config or CONFIG).absolute()
+        return config, config.parent, settings.states, settings.pillar
 
     def _apply_settings(self, settings: Settings) -> None:
         """Take over settings that have changed."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import resource
 import shutil
 import threading
 from pathlib import Path
@@ -272,3 +273,65 @@ def test_inode_of_what_vanished(root):
     """Between listing a directory and looking at it, it may go."""
     assert config_watch._inode(str(root)) == root.stat().st_ino
     assert config_watch._inode(str(root / "gone")) == 0
+
+
+@pytest.mark.parametrize("spare", [0, 1, 2, 4])
+async def test_a_lack_of_descriptors_is_got_over(root, monkeypatch, spare):
+    """With no descriptor left, or too few, the configuration is polled, health says so; with descriptors it is watched, and none is lost."""
+    monkeypatch.setattr(config_watch, "POLL", 0.05)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    watching = Watching(usual(root))
+    try:
+        free = [number for number in range(3, 200) if not Path(f"/proc/self/fd/{number}").exists()]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (free[spare], limits[1]))
+        async with watching:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+            assert [condition.code for condition in watching.health.conditions] == ["config-polling"]
+            (root / "states/web.sls").write_text("")
+            assert await watching.next() == ["web.sls"]
+            assert not watching.health.conditions
+            (root / "states/deep").mkdir()
+            assert await watching.next() == ["deep"]
+            (root / "states/deep/x.sls").write_text("")
+            assert await watching.next() == ["x.sls"]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+async def test_a_lack_of_descriptors_while_it_watches(root, monkeypatch):
+    """A tree that cannot be looked through for want of descriptors has not changed for that, and is watched on."""
+    monkeypatch.setattr(config_watch, "POLL", 0.05)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    async with Watching(usual(root)) as watching:
+        (root / "states/first.sls").write_text("")
+        assert await watching.next() == ["first.sls"]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+        try:
+            watching.watch._touch()
+            while not watching.health.conditions:
+                await asyncio.sleep(0)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        assert watching.told.empty()
+        (root / "states/web.sls").write_text("changed: test.nop\n")
+        assert await watching.next() == ["web.sls"]
+
+
+async def test_what_no_event_told_is_watched_from_then_on(root, monkeypatch):
+    """Where watchdog lost a directory, the look at the interval finds the change, and the next one is told by an event."""
+    async with Watching(usual(root), rescan=1) as watching:
+        watching.watch._unwatch()
+        watching.watch._observer = _Alive()
+        watching.watch._armed = ()
+        monkeypatch.setattr(watching.watch, "_arm", lambda: None)
+        (root / "states/web.sls").write_text("")
+        told = asyncio.create_task(watching.next())
+        while not told.done() and watching.watch._observer is not None:
+            await asyncio.sleep(0.01)
+        monkeypatch.undo()
+        watching.watch._arm()
+        assert await told == ["web.sls"]
+        (root / "states/web.sls").write_text("b: test.nop\n")
+        assert await watching.next() == ["web.sls"]

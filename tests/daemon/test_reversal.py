@@ -49,6 +49,7 @@ def seen(root: Path) -> dict[str, tuple[object, ...]]:
 def tree(tmp_path: Path) -> Tree:
     """A host that was used before."""
     tree = Tree(tmp_path)
+    tree.sls("other", "other: test.nop\n")  # an empty directory of states is no order to undo anything
     host = tree.host
     (host / "old").write_bytes(b"theirs \xff\0, no text")
     (host / "old").chmod(0o604)
@@ -94,6 +95,7 @@ def test_a_state_that_moves_from_one_file_to_another_gives_back_each_with_its_ow
         (tree.host / name).write_text(f"theirs {name}\n")
     before = seen(tree.host)
     text = "conf:\n  file.managed: [{{name: HOST/{}}}, {{contents: ours}}, {{reverse: true}}]\n"
+    tree.sls("other", "other: test.nop\n")
     sls = tree.sls("conf", text.format("a"))
     with Agent(tree) as agent:
         tree.sls("conf", text.format("b"))

@@ -401,7 +401,7 @@ def test_states_that_vanish_and_come_back(tree):
     """A states directory removed as a whole is an error, not an order to stop managing."""
     with Agent(tree) as agent:
         shutil.move(tree.etc / "states", tree.root / "aside")
-        agent.wait_log("there is no such directory")
+        agent.wait_log("it is not there any more")
         (tree.host / "motd").write_text("defaced\n")
         restored(tree, agent)
         shutil.move(tree.root / "aside", tree.etc / "states")
