@@ -55,6 +55,8 @@ BOOTED = Path("/run/systemd/system")
 """It is there where systemd runs the system, which then tells of a shutdown."""
 BROKEN = "states-broken"
 """Code of the health condition that says that the configuration cannot be used as it is."""
+UNWATCHED = "watch-broken"
+"""Code of the health condition that says that watches of resources have failed."""
 
 
 class Daemon:
@@ -264,6 +266,7 @@ class Daemon:
         self._host.update(facts=compiled.grains, pillar=compiled.pillar, options=compiled.options, managed=compiled.managed)
         self._failing &= {call.identity for call in compiled.compilation.calls}
         await self._engine.swap(compiled.compilation, cause=self._cause, options=settings.engine)
+        self._tell_of_watches()
         if self._cause != "start" and known != (compiled.grains, compiled.pillar, compiled.options):
             self._engine.recheck(self._cause)  # templates of files may say something else now, though their states are the same
         self._cause = "states changed"
@@ -322,8 +325,20 @@ class Daemon:
             for waiting in self._triggered.pop(event.identity, ()):
                 if not waiting.done():
                     waiting.set_exception(ControlError(f"cannot trigger {event.identity}: it is declared no more"))
+        elif isinstance(event, Notice) and event.code in ("watch-failed", "watched-again"):
+            self._tell_of_watches()
         elif isinstance(event, PassEnded):
             self._say()
+
+    def _tell_of_watches(self) -> None:
+        """Say which resources are not watched, and why."""
+        broken = self._engine.view.unwatched
+        if not broken:
+            self.health.clear(UNWATCHED)
+            return
+        vertex, why = next(iter(broken.items()))
+        others = f" (and {number_of(len(broken) - 1, 'other')})" if len(broken) > 1 else ""
+        self.health.set(UNWATCHED, f"cannot watch {vertex.identity}{others}: {why}; drift there is not noticed until its watch works again")
 
     def _health_changed(self) -> None:
         """Log conditions that begin and end; of broken states more was said already."""
@@ -343,15 +358,21 @@ class Daemon:
             return self._conditions[BROKEN].text
         if self._cause == "start":
             return "starting: the states are being read"
-        wrong = f"{len(self._failing)} of {number_of(self._resources, 'resource')} failed or wait for one that did" if self._failing else ""
         if self._engine.going_down:
             return "the system goes down: nothing is repaired"
+        view, total = self._engine.view, number_of(self._resources, "resource")
+        counted = {
+            "failed or wait for one that did": len(self._failing),
+            "would be changed (noop)": len(view.differing),
+            "not watched": len(view.unwatched),
+        }
+        wrong = "; ".join(f"{number} of {total} {what}" for what, number in counted.items() if number)
         if self._engine.paused:
             return f"paused: drift is noticed, nothing is repaired{wrong and '; '}{wrong}"
         if wrong:
             return wrong
         looking = " (noop: nothing is changed)" if self._engine.options.noop else ""
-        return f"{'converged' if self._engine.converged else 'at work'}: {number_of(self._resources, 'resource')}{looking}"
+        return f"{'converged' if self._engine.converged else 'at work'}: {total}{looking}"
 
     def _say(self) -> None:
         self._notifier.status(self._summary())

@@ -244,12 +244,14 @@ def summary(outcomes: Sequence[Outcome], seconds: float, record: PassRecord | No
         "skipped because of that": waiting,
         "skipped": words.count("skipped") - waiting,
         "failing still": max(0, record.failing - words.count("failed") - waiting) if record else 0,
+        "would change still": max(0, record.differing - words.count("would-change") - words.count("unknown")) if record else 0,
     }
     told = ", ".join(f"{number} {what}" for what, number in counts.items() if number)
     if record and record.broken_off:
         return f"broken off after {duration(seconds)}: {told or 'nothing was finished'}"
     failed = counts["failed"] or waiting or counts["failing still"]
-    state = "not converged" if failed else "looked" if counts["would change"] or counts["cannot be told"] else "converged"
+    differ = counts["would change"] or counts["cannot be told"] or counts["would change still"]
+    state = "not converged" if failed or (differ and counts["changed"]) else "looked" if differ else "converged"
     return f"{state} in {duration(seconds)}: {told or 'nothing to do'}"
 
 

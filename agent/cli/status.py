@@ -36,7 +36,8 @@ Row = dict[str, Any]
 def status(source: Source, form: str, everything: bool, as_tree: bool) -> None:
     """Show resources and health of the running agent.
 
-    Exit codes: 0 converged, 1 not (something failed, is under way, or the states do not compile).
+    Exit codes: 0 converged, 1 not (something failed, is under way, is not watched, or would be changed but for noop; or the states do
+    not compile).
     """
     answer = ask(source.socket(), Request("status"))
     if form == "json":

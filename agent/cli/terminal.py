@@ -18,6 +18,7 @@ COLOURS = {
     "blocked": "35",
     "failed": "1;31",
     "flapping": "1;35",
+    "unwatched": "1;33",
     "waiting": "33",
     "would": "34",
     "skipped": "2",

@@ -28,8 +28,8 @@ CONDITIONS = 3
 MOST = 8
 """Lines that tell what is wrong with one; `why` tells all."""
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-MARKS = {"ok": "✓", "failed": "✗", "blocked": "⊘", "waiting": "…", "skipped": "-", "would": "~", "flapping": "↯"}
-URGENT = ("running", "failed", "flapping", "blocked", "waiting", "would")
+MARKS = {"ok": "✓", "failed": "✗", "blocked": "⊘", "waiting": "…", "skipped": "-", "would": "~", "flapping": "↯", "unwatched": "?"}
+URGENT = ("running", "failed", "flapping", "blocked", "unwatched", "waiting", "would")
 """States that are shown first where not all resources have room."""
 
 Frame = dict[str, Any]
@@ -148,16 +148,16 @@ def _rows(frame: Frame, paper: Paper, room: int, tick: int) -> Iterator[str]:
         order = sorted(range(len(rows)), key=lambda place: (_urgency(rows[place]), place))
         rows = [rows[place] for place in sorted(order[: max(0, room - 1)])]
         hidden = frame["counts"]["resources"] - len(rows)
-    width = min(max((columns(row["identity"]) for row in rows), default=0), max(20, ((paper.width or 80) - 12) * 6 // 10))
+    width = min(max((columns(row["identity"]) for row in rows), default=0), max(20, ((paper.width or 80) - 13) * 6 // 10))
     spare = max(0, room - len(rows) - bool(hidden))
     for row in rows:
         state = row["state"]
         mark = _spin(tick) if state == "running" else MARKS.get(state, " ")
         said = duration(row["for"]) if row.get("for") is not None else row.get("comment", "")
-        first, *rest = paper.lines(said, 13 + width, min(MOST, 1 + spare))
+        first, *rest = paper.lines(said, 14 + width, min(MOST, 1 + spare))
         spare -= len(rest)
-        yield f"{paper.state(state, f'{mark} {state:8}')} {paper.name(row['identity'], width)}  {paper.dim(first)}"
-        yield from (" " * (13 + width) + paper.dim(line) for line in rest)
+        yield f"{paper.state(state, f'{mark} {state:9}')} {paper.name(row['identity'], width)}  {paper.dim(first)}"
+        yield from (" " * (14 + width) + paper.dim(line) for line in rest)
     if hidden > 0 and room > 0:
         yield paper.dim(f"and {hidden} more")
 

@@ -51,7 +51,7 @@ class Shared:
                         "background-failed",
                         "",
                         f"the background task of {self._name} failed: {why}; again in {delay:.3g} s",
-                        error,
+                        None if isinstance(error, HoldfastError) else error,
                     )
                 )
                 self._lose(why)

@@ -80,6 +80,8 @@ class Engine:
         self._departures = Departures(self._left)
         self._waiting: set[asyncio.Task[None]] = set()
         """What waits for those that leave, for a swap or for the disk."""
+        self._unwatched: dict[Vertex, str] = {}
+        """Those whose watch has failed, until it is armed again -> why it failed."""
         self._held: set[Vertex] = set()
         """Those that may have drifted and are to be looked at later."""
         self._recheck: asyncio.TimerHandle | None = None
@@ -114,8 +116,9 @@ class Engine:
                 vertex.call = call
             with collector_at_rest():
                 self._graph = connect(vertices, automatic)
-            self._runs.failing &= kept.keys()
-            self._held &= kept.keys()
+            for some in (self._runs.failing, self._runs.differing, self._held):
+                some.intersection_update(kept)
+            self._unwatched = {vertex: why for vertex, why in self._unwatched.items() if vertex in kept}
             self._courier.serve(vertices)
             self._scheduler.rebuild(vertices)
             everything = options is not None and self._take_over(options)
@@ -190,7 +193,7 @@ class Engine:
         await self._departures.over()
         await cancel(self._waiting)
         await self._backgrounds.prune(())
-        self._passes.end(len(self._runs.failing), broken_off=True)
+        self._passes.end(len(self._runs.failing), len(self._runs.differing), broken_off=True)
 
     def hurry(self) -> None:
         """When it stops, or while it does: what still runs is not waited for, but cancelled."""
@@ -208,15 +211,29 @@ class Engine:
 
     @property
     def converged(self) -> bool:
-        """Nothing dirty, running, failed or held off, for `converged_timeout`; a look for a poll or a recheck is no matter until it finds something."""
+        """Everything is watched and as declared: nothing is dirty, running, failed, held off, unwatched, or different under noop, for `converged_timeout`.
+
+        Routine polls and rechecks do not count as activity unless they find drift.
+        """
         quiet, passes = asyncio.get_running_loop().time() - self._passes.ended, self._passes
-        owed = (passes.running and not passes.calm) or self._runs.failing or any(vertex.told is not None for vertex in self._held)
-        return not owed and quiet >= self.options.converged_timeout
+        wrong = self._runs.failing or self._runs.differing or self._unwatched or any(vertex.told is not None for vertex in self._held)
+        return not wrong and not (passes.running and not passes.calm) and quiet >= self.options.converged_timeout
 
     @property
     def view(self) -> View:
         """For whoever looks into it; nothing of it may be changed."""
-        return View(self._graph, self._scheduler, self._courier, self._passes, self._runs.failing, self.options, self._recheck)
+        runs = self._runs
+        return View(
+            self._graph,
+            self._scheduler,
+            self._courier,
+            self._passes,
+            runs.failing,
+            runs.differing,
+            self._unwatched,
+            self.options,
+            self._recheck,
+        )
 
     def status(self) -> list[dict[str, Any]]:
         """One JSON-ready object for each resource, in order of execution."""
@@ -315,6 +332,8 @@ class Engine:
     def _armed(self, vertex: Vertex) -> None:
         again = vertex.outcome is not None and (vertex.settled or vertex.listening)
         vertex.armed = True
+        if self._unwatched.pop(vertex, None) is not None:
+            self._emit(Notice("info", "watched-again", vertex.identity, "is watched again"))
         self._courier.listened.discard(vertex)
         if again:  # the watch of before has failed; nobody knows what it has missed
             self._mark(vertex, "recovery")
@@ -322,9 +341,10 @@ class Engine:
         if vertex.watcher:
             self._pump_soon()
 
-    async def _watch_failed(self, vertex: Vertex, why: str, delay: float, error: BaseException) -> None:
-        """The watch is down: what runs is cancelled, and until the next one is armed the resource counts as failed."""
+    async def _watch_failed(self, vertex: Vertex, why: str, delay: float, error: BaseException | None) -> None:
+        """The watch is down: what runs is cancelled. Until the next watch is armed nothing runs, and the host is not converged."""
         vertex.armed = False
+        self._unwatched[vertex] = why
         if vertex.task:
             await cancel([vertex.task])
         vertex.listening = False
@@ -440,7 +460,7 @@ class Engine:
             return
         due = self._courier.heard()
         if not due or self._stopped:
-            self._passes.end(len(self._runs.failing))
+            self._passes.end(len(self._runs.failing), len(self._runs.differing))
             return
         self._courier.listened.update(due)
         for vertex in due:

@@ -71,13 +71,15 @@ def waits(vertex: Vertex, view: View, now: float) -> Iterator[Wait]:
         attempt, attempts, comment, until = vertex.rest
         when = f"the next one in {until - now:.1f} s" if until > now else "the next one waits for its turn"
         yield Wait("retry", f"attempt {attempt} of {attempts} failed: {comment}; {when}")
+    if vertex in view.unwatched:
+        yield Wait("watch", f"its watch has failed ({view.unwatched[vertex]}) and is started again; until it is armed no drift is noticed")
     if not vertex.dirty:
         return
     for pause in sorted(view.scheduler.paused & PAUSES.keys()):
         yield Wait("paused", PAUSES[pause])
     if vertex.after:
         yield Wait("place", "what had its place before has left, and still runs")
-    elif not vertex.armed:
+    elif not vertex.armed and vertex not in view.unwatched:
         yield Wait("watch", "its watch is not armed: nothing runs unwatched")
     yield from _others(vertex, view)
 
@@ -230,7 +232,7 @@ def _told(wait: Wait, view: View, now: float) -> dict[str, Any]:
 
 
 def _named(vertex: Vertex, view: View, now: float, *, comment: bool = False) -> dict[str, Any]:
-    row: dict[str, Any] = {"identity": vertex.identity, "state": state_of(vertex, view.options, now)}
+    row: dict[str, Any] = {"identity": vertex.identity, "state": state_of(vertex, view, now)}
     if comment:
         row["comment"] = vertex.outcome.comment if vertex.outcome else ""
     return row

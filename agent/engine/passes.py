@@ -50,8 +50,8 @@ class Passes:
         self._outcomes.append(kept)
         self._emit(Ran(self._current.number if self._current else self.last.number, outcome))
 
-    def end(self, failing: int, *, broken_off: bool = False) -> None:
-        """The pass is over, and so many resources are failing."""
+    def end(self, failing: int, differing: int = 0, *, broken_off: bool = False) -> None:
+        """The pass is over; so many resources are failing, and so many differ under noop."""
         if self._current is None:
             return
         now = asyncio.get_running_loop().time()
@@ -61,8 +61,9 @@ class Passes:
             self._current,
             duration=now - self._began,
             outcomes=outcomes,
-            converged=not failing and not broken_off,
+            converged=not (failing or differing or broken_off),
             failing=failing,
+            differing=differing,
             asked=self.asked,
             broken_off=broken_off,
         )

@@ -91,9 +91,11 @@ class PassRecord:
     outcomes: tuple[Outcome, ...] = ()
     """In the order in which they ended."""
     converged: bool = False
-    """Nothing in the whole graph was failing when it ended."""
+    """Nothing in the whole graph was failing, or different under noop, when it ended."""
     failing: int = 0
-    """Resources of the whole graph that were."""
+    """Resources of the whole graph that were failing."""
+    differing: int = 0
+    """Resources of the whole graph that noop kept from being changed."""
     asked: bool = False
     """An operator has asked for some of it, whatever it began with."""
     broken_off: bool = False

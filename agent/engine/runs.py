@@ -63,6 +63,8 @@ class Runs:
         self.options = options
         self.failing: set[Vertex] = set()
         """Vertices whose last run failed."""
+        self.differing: set[Vertex] = set()
+        """Vertices that differ from their declaration and stay so, because noop keeps them from being changed."""
         self._journal = journal
         self._courier = courier
         self._passes = passes
@@ -256,6 +258,10 @@ class Runs:
                 self._courier.listened.discard(vertex)  # what it hears from now on is new
             return
         vertex.outcome = kept
+        if outcome.result is None and not vertex.removed:
+            self.differing.add(vertex)
+        else:
+            self.differing.discard(vertex)
         if outcome.result is False:
             vertex.due = vertex.due or vertex.forced
             vertex.failures += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 from holdfast.agent.engine import limits
@@ -15,11 +15,11 @@ from holdfast.agent.engine.reversals import ONCE
 from holdfast.agent.engine.scheduler import Scheduler
 from holdfast.resources.fields import MASK
 
-State = Literal["running", "blocked", "failed", "flapping", "waiting", "would", "skipped", "ok"]
+State = Literal["running", "blocked", "failed", "flapping", "unwatched", "waiting", "would", "skipped", "ok"]
 """The state of one resource in a word: the first of these that holds.
 
-`blocked`: not run, for something that it requires failed; `waiting`: it is to be looked at, now or at a known time;
-`would`: it would be changed (noop)."""
+`blocked`: not run, for something that it requires failed; `unwatched`: its watch has failed and is not armed again yet;
+`waiting`: it is to be looked at, now or at a known time; `would`: it would be changed (noop)."""
 
 
 class View(NamedTuple):
@@ -30,6 +30,8 @@ class View(NamedTuple):
     courier: Courier
     passes: Passes
     failing: set[Vertex]
+    differing: set[Vertex]
+    unwatched: Mapping[Vertex, str]
     options: EngineOptions
     recheck: asyncio.TimerHandle | None
 
@@ -44,20 +46,20 @@ def gone(vertex: Vertex) -> bool:
     return vertex.removed and vertex.call.meta is ONCE
 
 
-def state_of(vertex: Vertex, options: EngineOptions, now: float) -> State:
+def state_of(vertex: Vertex, view: View, now: float) -> State:
     """The word for its state; `now` is loop time."""
     outcome = vertex.outcome
     if vertex.running:
         return "running"
     if vertex.failed and outcome:
         return "blocked" if outcome.blocked else "failed"
-    if vertex.flapping and limits.flaps(vertex, options, now):
+    if vertex.flapping and limits.flaps(vertex, view.options, now):
         return "flapping"
+    if vertex in view.unwatched:
+        return "unwatched"
     if vertex.dirty or vertex.timer is not None or outcome is None:
         return "waiting"
-    if outcome.result is None:
-        return "would"
-    return "skipped" if outcome.reason else "ok"
+    return "would" if outcome.result is None else "skipped" if outcome.reason else "ok"
 
 
 def describe(vertex: Vertex, view: View) -> dict[str, Any]:
@@ -72,10 +74,10 @@ def describe(vertex: Vertex, view: View) -> dict[str, Any]:
         "id": low["__id__"],
         "name": MASK if vertex.call.meta.no_log else low["name"],
         "sls": low["__sls__"],
-        "state": state_of(vertex, options, now),
+        "state": state_of(vertex, view, now),
         "result": outcome.result if outcome else None,
         "reason": outcome.reason if outcome else "",
-        "comment": outcome.comment if outcome else vertex.rest.comment if vertex.rest else "not looked at yet",
+        "comment": _comment(vertex, view),
         "dirty": vertex.dirty,
         "running": vertex.running,
         "waiting": vertex.timer is not None,
@@ -85,3 +87,12 @@ def describe(vertex: Vertex, view: View) -> dict[str, Any]:
         "last_change": change and {"at": change.started, "comment": change.comment, "cause": change.cause},
         "pending_refresh": view.courier.pending(vertex),
     }
+
+
+def _comment(vertex: Vertex, view: View) -> str:
+    """What there is to say of it: how its last run ended, or why it is not watched."""
+    if vertex in view.unwatched and not vertex.failed:
+        return f"cannot watch: {view.unwatched[vertex]}"
+    if vertex.outcome:
+        return vertex.outcome.comment
+    return vertex.rest.comment if vertex.rest else "not looked at yet"

@@ -44,8 +44,8 @@ class Hooks(NamedTuple):
     """Called once for each watch that works."""
     event: Callable[[Vertex, Cause], None]
     """Called for each event."""
-    failed: Callable[[Vertex, str, float, BaseException], Awaitable[None]]
-    """Called before each wait."""
+    failed: Callable[[Vertex, str, float, BaseException | None], Awaitable[None]]
+    """Called before each wait, with the exception if it is a bug of the kind."""
 
 
 async def supervise(vertex: Vertex, hooks: Hooks) -> NoReturn:
@@ -68,7 +68,8 @@ async def supervise(vertex: Vertex, hooks: Hooks) -> NoReturn:
         except Exception as error:  # noqa: BLE001 - the code of a kind may raise anything; its watch is restarted
             failures = failures + 1 if loop.time() - began < STEADY else 1
             delay = backoff(None, failures)
-            await hooks.failed(vertex, _describe(error), delay, error)
+            expected = isinstance(error, (HoldfastError, OSError, StopAsyncIteration))
+            await hooks.failed(vertex, _describe(error), delay, None if expected else error)
             await asyncio.sleep(delay)
 
 

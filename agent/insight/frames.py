@@ -19,7 +19,7 @@ ROWS = 200
 REPAIRS = 20
 COMMENT = 400
 """Letters of what is said of one that is not right."""
-COUNTED: tuple[State, ...] = ("running", "waiting", "flapping", "failed", "blocked")
+COUNTED: tuple[State, ...] = ("running", "waiting", "unwatched", "would", "flapping", "failed", "blocked")
 """States that are counted by themselves. Each resource counts once, by the word of its row."""
 
 
@@ -28,7 +28,7 @@ def frame(view: View, history: History, traces: Traces, running_for: Callable[[s
     now = asyncio.get_running_loop().time()
     chosen = _chosen(view, history)
     return {
-        "counts": {"resources": len(view.graph), **_counts({*view.failing, *view.scheduler.unsettled, *chosen}, view, now)},
+        "counts": {"resources": len(view.graph), **_counts(_notable(view).union(chosen), view, now)},
         "pass": _pass(traces),
         "rows": [_row(vertex, view, now, running_for) for vertex in chosen],
         "recent": [
@@ -38,9 +38,14 @@ def frame(view: View, history: History, traces: Traces, running_for: Callable[[s
     }
 
 
+def _notable(view: View) -> set[Vertex]:
+    """Those that are not right, or not known to be."""
+    return {*view.failing, *view.differing, *view.unwatched, *view.scheduler.unsettled}
+
+
 def _counts(vertices: Iterable[Vertex], view: View, now: float) -> dict[str, int]:
     """How many of these are in each of the states that `COUNTED` names; what is in another, or not among them, is right."""
-    words = Counter(state_of(vertex, view.options, now) for vertex in vertices)
+    words = Counter(state_of(vertex, view, now) for vertex in vertices)
     return {word: words[word] for word in COUNTED}
 
 
@@ -59,7 +64,8 @@ def _groups(view: View, history: History) -> Iterator[list[Vertex]]:
     unsettled = view.scheduler.unsettled
     yield [vertex for vertex in unsettled if vertex.running]
     yield list(view.failing)
-    yield list(unsettled)
+    yield [*view.unwatched, *unsettled]
+    yield list(view.differing)
     recent = (view.graph.by_identity.get(identity) for identity, _ in history.recent)
     yield [vertex for vertex in recent if vertex and not gone(vertex)]
     yield list(islice(view.present, ROWS))
@@ -70,7 +76,7 @@ def _position(vertex: Vertex) -> int:
 
 
 def _row(vertex: Vertex, view: View, now: float, running_for: Callable[[str], float | None]) -> dict[str, Any]:
-    row: dict[str, Any] = {"identity": vertex.identity, "state": state_of(vertex, view.options, now)}
+    row: dict[str, Any] = {"identity": vertex.identity, "state": state_of(vertex, view, now)}
     if vertex.running:
         row["for"] = running_for(vertex.identity)
     elif vertex.outcome and (vertex.failed or vertex.outcome.result is None):

@@ -132,7 +132,7 @@ def live_graph(view: View) -> dict[str, Any]:
     """The graph that runs: resources with their state, and who waits for whom because of what."""
     now = asyncio.get_running_loop().time()
     nodes = [
-        {"identity": each.identity, "kind": each.call.kind, "sls": each.call.low["__sls__"], "state": state_of(each, view.options, now)}
+        {"identity": each.identity, "kind": each.call.kind, "sls": each.call.low["__sls__"], "state": state_of(each, view, now)}
         for each in view.present
     ]
     edges = [

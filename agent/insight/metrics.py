@@ -82,7 +82,7 @@ class Metrics:
         yield _family("holdfast_up", "gauge", "The agent runs; always 1.", [("", (), 1)])
         yield _family("holdfast_start_time_seconds", "gauge", "Unix time at which the agent was started.", [("", (), state["started"])])
         for name, text in (
-            ("converged", "1: nothing is dirty, running, failed or to be looked at later, and the states compile."),
+            ("converged", "1: everything is watched and as declared, nothing is running or to be looked at, and the states compile."),
             ("paused", "1: an operator has paused it."),
             ("noop", "1: it looks, and changes nothing."),
         ):
@@ -110,6 +110,7 @@ class Tally(NamedTuple):
     states: Counter[tuple[str, str]]
     dirty: Counter[str]
     watches: Counter[str]
+    unwatched: Counter[str]
     flapping: Counter[str]
     pending: Counter[str]
 
@@ -117,12 +118,13 @@ class Tally(NamedTuple):
 def tally(view: View) -> Tally:
     """Count every resource of the graph: for a scrape, a few milliseconds for ten thousand."""
     now = asyncio.get_running_loop().time()
-    found = Tally(Counter(), Counter(), Counter(), Counter(), Counter())
+    found = Tally(*(Counter() for _ in Tally._fields))
     for vertex in view.present:
         kind = vertex.call.kind
-        found.states[kind, state_of(vertex, view.options, now)] += 1
+        found.states[kind, state_of(vertex, view, now)] += 1
         found.dirty[kind] += vertex.dirty
         found.watches[kind] += vertex.watcher is not None and vertex.armed
+        found.unwatched[kind] += vertex in view.unwatched
         found.flapping[kind] += bool(vertex.flapping) and limits.flaps(vertex, view.options, now)
         if vertex.requisites:
             found.pending[kind] += sum(view.courier.behind(edge) > 0 for edge, _ in incoming(vertex))
@@ -135,6 +137,7 @@ def _gauges(view: View) -> Iterator[tuple[str, str, list[Sample]]]:
     yield "resources", "Resources, by kind and state.", by_state
     yield "dirty", "Resources that are to be looked at.", _by_kind(found.dirty)
     yield "watches", "Watches that are armed.", _by_kind(found.watches)
+    yield "unwatched", "Resources whose watch has failed: their drift is not noticed.", _by_kind(found.unwatched)
     yield "flapping", "Resources whose repairs somebody undoes.", _by_kind(found.flapping)
     yield "pending_refreshes", "Edges that carry a change which was not acted on yet.", _by_kind(found.pending)
 

@@ -39,6 +39,7 @@ FILLS = {
     "failed": "#fecaca",
     "blocked": "#fed7aa",
     "flapping": "#f5d0fe",
+    "unwatched": "#fde68a",
     "would": "#dbeafe",
     "skipped": "#f1f5f9",
 }

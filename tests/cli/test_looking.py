@@ -213,8 +213,8 @@ def test_a_picture_shows_first_where_something_happens():
     first, second = (plain(watch.picture(FRAME, Paper(80), 24, tick)) for tick in (0, 1))
     text = "\n".join(first)
 
-    assert "running  cmd.run[build]" in text
-    assert "failed   cmd.run[bad]" in text
+    assert "running   cmd.run[build]" in text
+    assert "failed    cmd.run[bad]" in text
     assert "pass 7, drift: 4 done in 1.5 s" in text
     assert "295 right, 1 running, 2 waiting, 1 failed, 1 blocked" in text
     assert re.search(r"and \d+ more", text)

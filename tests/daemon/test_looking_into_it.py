@@ -246,7 +246,7 @@ def test_watch_follows_what_happens(tree, terminal):
     shown = terminal.read("cmd.run[secret]")
     assert shown.startswith("\x1b[?1049h")
     assert "\x1b[2J" not in shown.partition("\x1b[2J")[2]
-    assert "blocked  test.nop[below]" in shown
+    assert "blocked   test.nop[below]" in shown
     (tree.host / "conf").write_text("drift")
     terminal.read("repaired")
     terminal.resize(60, 10)

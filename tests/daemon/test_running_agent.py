@@ -111,7 +111,7 @@ def test_pillar_and_settings_take_effect_while_it_runs(tree):
         (tree.host / "motd").write_text("defaced\n")
         agent.wait_log(f"would have changed content of file.managed[{tree.host}/motd] (drift)")
         assert (tree.host / "motd").read_text() == "defaced\n"
-        assert "converged: 1 resource (noop: nothing is changed)" in tree("status").stdout
+        assert "1 of 1 resource would be changed (noop)" in tree("status").stdout
 
 
 def test_a_template_that_reads_the_pillar_follows_it(tree):

@@ -90,6 +90,7 @@ async def test_converged_means_that_nothing_has_happened_for_a_while(bench: Benc
 @in_virtual_time
 async def test_polls_and_rechecks_that_find_nothing_new_do_not_disturb(bench: Bench, machine: Machine, *, noop: bool) -> None:
     """One that polls more often than `converged_timeout` would else never let the host converge; nor is it in doubt while it looks."""
+    machine.settings |= dict.fromkeys("ab", "right") if noop else {}
     engine = bench.engine(converged_timeout=10, noop=noop, recheck=7, recheck_splay=0)
     await engine.swap(compilation(state("a", meta={"poll": 3}), state("b")))
     await asyncio.sleep(11)
@@ -144,15 +145,49 @@ async def test_what_is_only_looked_at_later_is_not_converged(bench: Bench, machi
 
 
 @in_virtual_time
-async def test_under_noop_a_host_converges_and_the_run_ends(bench: Bench, machine: Machine) -> None:
-    """Something would be changed; nothing is left to be looked at."""
+async def test_under_noop_the_run_ends_and_a_host_that_differs_has_not_converged(bench: Bench, machine: Machine) -> None:
+    """Nothing is left to be looked at; an audit sees the difference until somebody else removes it."""
     engine = bench.engine(noop=True)
     await engine.swap(compilation(state("a"), state("b", watch=["a"])))
     record = await engine.settle()
 
-    assert engine.converged
+    assert not record.converged
+    assert not engine.converged
     assert [outcome.result for outcome in record.outcomes] == [None, None]
     assert machine.settings == {}
+    machine.drift("a", "right")
+    await asyncio.sleep(1)
+    assert not engine.converged
+    machine.drift("b", "right")
+    await asyncio.sleep(1)
+    assert engine.converged
+    await engine.stop()
+
+
+@pytest.mark.parametrize("end", ["repaired by hand", "noop taken away", "left", "fails"])
+@in_virtual_time
+async def test_one_state_in_noop_that_differs_keeps_the_host_from_converging(bench: Bench, machine: Machine, end: str) -> None:
+    """Though the agent repairs everything else, until that state is as declared, may be changed, or is no longer declared."""
+    engine = bench.engine()
+    await engine.swap(compilation(state("a", meta={"noop": True}), state("b")))
+    record = await engine.settle()
+    assert (record.converged, record.differing, engine.converged) == (False, 1, False)
+    machine.drift("b")
+    await asyncio.sleep(1)
+    assert (machine.settings, engine.converged) == ({"b": "right"}, False)
+
+    if end == "repaired by hand":
+        machine.drift("a", "right")
+    elif end == "noop taken away":
+        await engine.swap(compilation(state("a"), state("b")))
+    elif end == "left":
+        await engine.swap(compilation(state("b")))
+    else:
+        machine.broken["look a"] = Permanent("no")
+        machine.touch("a")
+    await asyncio.sleep(1)
+
+    assert (engine.converged, len(engine.view.differing)) == (end != "fails", 0)
     await engine.stop()
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from engine_bench import KINDS, Action, Bench, Setting, compilation, simulate, state
+from holdfast.agent.engine.explain import explain
 from holdfast.agent.engine.report import Ran
 
 
@@ -82,6 +85,40 @@ def test_a_failing_watch_cancels_the_run_and_starts_it_anew(bench: Bench) -> Non
         await bench.until(lambda e: isinstance(e, Ran) and e.outcome.changed)
 
         assert bench.machine.settings == {"a": "right"}
+        await engine.stop()
+
+    simulate(scenario)
+
+
+@pytest.mark.parametrize("end", ["armed again", "left"])
+def test_a_host_with_a_broken_watch_has_not_converged(bench: Bench, end: str) -> None:
+    """Nobody would notice a drift, so nobody says that all is right, until the watch is armed again or its resource has left."""
+
+    async def scenario() -> None:
+        engine = bench.engine()
+        await engine.swap(compilation(state("a"), state("b")), "start")
+        await engine.settle()
+        assert engine.converged
+        bench.machine.unwatchable.add("a")
+        bench.machine.touch("a")
+        await bench.until(lambda _: bool(bench.notices("watch-failed")))
+
+        row, other = engine.status()
+        why = explain(engine.view.graph.by_identity["zsetting.present[a]"], engine.view)
+        assert (engine.converged, row["state"], row["comment"]) == (False, "unwatched", "cannot watch: no watch here any more")
+        assert [(wait["code"], "no watch here any more" in wait["text"]) for wait in why["waits"]] == [("watch", True)]
+        assert other["state"] == "ok"
+        await asyncio.sleep(600)
+        assert not engine.converged
+        bench.machine.unwatchable.clear()
+        if end == "left":
+            await engine.swap(compilation(state("b")))
+        else:
+            await bench.until(lambda _: bool(bench.notices("watched-again")))
+        await engine.settle()
+
+        assert engine.converged
+        assert not engine.view.unwatched
         await engine.stop()
 
     simulate(scenario)

@@ -11,6 +11,9 @@ from holdfast import Permanent
 from holdfast.agent.insight.frames import REPAIRS, ROWS
 from watched_bench import Watched
 
+NONE = {"unwatched": 0, "would": 0, "flapping": 0}
+"""Counts of states that no resource is in."""
+
 
 @in_virtual_time
 async def test_counts_pass_and_repairs(bench: Watched) -> None:
@@ -26,7 +29,7 @@ async def test_counts_pass_and_repairs(bench: Watched) -> None:
     await engine.settle()
     after = bench.insight.frame(engine.view)
 
-    assert busy["counts"] == {"resources": 4, "running": 1, "waiting": 1, "flapping": 0, "failed": 1, "blocked": 1}
+    assert busy["counts"] == {"resources": 4, "failed": 1, "blocked": 1, **dict.fromkeys(("running", "waiting"), 1), **NONE}
     assert busy["pass"] | {"at": 0} == {"number": 2, "cause": "drift", "at": 0, "running": True, "for": 3.0, "done": 0}
     assert busy["rows"][0] == {"identity": "zsetting.present[a]", "state": "running", "for": 3.0}
     assert "2 changed" in after["pass"]["text"]
@@ -52,7 +55,7 @@ async def test_each_resource_counts_once_by_the_word_of_its_row(bench: Watched) 
     words = Counter(row["state"] for row in frame["rows"])
 
     assert words == {"waiting": 2, "failed": 1, "blocked": 1, "running": 1}
-    assert frame["counts"] == {"resources": 5, "flapping": 0, **words}
+    assert frame["counts"] == {"resources": 5, **NONE, **words}
     bench.machine.free()
     engine.resume()
     await engine.settle()
