@@ -6,9 +6,10 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 
+from holdfast.agent.engine.ends import SPELLINGS, Edge
 from holdfast.agent.engine.graph import CARRIES, Vertex
-from holdfast.agent.engine.journal import Edge, Journal
-from holdfast.agent.engine.report import Outcome
+from holdfast.agent.engine.journal import Journal
+from holdfast.agent.engine.report import GUARDS, Outcome
 from holdfast.resources.errors import Temporary
 
 Seen = list[tuple[Edge, int]]
@@ -43,9 +44,10 @@ class Courier:
         edges = ((edge, target) for edge, target in incoming(vertex) if (edge[2] == "listen") is listen)
         return [(edge, self._journal.count(edge)) for edge, target in edges if edge[2] == "onfail" or listen or not target.failed]
 
-    def delivered(self, seen: Seen) -> None:
-        """The run has come to a good end."""
-        self._journal.deliver(seen)
+    def delivered(self, seen: Seen, outcome: Outcome) -> None:
+        """The run has ended well. A guard that kept it from running has answered `onchanges` and `onfail`; a refresh stays owed until it runs."""
+        guarded = outcome.reason in GUARDS
+        self._journal.deliver([each for each in seen if not guarded or each[0][2] not in SPELLINGS])
 
     def pending(self, vertex: Vertex) -> bool:
         """Some upstream has a change or failure that this one has not acted on."""
@@ -77,16 +79,16 @@ class Courier:
         """It may be changed when this returns: written down first, so that a crash does not lose the refresh. Raises `Temporary`."""
         if vertex.notify:
             try:
-                await self._journal.announce(vertex.identity, vertex.carriers())
+                await self._journal.announce(vertex.key, vertex.carriers())
             except (sqlite3.Error, OSError) as error:
                 raise Temporary(f"cannot keep account of it: {error}") from error
 
     def interrupted(self, vertex: Vertex, *, begun: bool) -> None:
         """Its run was cancelled. When changing had begun nobody knows how far it came, so it counts as changed."""
-        if not begun or not self._journal.intended(vertex.identity):  # one that has not come so far may show what the run before has done
-            self._journal.unchanged(vertex.identity)
+        if not begun or not self._journal.intended(vertex.key):  # one that has not come so far may show what the run before has done
+            self._journal.unchanged(vertex.key)
         else:
-            self._journal.changed(vertex.identity, vertex.carriers())
+            self._journal.changed(vertex.key, vertex.carriers())
             self._listeners.update(_listeners(vertex))
 
     def tell(self, vertex: Vertex, outcome: Outcome, *, real: bool, newly_failed: bool, newly_would: bool) -> list[Vertex]:
@@ -94,19 +96,19 @@ class Courier:
         if not vertex.notify:
             return []
         if real and outcome.ran and (outcome.changed or (outcome.touched and self._daemon)):
-            self._journal.changed(vertex.identity, vertex.carriers())
+            self._journal.changed(vertex.key, vertex.carriers())
         else:
-            self._journal.unchanged(vertex.identity)
+            self._journal.unchanged(vertex.key)
         self._listeners.update(_listeners(vertex))
         if outcome.result:
-            self._journal.recovered(vertex.identity)
-        elif newly_failed and (edges := vertex.carriers(failure=True)) and not (self._daemon and self._journal.failing(vertex.identity)):
-            self._journal.failed(vertex.identity, edges)
+            self._journal.recovered(vertex.key)
+        elif newly_failed and (edges := vertex.carriers(failure=True)) and not (self._daemon and self._journal.failing(vertex.key)):
+            self._journal.failed(vertex.key, edges)
         return list(self._told(vertex, outcome, newly_failed=newly_failed, newly_would=newly_would))
 
     def _told(self, vertex: Vertex, outcome: Outcome, *, newly_failed: bool, newly_would: bool) -> Iterator[Vertex]:
         for who, kind in vertex.notify:
-            pending = self._journal.pending((vertex.identity, who.identity, kind)) or (newly_would and not self._applies(who))
+            pending = self._journal.pending((vertex.key, who.key, kind)) or (newly_would and not self._applies(who))
             if kind == "onfail":  # one that is dirty has been told, and waits; a failure that it has missed is over when all is right again
                 if pending and outcome.result is not None and (outcome.result or newly_failed or not who.dirty):
                     yield who
@@ -123,4 +125,4 @@ def incoming(vertex: Vertex) -> Iterator[tuple[Edge, Vertex]]:
     for kind, targets in vertex.requisites.items():
         if kind in CARRIES:
             for target in targets:
-                yield (target.identity, vertex.identity, CARRIES[kind]), target
+                yield (target.key, vertex.key, CARRIES[kind]), target

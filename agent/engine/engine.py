@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any, Protocol
@@ -19,7 +19,8 @@ from holdfast.agent.engine.autoedges import NOTHING, AutoEdges
 from holdfast.agent.engine.backgrounds import Backgrounds
 from holdfast.agent.engine.courier import Courier
 from holdfast.agent.engine.departures import Departures, cancel
-from holdfast.agent.engine.graph import Graph, Vertex, connect, edges, same_shape
+from holdfast.agent.engine.ends import Owed
+from holdfast.agent.engine.graph import Graph, Vertex, connect, edges, others, remembered, same_shape
 from holdfast.agent.engine.journal import Journal
 from holdfast.agent.engine.options import EngineOptions
 from holdfast.agent.engine.passes import Passes
@@ -107,7 +108,11 @@ class Engine:
             kept = {vertex: vertex.requisites for vertex in found if vertex}
             vertices = [vertex or Vertex(call, self._host.context(call.identity)) for vertex, call in zip(found, calls, strict=True)]
             declared = {call.identity for call in calls}
-            self._journal.adopt(edges(calls), declared)
+            known = remembered(calls)
+            adoption = self._journal.adopt(edges(calls), known, others(calls, known))
+            for vertex, call in zip(vertices, calls, strict=True):
+                vertex.key = adoption.keys.get(call.identity, call.identity)
+            self._tell_what_was_dropped(adoption.dropped)
             self._reversals.begin()
             leaving = [old for old in reversed(self._graph.vertices) if old not in kept]
             await self._departures.retire(leaving, self.options.stop_timeout)
@@ -301,6 +306,11 @@ class Engine:
             if old.identity not in declared and old.call.meta is not ONCE:
                 then = "what was before is put back" if old.identity in self._reversals.under_way else "left as it is"
                 self._emit(Notice("info", "left", old.identity, f"is declared no more; {then}"))
+
+    def _tell_what_was_dropped(self, dropped: Iterable[Owed]) -> None:
+        for upstream, downstream, kind in dropped:
+            text = f"is not told any more what was owed for {upstream}: no state says {kind} now"
+            self._emit(Notice("warning", "owed-dropped", downstream, text))
 
     def _arm(self, vertex: Vertex) -> None:
         """Start its watch, once those whose place it takes have come to their end."""

@@ -167,7 +167,7 @@ def _running(view: View) -> tuple[Vertex, ...]:
 
 
 def _pending(vertex: Vertex, kind: str, target: Vertex, view: View) -> int:
-    return view.courier.behind((target.identity, vertex.identity, CARRIES[kind])) if kind in CARRIES else 0
+    return view.courier.behind((target.key, vertex.key, CARRIES[kind])) if kind in CARRIES else 0
 
 
 def _last(vertex: Vertex) -> dict[str, Any] | None:

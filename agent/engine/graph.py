@@ -14,12 +14,12 @@ from typing import NamedTuple, TypeAlias, TypeVar
 
 from holdfast.agent.engine.attempt import Failure
 from holdfast.agent.engine.batch import Batch
-from holdfast.agent.engine.journal import Edge
+from holdfast.agent.engine.ends import Edge, thing
 from holdfast.agent.engine.report import Cause, Outcome, Rest
 from holdfast.resources.context import Context
 from holdfast.resources.contract import Resource
 from holdfast.resources.traits import Groupable, Refreshable
-from holdfast.states.data import Call
+from holdfast.states.data import RECV, Call
 
 CARRIES = {
     **dict.fromkeys(("watch", "watch_any"), "watch"),
@@ -49,6 +49,8 @@ class Vertex:
 
     call: Call
     ctx: Context
+    key: str = ""
+    """What the journal calls it."""
     requisites: Requisites = field(default_factory=dict)
     """Kind of requisite -> its targets."""
     upstream: tuple[Vertex, ...] = ()
@@ -171,7 +173,7 @@ class Vertex:
 
     def carriers(self, *, failure: bool = False) -> list[Edge]:
         """The edges that carry its changes, or its failures."""
-        return [(self.identity, who.identity, kind) for who, kind in self.notify if (kind == "onfail") is failure]
+        return [(self.key, who.key, kind) for who, kind in self.notify if (kind == "onfail") is failure]
 
 
 class Graph:
@@ -191,12 +193,29 @@ class Graph:
 
 
 def edges(calls: Sequence[Call]) -> Iterator[Edge]:
-    """Every edge that carries changes or failures, of calls that stand in order of execution."""
+    """Every edge that carries changes or failures, by identities, of calls that stand in order of execution."""
     for call in calls:
         for kind, targets in call.requisites.items():
             if kind in CARRIES:
                 for target in targets:
                     yield calls[target].identity, call.identity, CARRIES[kind]
+
+
+def remembered(calls: Sequence[Call]) -> dict[str, str]:
+    """Identity -> thing of each call about which the journal has something to remember: actions, and ends of edges that carry something."""
+    found: dict[str, str] = {}
+    for call in calls:
+        carriers = [targets for kind, targets in call.requisites.items() if kind in CARRIES or kind == RECV]
+        if carriers or call.resource.action():
+            for each in (call, *(calls[target] for targets in carriers for target in targets)):
+                if each.identity not in found:
+                    found[each.identity] = thing(each.kind, each.resource.name)
+    return found
+
+
+def others(calls: Sequence[Call], known: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """(identity, thing) of all other calls."""
+    return ((call.identity, thing(call.kind, call.resource.name)) for call in calls if call.identity not in known)
 
 
 def connect(vertices: Sequence[Vertex], automatic: Mapping[int, tuple[int, ...]] = MappingProxyType({})) -> Graph:

@@ -1,6 +1,6 @@
 """What the engine must not forget: who changed, who was told, which actions are done.
 
-Each resource has a counter of its changes and one of its failures; each edge that carries them remembers how far it has
+Resources go by keys, which stay theirs when their IDs change (`ends`). Each resource has a counter of its changes and one of its failures; each edge that carries them remembers how far it has
 delivered. A refresh is pending while the one is ahead of the other, so it survives a failed attempt, a swap of the graph, a
 restart, a kill -9 and a loss of power. Before a resource that somebody listens to is changed, the intent is written down: an
 agent that died in the middle of a change counts it as made, which delivers the refresh at least once.
@@ -16,16 +16,16 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from holdfast.agent.engine import ends
+from holdfast.agent.engine.ends import DAY, Edge, End, Owed, Settlement
 from holdfast.agent.engine.flush import Blocking, Flush
 from holdfast.resources.traits import Declaration
-
-Edge = tuple[str, str, str]
-"""(upstream, downstream, kind): identities, and `watch`, `onchanges`, `listen` or `onfail`."""
 
 SCHEMA = """
 create table if not exists counter (identity text primary key, changes integer not null, failures integer not null) without rowid;
@@ -38,7 +38,19 @@ create table if not exists reversals (
 create table if not exists sent (identity text primary key, content text not null) without rowid;
 create table if not exists received (identity text, argument text, digest text not null, primary key (identity, argument)) without rowid;
 create table if not exists action (identity text primary key, digest text not null, at real not null) without rowid;
+create table if not exists ends (key text primary key, thing text not null, identity text not null, absent real) without rowid;
+create table if not exists adopted (at real not null);
 """
+"""What the other tables call an identity is a key. A journal of older versions has no ends: there the two are the same."""
+
+
+class Adoption(NamedTuple):
+    """What came of taking over new states."""
+
+    keys: Mapping[str, str]
+    """Identity -> key."""
+    dropped: tuple[Owed, ...]
+    """What was owed and is not any more."""
 
 
 class Reversal(NamedTuple):
@@ -89,6 +101,9 @@ class Journal:
         }
         """By identity and name of the states that are to be undone when they leave, those first that were changed first."""
         self._failing = {identity for (identity,) in self._db.execute("select identity from failing")}
+        self._ends: dict[str, End] = {key: End(*end) for key, *end in self._db.execute("select key, thing, identity, absent from ends")}
+        self._adopted: float | None = None
+        """When states were last taken over, by the monotonic clock."""
         self.interrupted = tuple(identity for (identity,) in self._db.execute("select identity from intent"))
         """Resources whose change was under way when the agent last died; counted as changed."""
         self._intents: dict[str, int] = {}
@@ -119,42 +134,79 @@ class Journal:
 
     # -- edges -------------------------------------------------------------------------------------------------
 
-    def adopt(self, edges: Iterable[Edge], identities: Collection[str]) -> None:
-        """Take over the edges of a new graph: an edge not known yet has missed nothing; forget what is gone.
+    def adopt(
+        self, edges: Iterable[Edge], declared: Mapping[str, str], others: Iterable[tuple[str, str]] = (), *, whole: bool = True
+    ) -> Adoption:
+        """Take over new states: their edges, by identities, and each resource of which something is remembered, with its `thing`; `others` are the rest.
 
-        Actions of resources that are gone are forgotten too: declared again, they are new.
+        An edge not known yet has missed nothing. What is gone is forgotten, but for what is owed; nothing is, when these are only a part of
+        the states (not `whole`). Actions of resources that are gone are forgotten too: declared again, they are new.
         """
-        current = set(edges)
-        new = [(edge, self._count(edge)) for edge in current if edge not in self._delivered and self._count(edge)]
-        gone = [edge for edge in self._delivered if edge not in current]
-        ends = {edge[0] for edge in current}
-        unwatched = [identity for identity in {*self._changes, *self._failures} if identity not in ends]
-        forgotten = [identity for identity in self._actions if identity not in identities]
-        silent = [identity for identity in self._sent if identity not in identities]
-        deaf = [key for key in self._received if key[0] not in identities]
-        if not (new or gone or unwatched or forgotten or silent or deaf):
+        known = self._known()
+        everything = {**declared, **ends.matching(known, declared, others)}
+        keys = ends.pair(known, everything)
+        present = set(keys.values())
+        current = {(keys[upstream], keys[downstream], kind) for upstream, downstream, kind in edges}
+        after = ends.age(known, everything, keys, self._since_adoption() if whole else None)
+        found = ends.settle(self._delivered, current, self._count, after, present, whole=whole)
+        dropped = tuple(ends.named(edge, after) for edge in found.dropped)
+        if whole:
+            left = current | (self._delivered.keys() - set(found.gone))
+            after = ends.needed(after, known, {keys[who] for who in declared}, left)
+            self._take_over(found, after, present, carriers={edge[0] for edge in left})
+        else:
+            self._take_over(found, after, known.keys() | present, carriers=known.keys() | present)
+        self._adopted = time.monotonic()
+        return Adoption(keys, dropped)
+
+    def _known(self) -> dict[str, End]:
+        """All ends. Of those in an older journal, and of what had left when it was written down, only the key is known."""
+        bearing = (key for edge in self._delivered for key in edge[:2])
+        unnamed = {*self._changes, *bearing, *self._actions, *self._sent, *(key for key, _ in self._received)} - self._ends.keys()
+        return {**self._ends, **{key: End("", key, 0.0) for key in unnamed}}
+
+    def _since_adoption(self) -> float:
+        """Seconds since states were last taken over; across a restart a day at most, for the clock of the world may jump."""
+        if self._adopted is not None:
+            return time.monotonic() - self._adopted
+        row = self._db.execute("select max(at) from adopted").fetchone()
+        return min(max(0.0, time.time() - (row[0] or time.time())), DAY)
+
+    def _take_over(self, found: Settlement, after: dict[str, End], present: Collection[str], carriers: Collection[str]) -> None:
+        """Settle edges and ends; forget the counters of those that carry nothing, and the rest of those that are not present. All or nothing."""
+        named = [(key, *end) for key, end in after.items() if end != self._ends.get(key)]
+        lost = [key for key in self._ends if key not in after]
+        unwatched = [key for key in {*self._changes, *self._failures} if key not in carriers]
+        forgotten = [key for key in self._actions if key not in present]
+        silent = [key for key in self._sent if key not in present]
+        deaf = [each for each in self._received if each[0] not in present]
+        if not (found.put or found.gone or named or lost or unwatched or forgotten or silent or deaf):
             return
         with self._transaction():
-            for edge, count in new:
-                self._put(edge, count)
-            self._db.executemany("delete from delivered where upstream = ? and downstream = ? and kind = ?", gone)
-            self._db.executemany("delete from counter where identity = ?", ((i,) for i in unwatched))
-            self._db.executemany("delete from failing where identity = ?", ((i,) for i in unwatched))
-            self._db.executemany("delete from action where identity = ?", ((i,) for i in forgotten))
-            self._db.executemany("delete from sent where identity = ?", ((i,) for i in silent))
+            self._db.executemany("insert or replace into delivered values (?, ?, ?, ?)", ((*edge, n) for edge, n in found.put.items()))
+            self._db.executemany("delete from delivered where upstream = ? and downstream = ? and kind = ?", found.gone)
+            self._db.executemany("insert or replace into ends values (?, ?, ?, ?)", named)
             self._db.executemany("delete from received where identity = ? and argument = ?", deaf)
-        for edge in gone:
+            gone = (("counter", unwatched), ("failing", unwatched), ("action", forgotten), ("sent", silent))
+            for table, keys in gone:
+                self._db.executemany(f"delete from {table} where identity = ?", ((key,) for key in keys))  # noqa: S608 - our own names
+            self._db.executemany("delete from ends where key = ?", ((key,) for key in lost))
+            self._db.execute("delete from adopted")
+            self._db.execute("insert into adopted values (?)", (time.time(),))
+        self._ends = after
+        self._delivered.update(found.put)
+        for edge in found.gone:
             del self._delivered[edge]
-        for identity in unwatched:
-            self._changes.pop(identity, None)
-            self._failures.pop(identity, None)
-            self._failing.discard(identity)
-        for identity in forgotten:
-            del self._actions[identity]
-        for identity in silent:
-            del self._sent[identity]
-        for key in deaf:
-            del self._received[key]
+        for key in unwatched:
+            self._changes.pop(key, None)
+            self._failures.pop(key, None)
+            self._failing.discard(key)
+        for key in forgotten:
+            del self._actions[key]
+        for key in silent:
+            del self._sent[key]
+        for each in deaf:
+            del self._received[each]
 
     def pending(self, edge: Edge) -> bool:
         """The upstream has changed (for onfail: has failed) since this edge last delivered."""

@@ -79,7 +79,7 @@ class Judge:
 
     def _upstream(self, vertex: Vertex, kind: str, target: Vertex, outcome: Outcome | None, *, real: bool) -> Upstream:
         counted = CARRIES.get(kind)
-        edge = (target.identity, vertex.identity, counted or "")
+        edge = (target.key, vertex.key, counted or "")
         pending = counted is not None and self._journal.pending(edge)
         unsure = outcome is not None and outcome.result is None and not real
         failed = unsure or (pending and target.failed)
@@ -152,7 +152,7 @@ class Judge:
             return None
         if any(self._journal.pending(edge) for edge, _ in incoming(vertex) if edge[2] != "listen") or self._transfers.changed(vertex):
             return None
-        at = self._journal.done_at(vertex.identity, digest(vertex))
+        at = self._journal.done_at(vertex.key, digest(vertex))
         if (
             at is None
             or _overdue(vertex, at)

@@ -13,6 +13,8 @@ Cause = Literal["start", "states changed", "drift", "poll", "retry", "refresh", 
 
 Reason = Literal["", "requisite_failed", "onfail", "onchanges", "prereq", "onlyif", "unless", "creates", "disabled", "action"]
 """Why a resource did not run."""
+GUARDS: frozenset[Reason] = frozenset({"onlyif", "unless", "creates"})
+"""Those of them that are a guard's answer: it may be another one later."""
 
 
 @dataclass(frozen=True, slots=True)

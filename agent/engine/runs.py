@@ -16,7 +16,7 @@ from holdfast.agent.engine.journal import Journal
 from holdfast.agent.engine.judge import Judge, digest, wanted
 from holdfast.agent.engine.options import EngineOptions
 from holdfast.agent.engine.passes import Passes
-from holdfast.agent.engine.report import Cause, Event, Notice, Outcome, Rest, Started
+from holdfast.agent.engine.report import GUARDS, Cause, Event, Notice, Outcome, Rest, Started
 from holdfast.agent.engine.reversals import Reversals
 from holdfast.agent.engine.transfer import Prepared, Transfers
 from holdfast.resources.needs import BY_NUMBER
@@ -119,9 +119,9 @@ class Runs:
         """The turn of a listener: the refresh alone, whatever its requisites say."""
         seen = self._courier.seen(vertex, listen=True)
         if vertex.refreshable is None:
-            self._courier.delivered(seen)  # it would fail for ever
             comment = f"cannot refresh: {vertex.call.kind} has no refresh action; use require"
             outcome, failure = Outcome(vertex.identity, vertex.position, result=False, comment=comment, ran=False, cause="refresh"), None
+            self._courier.delivered(seen, outcome)  # it would fail for ever
         else:
             prepared = self._transfers.prepare(vertex, real=vertex.real)
             if isinstance(prepared, Outcome):
@@ -217,11 +217,11 @@ class Runs:
         if not outcome.listener:
             vertex.would_change = outcome.ran and outcome.changed and not real
         if real and outcome.result is not False and outcome.reason != "disabled":
-            self._courier.delivered(seen or [])
+            self._courier.delivered(seen or [], outcome)
         would = vertex.would_change and not would_before
         told = [] if outcome.listener else self._courier.tell(vertex, outcome, real=real, newly_failed=newly_failed, newly_would=would)
         if outcome.ran and outcome.result and real and self._judge.is_action(vertex):
-            self._journal.done(vertex.identity, digest(vertex), time.time())
+            self._journal.done(vertex.key, digest(vertex), time.time())
         if outcome.ran and outcome.result and not outcome.listener:
             told += self._transfers.publish(vertex)
         self._record(vertex, outcome)
@@ -254,7 +254,7 @@ class Runs:
         kept = outcome.outline() if self._daemon else outcome
         if outcome.listener and outcome.result is not False:
             self._passes.add(outcome, kept)  # a refresh that worked says nothing of whether the resource is right
-            if vertex.real and outcome.reason != "disabled":
+            if vertex.real and outcome.reason != "disabled" and outcome.reason not in GUARDS:
                 self._courier.listened.discard(vertex)  # what it hears from now on is new
             return
         vertex.outcome = kept
@@ -301,7 +301,7 @@ class Runs:
 
     def _until_rerun(self, vertex: Vertex, period: float) -> float:
         """Seconds until an action with a period runs again. One that was due and failed, or was not to run, waits for a whole one."""
-        done = self._journal.done_at(vertex.identity, digest(vertex))
+        done = self._journal.done_at(vertex.key, digest(vertex))
         left = period if done is None else done + period - time.time()
         return left if 0 < left < period else period
 

@@ -51,27 +51,25 @@ class Transfers:
         That they had this one before does not count: they may be at work with the one between. A sender that has left speaks for the one
         that has its place.
         """
-        sent, before, receivers = vertex.ctx.report.sent, self._journal.sent(vertex.identity), list(_receivers(vertex))
+        sent, before, receivers = vertex.ctx.report.sent, self._journal.sent(vertex.key), list(_receivers(vertex))
         if not sent or not receivers or before == sent:
             return []
-        self._journal.send(vertex.identity, sent)
+        self._journal.send(vertex.key, sent)
         new = {key for key, value in sent.items() if key not in before or before[key] != value}
-        return [
-            below for below in receivers if any(who.identity == vertex.identity and wanted.key in new for wanted, who in _senders(below))
-        ]
+        return [below for below in receivers if any(who.key == vertex.key and wanted.key in new for wanted, who in _senders(below))]
 
     def owes(self, vertex: Vertex) -> bool:
         """Somebody receives what it has never sent: what nobody receives is not kept."""
-        sent = self._journal.sent(vertex.identity)
+        sent = self._journal.sent(vertex.key)
         return any(who is vertex and wanted.key not in sent for below in _receivers(vertex) for wanted, who in _senders(below))
 
     def _pull(self, vertex: Vertex) -> Iterator[tuple[Receive, Vertex, Received | None]]:
         """What it wants, from whom, and what that has sent; None for nothing."""
         for wanted, sender in _senders(vertex):
-            sent = self._journal.sent(sender.identity)
+            sent = self._journal.sent(sender.key)
             if wanted.key in sent:
                 value = sent[wanted.key]
-                changed = self._journal.received(vertex.identity, wanted.argument) != digest(value)
+                changed = self._journal.received(vertex.key, wanted.argument) != digest(value)
                 yield wanted, sender, Received(value, changed)
             else:
                 yield wanted, sender, None
@@ -107,7 +105,7 @@ class Transfers:
         """Its run with these values has come to a good end."""
         new = {argument: digest(value.value) for argument, value in values.items() if value.changed}
         if new:
-            self._journal.receive(vertex.identity, new)
+            self._journal.receive(vertex.key, new)
 
 
 def _why_not(outcome: Outcome | None) -> str:

@@ -14,7 +14,7 @@ EDGE = ("a", "b", "watch")
 def journal_with_a_pending_refresh(path):
     """A journal in which `b` has yet to be told that `a` was changed."""
     journal = open_journal(path, Health(), durable=False)
-    journal.adopt([EDGE], ["a", "b"])
+    journal.adopt([EDGE], {"a": "a", "b": "b"})
     journal.changed("a", [EDGE])
     journal.close()
 

@@ -137,7 +137,7 @@ async def test_flushes_happen_in_a_thread_and_keep_the_log_short(tmp_path: Path)
     """For real: after a thousand changes there are fewer pages in the log than SQLite would let it have."""
     edge = ("a", "b", "watch")
     journal = Journal(tmp_path / "j")
-    journal.adopt([edge], {"a", "b"})
+    journal.adopt([edge], {"a": "a", "b": "b"})
     for _ in range(1000):
         await journal.announce("a", [edge])
         journal.changed("a", [edge])
@@ -161,7 +161,7 @@ def test_an_edge_that_could_not_be_written_is_written_with_the_next_intent(tmp_p
     first.intend("a", [edge])
     first.close()
     second = Journal(tmp_path / "j", durable=False)
-    second.adopt([edge], {"a", "b"})
+    second.adopt([edge], {"a": "a", "b": "b"})
 
     assert second.pending(edge)
     second.close()
@@ -179,7 +179,7 @@ def test_a_change_that_could_not_be_counted_is_counted_with_the_next_news(tmp_pa
     first.unchanged("a")
     first.close()
     second = Journal(tmp_path / "j", durable=False)
-    second.adopt([edge], {"a", "b"})
+    second.adopt([edge], {"a": "a", "b": "b"})
 
     assert (second.interrupted, second.pending(edge)) == ((), True)
     second.close()

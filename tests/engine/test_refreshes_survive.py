@@ -130,11 +130,11 @@ def test_the_journal_counts_an_intent_left_behind_as_a_change(tmp_path: Path) ->
     """White box: what a kill -9 leaves in the file."""
     edge = ("a", "b", "watch")
     first = Journal(tmp_path / "j")
-    first.adopt([edge], {"a", "b"})
+    first.adopt([edge], {"a": "a", "b": "b"})
     first.intend("a", [edge])
     first.close()
     second = Journal(tmp_path / "j")
-    second.adopt([edge], {"a", "b"})
+    second.adopt([edge], {"a": "a", "b": "b"})
 
     assert second.interrupted == ("a",)
     assert second.pending(edge)

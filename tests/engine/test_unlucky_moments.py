@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 import pytest
 
 from engine_bench import Bench, compilation, in_virtual_time, state
 from holdfast import Permanent, Temporary
+from holdfast.agent.engine.ends import Edge
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.graph import Vertex
-from holdfast.agent.engine.journal import Edge
 
 
 def pending(engine: Engine) -> list[str]:
@@ -83,7 +83,7 @@ async def test_what_has_left_makes_no_further_attempt(bench: Bench) -> None:
 async def test_a_journal_that_cannot_adopt_new_states_leaves_the_old_ones_running(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """The swap fails whole; when the journal works again, the next one succeeds."""
 
-    def full(edges: Iterable[Edge], identities: Collection[str]) -> None:
+    def full(edges: Iterable[Edge], *_: object) -> None:
         raise sqlite3.OperationalError("disk full")
 
     machine = bench.machine

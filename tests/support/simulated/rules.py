@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from engine_bench import Action, Placed
+from holdfast.agent.engine.ends import Edge
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.graph import Graph, Vertex
-from holdfast.agent.engine.journal import Edge
+from holdfast.agent.engine.journal import Adoption
 from holdfast.agent.engine.report import Event, Notice, Outcome, Ran, Rest
 from simulated.active import Active
 from simulated.deeds import Deeds
@@ -53,10 +54,12 @@ class Rules:
     def _wrong(self, vertex: Vertex | None, what: str) -> None:
         self._found.append(f"at {asyncio.get_running_loop().time():.2f}: {vertex.identity + ' ' if vertex else ''}{what}")
 
-    def changes_hands(self, edges: Iterable[Edge], identities: Collection[str]) -> None:
+    def changes_hands(self, edges: Iterable[Edge], declared: Mapping[str, str], others: Iterable[tuple[str, str]]) -> Adoption:
         """The journal takes over new states."""
-        self._adopt(edges, identities)
-        self.values.adopted(identities)
+        rest = dict(others)
+        adoption = self._adopt(edges, declared, rest.items())
+        self.values.adopted(declared.keys() | rest.keys())
+        return adoption
 
     # -- when something starts ---------------------------------------------------------------------------------
 
