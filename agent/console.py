@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, MutableMapping
 from typing import Any
 
 from holdfast.agent.widths import flow
-from holdfast.resources.errors import clean
+from holdfast.resources import visible
+from holdfast.resources.visible import clean, escaped
 
 Entry = MutableMapping[str, Any]
 """One line with its fields: time, level, event (the sentence), logger, and those of `narrate.Line`."""
@@ -88,7 +88,7 @@ class Console:
         """
         columns = self._width()
         room = None if columns is None else max(20, columns - indent)
-        more = " ".join(f"{name}={clean(str(value))}" for name, value in entry.items() if name not in _KNOWN)
+        more = " ".join(f"{escaped(name)}={escaped(str(value))}" for name, value in entry.items() if name not in _KNOWN)
         first, newline, rest = clean(str(entry.get("event", ""))).partition("\n")
         lines = self._sentence(first + (f"  {more}" if more else ""), entry, room)
         lines += flow(rest, room) if newline else []
@@ -98,7 +98,7 @@ class Console:
         return ("\n" + " " * indent).join(lines)
 
     def _sentence(self, text: str, entry: Entry, room: int | None) -> list[str]:
-        resource = entry.get("resource")
+        resource = escaped(str(entry.get("resource") or ""))
         if resource and resource not in text:
             text = f"{resource}: {text}"
         word, lines = text.partition(" ")[0], flow(text, room)
@@ -121,4 +121,4 @@ def to_json(entry: Entry) -> bytes:
     stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{int(seconds % 1 * 1e6):06d}Z"
     entry.pop("details", None)
     line = {"time": stamp, "level": entry.pop("level", "info"), "message": entry.pop("event", ""), **entry}
-    return json.dumps(line, default=str, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
+    return visible.to_json(line).encode() + b"\n"

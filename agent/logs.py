@@ -6,7 +6,6 @@ handed to those who follow (`holdfast log --follow`). `outlet` sees to it that n
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import re
@@ -22,6 +21,7 @@ from holdfast.agent.narrate import Narrator
 from holdfast.agent.outlet import JournalOutlet, Outlet, StreamOutlet, encode_journal
 from holdfast.agent.recent import Recent
 from holdfast.agent.settings import LogSettings
+from holdfast.resources import visible
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 PRIORITIES = {"debug": "7", "info": "6", "warning": "4", "error": "3", "critical": "2"}
@@ -116,7 +116,7 @@ def choose(form: str, descriptor: int) -> str:
 def to_journal(entry: Entry) -> bytes:
     """One entry as journald's fields; MESSAGE is the sentence with its details, for whoever reads plain `journalctl`."""
     fields = {
-        "MESSAGE": "\n".join(str(entry[name]) for name in ("event", "details", "exception") if entry.get(name)),
+        "MESSAGE": visible.clean("\n".join(str(entry[name]) for name in ("event", "details", "exception") if entry.get(name))),
         "PRIORITY": PRIORITIES.get(str(entry.get("level")), "6"),
         "SYSLOG_IDENTIFIER": "holdfast",
     }
@@ -126,9 +126,9 @@ def to_journal(entry: Entry) -> bytes:
         if name == "duration":
             fields["DURATION_MS"] = f"{value * 1000:.3f}"
         elif name in ("changes", "because") or isinstance(value, (dict, list, tuple, bool)):
-            fields[_journal_name(name)] = json.dumps(value, default=str, ensure_ascii=False)
+            fields[_journal_name(name)] = visible.to_json(value)
         else:
-            fields[_journal_name(name)] = str(value)
+            fields[_journal_name(name)] = visible.clean(str(value))
     return encode_journal(fields)
 
 

@@ -12,6 +12,8 @@ import socket
 import time
 from collections.abc import Mapping
 
+from holdfast.resources.visible import escaped
+
 
 class Notifier:
     """The connection to the service manager. What it says is best effort: systemd being away is no error of ours."""
@@ -42,7 +44,7 @@ class Notifier:
         """One line for `systemctl status`; said only when it is new."""
         if text != self._status:
             self._status = text
-            self._send("STATUS=" + text.replace("\n", " "))
+            self._send("STATUS=" + escaped(text.replace("\n", " ")))
 
     def start_watchdog(self) -> None:
         """Feed the watchdog from the running loop, twice in each period that the service manager allows."""

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from holdfast.resources.errors import HoldfastError, clean
+from holdfast.resources.errors import HoldfastError
+from holdfast.resources.visible import clean
 
 
 @dataclass(frozen=True, slots=True, order=True)

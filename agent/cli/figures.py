@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from holdfast.agent.cli.options import COUNT, Source, source
+from holdfast.agent.cli.terminal import say
 from holdfast.agent.control.client import ask
 from holdfast.agent.control.schema import Request
 
@@ -31,7 +32,7 @@ def trace(source: Source, last: bool, number: int | None, path: Path | None) -> 
     _write(path, text)
     about = found["otherData"]
     runs = sum(event["ph"] == "X" for event in found["traceEvents"]) - 1
-    click.echo(f"{path}: pass {about['pass']} ({about['cause']}), {runs} runs; open it in ui.perfetto.dev", err=True)
+    say(f"{path}: pass {about['pass']} ({about['cause']}), {runs} runs; open it in ui.perfetto.dev", err=True)
 
 
 def _write(path: Path, text: str) -> None:

@@ -10,14 +10,14 @@ from urllib.parse import quote
 
 from holdfast import __version__
 from holdfast.agent.words import number_of
-from holdfast.resources.errors import clean
+from holdfast.resources.visible import OBEYED, clean, escaped
 from holdfast.states.codes import CODES, Level
 from holdfast.states.errors import Place, Problem
 from holdfast.states.lint.inspect import Report
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 COLOURS = {"error": "1;31", "warning": "1;33", "aside": "2"}
-_BLANK = dict.fromkeys((*range(32), *range(127, 160)), "�")
+_BLANK = dict.fromkeys(OBEYED, "�")
 """In a line that is quoted each control character is one character that a terminal does not obey, so that the mark stays below its column."""
 MARGIN = 4
 """Columns before a line that is quoted."""
@@ -57,7 +57,7 @@ def relative(file: str, base: Path) -> str:
 def text(report: Report, base: Path, *, colour: bool = False, width: int = 0) -> Iterator[str]:
     """Each finding as the compiler tells its errors, then one line that counts them. `width` is that of a terminal; 0 wraps nothing."""
     for level, problem in levelled(report):
-        place = Place(clean(relative(problem.place.file, base)), problem.place.line, problem.place.column)
+        place = Place(escaped(relative(problem.place.file, base)), problem.place.line, problem.place.column)
         said = _wrapped(f"{place}: {level}: {_message(problem, base)} [{problem.code}]", "", width)
         if colour:
             said = said.replace(f": {level}: ", f": {_paint(level, level)}: ", 1)
@@ -111,7 +111,7 @@ def github(report: Report, base: Path) -> Iterator[str]:
     for level, problem in levelled(report):
         place = problem.place
         properties = {"file": relative(place.file, base), "line": place.line or 1, "col": place.column or None, "title": problem.code}
-        given = ",".join(f"{name}={_escaped(str(value), ':,')}" for name, value in properties.items() if value is not None)
+        given = ",".join(f"{name}={_escaped(clean(str(value)), ':,')}" for name, value in properties.items() if value is not None)
         yield f"::{level} {given}::{_escaped(_whole(problem, base))}"
 
 

@@ -14,9 +14,11 @@ from pathlib import Path
 import click
 
 from holdfast.agent.cli.options import NOT_COMPILED, Source, source
+from holdfast.agent.cli.terminal import say
 from holdfast.agent.words import number_of
 from holdfast.resources import paths
-from holdfast.resources.errors import Permanent, clean
+from holdfast.resources.errors import Permanent
+from holdfast.resources.visible import clean
 from holdfast.states.errors import CompileError, Problem
 from holdfast.states.format import format_text
 from holdfast.states.hostfiles import absolute
@@ -120,13 +122,13 @@ def _treat(file: File, tally: Tally, *, check: bool, diff: bool) -> None:
             _write(file)
         except (OSError, paths.Unsafe) as error:
             tally.failed += 1
-            click.echo(f"{file.name}: cannot write the file: {getattr(error, 'strerror', None) or error}", err=True)
+            say(f"{file.name}: cannot write the file: {getattr(error, 'strerror', None) or error}", err=True)
             return
     tally.changed += 1
     if diff:
         click.echo(clean(file.diff) if sys.stdout.isatty() else file.diff, nl=False)
     else:
-        click.echo(f"{'would format' if check else 'formatted'} {file.name}")
+        say(f"{'would format' if check else 'formatted'} {file.name}")
 
 
 def _filter(*, check: bool, diff: bool, verbose: bool) -> int:

@@ -115,7 +115,7 @@ def main(args: list[str] | None = None) -> None:
         code = cli(args=words, prog_name="holdfast", standalone_mode=False)
         sys.stdout.flush()
     except click.UsageError as error:
-        error.show()
+        _show_usage(error)
         code = USAGE
     except click.exceptions.Exit as error:
         code = error.exit_code
@@ -134,15 +134,25 @@ def _reader_gone() -> int:
     return 0
 
 
+def _show_usage(error: click.UsageError) -> None:
+    """What is wrong with the command line; it may name a file or a resource, of which a terminal must not obey anything."""
+    from holdfast.resources.visible import clean
+
+    text = io.StringIO()
+    error.show(text)
+    click.echo(clean(text.getvalue()), err=True, nl=False)
+
+
 def _explain(error: Exception, *, debug: bool) -> int:
     """One line for what is wrong; returns the exit code."""
     from holdfast.agent.cli.terminal import say
     from holdfast.resources.errors import HoldfastError
+    from holdfast.resources.visible import clean
 
     if debug:
         import traceback
 
-        traceback.print_exception(error)
+        print(clean("".join(traceback.format_exception(error))), end="", file=sys.stderr)
     code: Any = getattr(error, "exit_code", FAILED)
     if isinstance(error, HoldfastError):
         say(f"holdfast: {error}", err=True)

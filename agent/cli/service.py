@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from holdfast.agent.cli.options import Source, reports_problems, source
+from holdfast.agent.cli.terminal import say
 
 _root = click.option(
     "--root", type=click.Path(path_type=Path), default=Path("/"), metavar="DIR", help="Work on a system whose root is there; start nothing."
@@ -34,7 +35,7 @@ def install(root: Path, no_start: bool) -> None:
     from holdfast.agent.install import install as steps
 
     for line in steps(root, start=not no_start):
-        click.echo(line)
+        say(line)
 
 
 @click.command()
@@ -44,4 +45,4 @@ def uninstall(root: Path) -> None:
     from holdfast.agent.install import uninstall as steps
 
     for line in steps(root):
-        click.echo(line)
+        say(line)

@@ -10,6 +10,7 @@ import click
 
 from holdfast.agent import facts
 from holdfast.agent.cli.options import NOT_COMPILED, Function, Source, complain, on_states, output, print_json, reports_problems, source
+from holdfast.agent.cli.terminal import one_line
 from holdfast.agent.control.client import ask
 from holdfast.agent.control.schema import Request
 from holdfast.agent.pictures.drawing import AUTOMATIC, Drawing, Edge, Node
@@ -17,6 +18,7 @@ from holdfast.agent.pictures.svg import svg
 from holdfast.agent.pictures.texts import dot, mermaid
 from holdfast.agent.tree import Compiled, Trees
 from holdfast.agent.words import number_of
+from holdfast.resources.visible import clean
 from holdfast.states.automatic import automatic
 from holdfast.states.data import Call, Low
 from holdfast.states.errors import Refused
@@ -82,11 +84,12 @@ def order(sls: tuple[str, ...], source: Source, form: str, verbose: bool) -> Non
         print_json([_place(call) for call in calls])
         return
     waits = automatic(calls).edges if verbose else {}
-    width = max((len(call.identity) for call in calls), default=0)
+    names = [one_line(call.identity) for call in calls]
+    width = max(map(len, names), default=0)
     for call in calls:
-        click.echo(f"{call.position + 1:5}  {call.identity:{width}}  {call.reason}")
+        click.echo(f"{call.position + 1:5}  {names[call.position]:{width}}  {one_line(call.reason)}")
         for position in waits.get(call.position, ()):
-            click.echo(f"{'':5}    after {calls[position].identity} (automatic)")
+            click.echo(f"{'':5}    after {names[position]} (automatic)")
 
 
 @view("dot", "mermaid", "svg", "json")
@@ -196,7 +199,8 @@ def _print(value: Any, form: str) -> None:
         return
     import yaml
 
-    click.echo(yaml.safe_dump(_plain(value), sort_keys=False, allow_unicode=True, width=120).rstrip())
+    text, ascii_alone = (yaml.safe_dump(_plain(value), sort_keys=False, allow_unicode=wide, width=120).rstrip() for wide in (True, False))
+    click.echo(text if clean(text) == text else ascii_alone)
 
 
 def _plain(value: Any) -> Any:

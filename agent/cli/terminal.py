@@ -11,7 +11,7 @@ import click
 
 from holdfast.agent.console import coloured, width_of
 from holdfast.agent.widths import columns, fit, flow, pad, shorten, wrap
-from holdfast.resources.errors import clean
+from holdfast.resources.visible import clean, escaped
 
 COLOURS = {
     "running": "1;36",
@@ -94,7 +94,7 @@ def say(text: str, *, err: bool = False) -> None:
 
 def one_line(text: str) -> str:
     """Text whose control characters are written out, and line breaks are blanks."""
-    return clean(" ".join(text.split("\n")).replace("\t", " "))
+    return escaped(" ".join(text.split("\n")).replace("\t", " "))
 
 
 def span(seconds: float) -> str:

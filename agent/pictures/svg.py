@@ -11,6 +11,7 @@ from xml.sax.saxutils import escape
 from holdfast.agent.pictures.drawing import AUTOMATIC, FILLS, PLAIN, STROKES, Drawing, Node, stroke
 from holdfast.agent.pictures.layout import Box, layout
 from holdfast.agent.widths import columns, shorten
+from holdfast.resources.visible import clean
 
 LETTER, SMALL = 7.3, 5.6
 """Points that a letter takes, in the name of a resource and below it."""
@@ -23,7 +24,7 @@ LEGEND = 26.0
 INK, FAINT = "#0f172a", "#475569"
 FONT = "ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace"
 
-_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_FORBIDDEN = re.compile("[\ufffe\uffff]")
 """What XML cannot hold, however it is written."""
 
 
@@ -146,4 +147,4 @@ def _one_line(text: str) -> str:
 
 def _text(text: str) -> str:
     """Any text as content of an element."""
-    return escape(_FORBIDDEN.sub("\ufffd", text))
+    return escape(_FORBIDDEN.sub("\ufffd", clean(text)))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.agent.pictures.drawing import AUTOMATIC, FILLS, Drawing, stroke
+from holdfast.resources.visible import escaped
 
-_MERMAID = str.maketrans({**{letter: f"#{ord(letter)};" for letter in '"#<>&`\\'}, "\n": " ", "\r": " "})
+_MERMAID = str.maketrans({**{letter: f"#{ord(letter)};" for letter in '"#<>&`\\'}})
 
 
 def dot(drawing: Drawing) -> Iterator[str]:
@@ -27,7 +28,7 @@ def mermaid(drawing: Drawing) -> Iterator[str]:
     yield "graph TD"
     for node in drawing.nodes:
         state = f":::{node.state}" if node.state in FILLS else ""
-        yield f'  {names[node.identity]}["{node.identity.translate(_MERMAID)}"]{state}'
+        yield f'  {names[node.identity]}["{escaped(node.identity.replace(chr(10), " ")).translate(_MERMAID)}"]{state}'
     for edge in drawing.edges:
         yield f"  {names[edge.before]} {'-.->' if edge.kind == AUTOMATIC else '-->'}|{edge.kind}| {names[edge.after]}"
     for state in sorted({node.state for node in drawing.nodes} & FILLS.keys()):
@@ -36,4 +37,4 @@ def mermaid(drawing: Drawing) -> Iterator[str]:
 
 def quoted(text: str) -> str:
     """Text as Graphviz quotes it."""
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "") + '"'
+    return '"' + escaped(text).replace("\\", "\\\\").replace('"', '\\"') + '"'

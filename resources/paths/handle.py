@@ -7,9 +7,10 @@ import os
 import stat
 from collections.abc import Callable
 
-from holdfast.resources.errors import Permanent, escaped
+from holdfast.resources.errors import Permanent
 from holdfast.resources.paths.mounts import foreign, mounter
 from holdfast.resources.paths.trust import ACL, DEFAULT_ACL, NOBODY, called, trusted_uids, writers
+from holdfast.resources.visible import escaped
 
 LIMIT = 256 << 20
 """Bytes that a file may have which is read whole."""

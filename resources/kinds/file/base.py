@@ -15,13 +15,14 @@ from pydantic import BeforeValidator
 from holdfast.resources import accounts, paths
 from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Resource, Uid
-from holdfast.resources.errors import HoldfastError, Permanent, escaped, passing_or_not
+from holdfast.resources.errors import HoldfastError, Permanent, passing_or_not
 from holdfast.resources.fields import AbsPath, Mode, Text, field, parse_mode
 from holdfast.resources.needs import Need, lies_in, owned_by, unit_parts
 from holdfast.resources.paths import Place, Unsafe
 from holdfast.resources.paths.handle import ABSENT
 from holdfast.resources.temporaries import give_back, take_name
 from holdfast.resources.traits import Edgeable, Recvable
+from holdfast.resources.visible import escaped
 
 LARGE = 1 << 20
 """Bytes from which on content is read and compared in a thread."""
