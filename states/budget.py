@@ -1,4 +1,4 @@
-"""What a template may spend before it is stopped: turns of loops, calls of macros, seconds, and the size of values.
+"""What a template may spend before it is stopped: turns of loops, calls of macros, seconds, memory, and the size of values.
 
 Whoever writes state files is trusted, but may err: two loops in each other, a macro that calls itself twice, a text that is
 doubled in a loop, a power of a power would keep an agent busy for days, or end it for want of memory. Regular expressions have a
@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import wraps
 from typing import Any
 
+import psutil
 from jinja2 import nodes
 from jinja2.runtime import Context
 from jinja2.sandbox import SandboxedEnvironment
@@ -25,17 +26,44 @@ STEPS = 3_000_000
 SECONDS = 30.0
 """How long one rendering may take."""
 SIZE = 32 << 20
-"""Characters of a text, items of a list, bytes of a number."""
+"""Bytes, about, of one value."""
+MEMORY = 128 << 20
+"""Bytes by which the process may grow during one rendering: many values that are not large may be, together."""
+_ITEM, _PAIR = 8, 64
+"""Bytes of a list for each item, and of a mapping for each key."""
+_STEP = 128
+"""Bytes that a step makes at most, where their size is not known."""
+_UNSEEN = 8 << 20
+"""After so many bytes were made the memory of the process is looked at, which takes some microseconds."""
 _LONG = 128
 """Characters that cost as much as an expression, where texts are joined."""
 _SIZED = (str, bytes, list, tuple)
+_CONTAINERS = (dict, list, tuple, set, frozenset)
+_WRITERS = frozenset(
+    {
+        "dict_to_sls_yaml_params",
+        "flatten",
+        "join",
+        "json",
+        "pprint",
+        "python",
+        "string",
+        "sum",
+        "tojson",
+        "unique",
+        "xml",
+        "xmlattr",
+        "yaml",
+    }
+)
+"""Filters that write data out, or go through all that is in them."""
 _WIDE = frozenset({"batch", "center", "indent", "json", "random_str", "round", "slice", "tojson"})
 """Filters that make as much of a value as a number says."""
 _SLOWNESS = 32
 """So many times as long as others some filters take."""
 _PACED = ("combinations", "combinations_with_replacement", "permutations", "product")
 """Filters whose iterators hardly come to an end."""
-_SPEND, _JOIN = " spend", " join"
+_SPEND, _JOIN, _CUT = " spend", " join", " cut"
 """Names of filters; with a blank, so that no template can name them."""
 
 
@@ -44,21 +72,47 @@ class Spent(Exception):
 
 
 def check(size: int) -> None:
-    """Raises `Spent` for what is too large."""
+    """A value of so many bytes is made. Raises `Spent` when that is too large, or one too many."""
     if size > SIZE:
         raise Spent(f"it makes a value of more than {SIZE >> 20} MB")
+    METER.make(size)
+
+
+def size(value: Any) -> int:
+    """Bytes of a text, list or mapping, about, without what is in it; 0 for anything else."""
+    if isinstance(value, (str, bytes)):
+        return len(value)
+    return len(value) * (_PAIR if isinstance(value, dict) else _ITEM) if isinstance(value, _CONTAINERS) else 0
+
+
+def weight(value: Any) -> int:
+    """Bytes of a value with all that is in it, as often as it is in there: what it takes to write it out. Counting ends beyond `SIZE`."""
+    found, left = 0, [value]
+    while left and found <= SIZE:
+        value = left.pop()
+        found += size(value)
+        if isinstance(value, _CONTAINERS) and found <= SIZE:
+            left.extend(value.values() if isinstance(value, dict) else value)
+    return found
+
+
+def check_data(values: Iterable[Any]) -> None:
+    """These are written out. Raises `Spent` for those that are too large: a list that has another one many times is small, its text is not."""
+    for value in values:
+        if isinstance(value, _CONTAINERS):
+            check(weight(value))
 
 
 def _sum(left: Any, right: Any) -> int:
-    return len(left) + len(right) if isinstance(left, _SIZED) and isinstance(right, _SIZED) else 0
+    return size(left) + size(right)
 
 
 def _product(left: Any, right: Any) -> int:
     if isinstance(left, int) and isinstance(right, int):
         return (left.bit_length() + right.bit_length()) // 8
     if isinstance(left, _SIZED) and isinstance(right, int):
-        return len(left) * right
-    return len(right) * left if isinstance(right, _SIZED) and isinstance(left, int) else 0
+        return weight(left) * right
+    return weight(right) * left if isinstance(right, _SIZED) and isinstance(left, int) else 0
 
 
 def _power(left: Any, right: Any) -> int:
@@ -68,6 +122,7 @@ def _power(left: Any, right: Any) -> int:
 def _formatted(left: Any, right: Any) -> int:
     if not isinstance(left, str):
         return 0
+    check_data(right if isinstance(right, tuple) else (right,))
     stars = [value for value in (right if isinstance(right, tuple) else (right,)) if isinstance(value, int)] if "*" in left else ()
     return max((*map(int, re.findall(r"[0-9]{1,18}", left)), *stars), default=0)
 
@@ -76,17 +131,21 @@ _SIZES = {"+": _sum, "*": _product, "**": _power, "%": _formatted}
 """Operator -> the size of its result, or more, before there is one; 0 where that cannot be large."""
 
 
-@pass_context
-def _spend(context: Context, steps: int) -> None:
-    environment: Any = context.environment
-    environment.meter.spend(steps)
+@pass_context  # or else Jinja would compute it while it compiles
+def _spend(_: Context, steps: int) -> None:
+    METER.spend(steps)
 
 
-@pass_context
-def _join(context: Context, parts: Iterable[Any]) -> str:
+def _cut(value: Any) -> Any:
+    check(size(value))
+    return value
+
+
+def _join(parts: Sequence[Any]) -> str:
+    check_data(parts)
     text = concat(map(str, parts))
     if len(text) > _LONG:
-        _spend(context, len(text) // _LONG)
+        METER.spend(len(text) // _LONG)
     return text
 
 
@@ -117,6 +176,7 @@ def _translated(text: Any, args: Sequence[Any]) -> int:
 
 
 def _filled(text: Any, args: Sequence[Any]) -> int:
+    check_data(args)
     return max(_formatted(text, tuple(args)), _braced(text, args)) if isinstance(text, str) else 0
 
 
@@ -145,7 +205,7 @@ def _braced(text: str, args: Sequence[Any]) -> int:
 
 def _measured(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """A filter that looks at what it is given first, and at what it has made."""
-    foreseen = _FORESEEN.get(name)
+    foreseen, writes = _FORESEEN.get(name), name in _WRITERS
     passed = 1 if hasattr(function, "jinja_pass_arg") else 0  # Jinja's own argument comes before the value
 
     @wraps(function)
@@ -155,9 +215,10 @@ def _measured(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
             check(max((abs(number) for number in (*given, *kwargs.values()) if isinstance(number, int)), default=0))
         elif foreseen and given:
             check(foreseen(given[0], (*given[1:], *kwargs.values())))
+        if writes:
+            check_data(given)
         result = function(*args, **kwargs)
-        if isinstance(result, _SIZED):
-            check(len(result))
+        check(size(result))
         return result
 
     return measured
@@ -167,9 +228,9 @@ def _paced(function: Callable[..., Iterable[Sequence[Any]]]) -> Callable[..., An
     """A filter whose items cost something when they are taken, each by its length."""
 
     @pass_context
-    def paced(context: Context, *args: Any, **kwargs: Any) -> Iterator[Sequence[Any]]:
+    def paced(_: Context, *args: Any, **kwargs: Any) -> Iterator[Sequence[Any]]:
         for item in function(*args, **kwargs):
-            _spend(context, len(item))
+            METER.spend(len(item))
             yield item
 
     return paced
@@ -183,8 +244,7 @@ class BoundedEnvironment(SandboxedEnvironment):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.meter = Meter()
-        self.filters.update({_SPEND: _spend, _JOIN: _join})
+        self.filters.update({_SPEND: _spend, _JOIN: _join, _CUT: _cut})
 
     def bound_filters(self) -> None:
         """Have all filters look at the size of what they make, and some at what it would be."""
@@ -210,9 +270,9 @@ class BoundedEnvironment(SandboxedEnvironment):
             check(wide)  # the width of `ljust` and its like
             check(_FORESEEN[name](owner, (*args, *kwargs.values())) if name in _FORESEEN else 0)
         result = super().call(__context, __obj, *args, **kwargs)
-        for value in (owner, result):
-            if isinstance(value, (str, bytes, list, dict)):
-                check(len(value))
+        if isinstance(owner, _CONTAINERS) and size(owner) > SIZE:  # it may have grown
+            check(size(owner))
+        check(size(result))
         return result
 
 
@@ -225,6 +285,7 @@ class Meter(threading.local):
     def begin(self) -> None:
         """A new rendering."""
         self.steps, self.end = STEPS, time.monotonic() + SECONDS
+        self._made, self._before = 0, 0
 
     def spend(self, steps: int) -> None:
         """Take some of it. Raises `Spent`."""
@@ -233,6 +294,20 @@ class Meter(threading.local):
             raise Spent("it repeats something too often")
         if time.monotonic() > self.end:
             raise Spent(f"it takes longer than {SECONDS:g} s")
+        self.make(steps * _STEP)
+
+    def make(self, size: int) -> None:
+        """So many bytes are made, if perhaps not for long. Raises `Spent` when the process has grown by too many."""
+        self._made += size
+        if self._made < _UNSEEN:
+            return
+        now, self._made = psutil.Process().memory_info().rss, 0
+        self._before = self._before or now
+        if now - self._before > MEMORY:
+            raise Spent(f"it takes more than {MEMORY >> 20} MB of memory")
+
+
+METER = Meter()
 
 
 class _Metering(NodeTransformer):
@@ -246,6 +321,11 @@ class _Metering(NodeTransformer):
         return node  # type: ignore[no-any-return]  # as it was
 
     visit_For = visit_Macro = visit_CallBlock = visit_Block = visit_Template = body  # noqa: N815 - Jinja's names
+
+    def visit_Getitem(self, node: nodes.Getitem) -> nodes.Node:  # noqa: N802 - Jinja's name
+        """`a[1:]`, which Jinja leaves to Python: it makes as much as it takes."""
+        self.generic_visit(node)
+        return nodes.Filter(node, _CUT, [], [], None, None, lineno=node.lineno) if isinstance(node.arg, nodes.Slice) else node
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802 - Jinja's name
         """`a ~ b`."""

@@ -18,6 +18,7 @@ from typing import Any
 import jinja2
 
 from holdfast.states.breaks import by_yaml_lines, has_odd_breaks
+from holdfast.states.budget import METER
 from holdfast.states.errors import CompileError, Place, Problem
 from holdfast.states.lines import split_marks
 from holdfast.states.marks import Document
@@ -139,7 +140,7 @@ class Renderer:
         """The compiled template of a state file, with the options that it asks for."""
         if self.environment is None:
             self.environment = environment(self.loader, marks=True)
-        self.environment.meter.begin()
+        METER.begin()
         if options is None:
             return self.environment.get_template(name)
         made = self.environment.overlay(**options)
@@ -240,7 +241,7 @@ def render_text(
     made = _environment(root) if chosen is None else _environment(root).overlay(**chosen)
     if made.loader is not None and isinstance(made.loader, TreeLoader) and root is not None:
         made.loader.begin(Tree(root, trusted))  # what it imports is read anew
-    made.meter.begin()
+    METER.begin()
     try:
         template = _template(text, root) if chosen is None else made.from_string(body.replace("\n", "", 1))
         return template.render(context) + "\n" * text.endswith("\n")

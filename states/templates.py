@@ -16,7 +16,7 @@ from jinja2.runtime import Context
 from holdfast.resources.errors import HoldfastError
 from holdfast.resources.expressions import Unbounded
 from holdfast.resources.registry import nearest
-from holdfast.states.budget import BoundedEnvironment, Spent
+from holdfast.states.budget import BoundedEnvironment, Spent, check_data
 from holdfast.states.errors import CompileError, Place, Problem
 from holdfast.states.filters import FILTERS, TESTS
 from holdfast.states.filters.formats import readable
@@ -138,6 +138,7 @@ def printed(value: Any) -> Any:
         raise TypeError("an iterator has no text: make a list of it, with the filter 'list'")
     if callable(value) and not isinstance(value, jinja2.Undefined):
         raise TypeError("a function has no text: call it, with '()' behind its name")
+    check_data((value,))
     return readable(value)
 
 
@@ -189,7 +190,11 @@ def _words(error: Exception, names: list[str]) -> tuple[str, str, str]:  # noqa:
         case CompileError():
             words = "template-data", "; ".join(problem.message for problem in error.problems), error.problems[0].hint
         case Spent() | Unbounded():
-            words = "template-limit", f"the template is stopped: {said}", "look for loops within loops, and for what calls itself"
+            words = (
+                "template-limit",
+                f"the template is stopped: {said}",
+                "look for loops within loops, for what calls itself, and for lists that hold each other many times",
+            )
         case RecursionError():
             words = "template-error", "the template includes or calls itself without end, or is nested too deeply", ""
         case HoldfastError():

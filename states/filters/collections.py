@@ -7,8 +7,10 @@ import random
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
+from jinja2 import Environment
+from jinja2.filters import do_sum, make_attrgetter
 from jinja2.runtime import Context
-from jinja2.utils import pass_context
+from jinja2.utils import pass_context, pass_environment
 
 from holdfast.states.filters.formats import refuse_undefined
 from holdfast.states.world import traverse
@@ -121,6 +123,19 @@ def flatten(values: Iterable[Any], levels: int | None = None, preserve_nulls: bo
             found += flatten(value, None if levels is None else levels - 1, preserve_nulls)
         else:
             found.append(value)
+    return found
+
+
+@pass_environment
+def total(environment: Environment, values: Iterable[Any], attribute: str | int | None = None, start: Any = 0) -> Any:
+    """The sum of values, or of an attribute of each. Lists are joined in one go: Python's own sum makes a list for each of them."""
+    if not isinstance(start, list):
+        return do_sum(environment, values, attribute, start)  # type: ignore[arg-type]  # it may begin with anything
+    found = [*start]
+    for value in values if attribute is None else map(make_attrgetter(environment, attribute), values):
+        if not isinstance(value, list):
+            raise TypeError(f"a list cannot be added to a {type(value).__name__}")
+        found += value
     return found
 
 
@@ -260,6 +275,7 @@ FILTERS: dict[str, Any] = {
     "is_list": lambda value: isinstance(value, list),
     "is_iter": iterable,
     "flatten": flatten,
+    "sum": total,
     "sorted_ignorecase": lambda values: sorted(values, key=str.lower),
     "compare_dicts": compare_dicts,
     "compare_lists": compare_lists,

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from holdfast.states import hostfiles
-from holdfast.states.budget import check
+from holdfast.states.budget import check, check_data
 from holdfast.states.filters.formats import load_yaml, to_yaml
 from holdfast.states.filters.text import hexdigest, hmac_compute, hmac_holds
 from holdfast.states.helpers.table import TABLE, helper, looking, plain
@@ -97,7 +97,8 @@ def defaults_get(world: World, key: str, default: Any = "") -> Any:
 
 
 def serialize(serializer: str, obj: Any, **options: Any) -> str:
-    """Data as text of a format. Raises `ValueError` for one that there is not."""
+    """Data as text of a format. Raises `ValueError` for one that there is not, `Spent` for what would be too large."""
+    check_data((obj,))
     if serializer == "json":
         return json.dumps(obj, ensure_ascii=False, **{key: options[key] for key in ("indent", "sort_keys") if key in options})
     if serializer == "yaml":

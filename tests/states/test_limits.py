@@ -261,3 +261,90 @@ def test_lipsum_is_refused(problems):
     (problem,) = problems("{{ lipsum() }}")
 
     assert problem.code == "template-undefined"
+
+
+SHARED = "{% set a = [0] * 1000 %}{% set b = [a] * 50 %}{% set c = [] %}{% for i in range(50) %}{% do c.append(b) %}{% endfor %}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{ c }}",
+        "{{ c ~ '' }}",
+        "{{ {'x': c} }}",
+        "{{ '%s' % [c] }}",
+        "{{ '%s' | format(c) }}",
+        "{{ '{}'.format(c) }}",
+        "{{ '{x}'.format(x=c) }}",
+        "{{ c | join }}",
+        "{{ c | string }}",
+        "{{ c | tojson }}",
+        "{{ c | json }}",
+        "{{ c | yaml }}",
+        "{{ c | pprint }}",
+        "{{ c | flatten }}",
+        "{{ c | sum(start=[]) }}",
+        "{{ salt['slsutil.serialize']('json', c) }}",
+        "{{ (c * 9) is none }}",
+    ],
+)
+def test_what_is_small_but_would_be_large_when_written_out_is_stopped(text, problems, monkeypatch):
+    """A list that has another one many times takes little memory; its text, or all its items, would take much."""
+    monkeypatch.setattr(budget, "SIZE", 1 << 20)
+    (problem,) = problems(SHARED + text)
+
+    assert (problem.code, problem.place.line) == ("template-limit", 1)
+    assert "value of more than 1 MB" in problem.message
+    assert "hold each other" in problem.hint
+
+
+def test_a_list_in_itself_is_no_text_without_end(problems):
+    """Nor does looking at it hang."""
+    (problem,) = problems("{% set a = [] %}{% do a.append(a) %}{{ a | json }}")
+
+    assert problem.code == "template-limit"
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "[0] * 100000",
+        "range(100000) | list",
+        "'x' * 1000000",
+        "dict.fromkeys(range(50000))",
+        "many[:]",
+        "many.copy()",
+        "many | list",
+        "many + many",
+        "text[1:]",
+        "text | upper",
+    ],
+)
+def test_many_values_that_are_not_large_are_stopped_when_they_are_together(made):
+    """At some megabytes more than the limit. In a process of its own: memory is the whole process's."""
+    text = "{% set many = [0] * 500000 %}{% set text = 'x' * 1000000 %}{% set all = [] %}"
+    text += f"{{% for i in range(2000) %}}{{% do all.append({made}) %}}{{% endfor %}}"
+    program = f"""
+import resource
+from holdfast.states import budget
+from holdfast.states.errors import CompileError
+from holdfast.states.render import render_text
+budget.MEMORY = 24 << 20
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    render_text({text!r}, name="x", variables={{}}, grains={{}}, pillar={{}})
+except CompileError as error:
+    print(error.problems[0].code, error.problems[0].message)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+    code, grown = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.splitlines()
+
+    assert code == "template-limit the template is stopped: it takes more than 24 MB of memory"
+    assert int(grown) < 64 << 10
+
+
+def test_lists_are_joined_in_one_go(compile_tree):
+    """As many as there are: each is gone through once, and other sums are what they were."""
+    text = "{% set many = [[1]] * 100000 %}a:\n  lamp.lit:\n    - size: {{ [many | sum(start=[]) | length, [1, 2.5] | sum, [[1], [2]] | sum(start=[0])] | json }}\n"
+
+    assert compile_tree(text).calls[0].low["size"] == [100_000, 3.5, [0, 1, 2]]
