@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import wraps
 from typing import Any
 
-import psutil
 from jinja2 import nodes
 from jinja2.runtime import Context
 from jinja2.sandbox import SandboxedEnvironment
@@ -301,6 +300,8 @@ class Meter(threading.local):
         self._made += size
         if self._made < _UNSEEN:
             return
+        import psutil  # noqa: PLC0415 - it takes long, and most renderings do not come so far
+
         now, self._made = psutil.Process().memory_info().rss, 0
         self._before = self._before or now
         if now - self._before > MEMORY:
