@@ -17,7 +17,7 @@ from pydantic import BeforeValidator, field_validator
 from holdfast.resources import paths
 from holdfast.resources.context import Context, Watch, announced
 from holdfast.resources.contract import Resource, Uid
-from holdfast.resources.errors import Permanent, passing_or_not
+from holdfast.resources.errors import HoldfastError, Permanent, passing_or_not
 from holdfast.resources.fields import Text, field
 from holdfast.resources.interfaces.pkg import PkgInterface
 from holdfast.resources.interfaces.results import ChangeSet, PkgSpec
@@ -107,7 +107,11 @@ class Packages(Resource):
         if apply:
             await ctx.report.announce()
             ctx.report.touched = True
-            done: ChangeSet = await together(self, ctx, wrong, lambda: self.put_right(ctx, pkg, wrong, test=False))
+            try:
+                done: ChangeSet = await together(self, ctx, wrong, lambda: self.put_right(ctx, pkg, wrong, test=False))
+            except HoldfastError as error:
+                await self._account(ctx, pkg, wrong, error)
+                return False
             ctx.report.changes = {**wrong, **done.changes}
             if left := await self.wrong(pkg, apply):
                 raise Permanent(f"still not right after the package manager has run: {', '.join(left)}")
@@ -115,6 +119,19 @@ class Packages(Resource):
         else:
             await self._plan(ctx, pkg, wrong)
         return False
+
+    async def _account(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]], error: HoldfastError) -> None:
+        """Report what a run of the package manager that failed has changed all the same; raise its error unless that was everything.
+
+        It fails for the sake of other packages, too, and may be killed when its work is done.
+        """
+        left = await self.wrong(pkg, apply=False)
+        changed = {name: {**was, "new": left[name]["old"] if name in left else was["new"]} for name, was in wrong.items()}
+        ctx.report.changes = {name: change for name, change in changed.items() if left.get(name) != wrong[name]}
+        ctx.report.comment = sentence(ctx.report.changes, done=True)
+        if left:
+            raise error
+        ctx.log.warning("the package manager failed, but this is right", why=str(error))
 
     async def _plan(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]]) -> None:
         """Report what the package manager would change. It may not know yet, for want of a repository that another state adds."""

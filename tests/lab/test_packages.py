@@ -7,6 +7,7 @@ import json
 import pytest
 from driver import Driver, Failed
 from lab import Host
+from packages import offer
 
 pytestmark = pytest.mark.lab
 
@@ -218,6 +219,30 @@ def test_an_installation_that_is_killed_may_be_tried_again(host: Host, driver: D
     with pytest.raises(Failed) as caught:
         driver.apply("pkg.installed", "tiny")
     assert caught.value.kind == "Temporary"
+
+
+def test_an_installation_that_is_killed_when_it_is_done_is_told(host: Host, driver: Driver):
+    """What it has changed is its record; nobody would tell it later, for all is right then."""
+    host.sh("cp /usr/bin/dpkg /root/")
+    host.write("/usr/bin/dpkg", '#!/bin/sh\n/root/dpkg "$@"\ncase "$*" in *--configure*) kill -KILL $$;; esac\n', 0o755)
+
+    applied = driver.apply("pkg.installed", "tiny")
+
+    assert (applied.right, applied.changes, applied.comment) == (False, {"tiny": {"old": "", "new": "installed"}}, "installed tiny")
+    assert version(host, "tiny") == "2.0"
+    driver.logged("the package manager failed, but this is right")
+
+
+def test_what_a_failed_installation_has_changed_is_told(host: Host):
+    """One of two packages refuses; the other is there, and is told of although the state has failed."""
+    offer(host, "sulky", scripts={"postinst": "echo 'sulky: not today' >&2; exit 1\n"})
+    host.write("/srv/states/both.sls", "both:\n  pkg.installed:\n    - pkgs: [tiny, sulky]\n")
+
+    done = host.run("holdfast", "apply", "both", "--states", "/srv/states", "--format", "json", check=False).stdout
+    (result,) = json.loads(done)["results"]
+
+    assert (result["result"], result["changes"]) == (False, {"tiny": {"old": "", "new": "installed"}})
+    assert "sulky: not today" in result["comment"]
 
 
 def test_interface_has_all_of_it(driver: Driver):
