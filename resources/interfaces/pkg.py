@@ -94,6 +94,22 @@ class PkgInterface(Interface, name="pkg"):
         """
         return {}
 
-    def watch(self, catalogue: bool = False) -> Watch:
-        """Says when the package database may have changed; with `catalogue` also the lists of the repositories."""
+    @supported(os_family=("Debian",))
+    def others(self) -> str:
+        """Who changes packages now, or is about to, and was not started by the agent: `process 7 (apt-get)`; empty: nobody.
+
+        Asked before each run of a resource, so it must be cheap; it does not block.
+        """
+        return ""
+
+    @supported(os_family=("Debian",))
+    async def in_other_hands(self, names: Collection[str], paths: Collection[str]) -> bool:
+        """Whether those others are changing, or have changed since they began, one of these packages or one that ships one of these paths."""
+        return False
+
+    def watch(self, names: Sequence[str] = (), catalogue: bool = False) -> Watch:
+        """Says when what the database knows of these packages (by default: of any) has changed; with `catalogue` also the lists of the repositories.
+
+        What the agent's own changes do on the way is not told, only what they have left behind.
+        """
         return idle()

@@ -149,9 +149,9 @@ class Packages(Resource):
         return "; ".join(f"{name} {', '.join(p.version for p in pkgs)} is installed" for name, pkgs in found.items())
 
     def watch(self, ctx: Context) -> Watch:
-        """The package manager's database."""
+        """What the package manager's database knows of them."""
         pkg: PkgInterface = ctx.interface("pkg")
-        return pkg.watch()
+        return pkg.watch(list(self.wanted))
 
     def uids(self) -> tuple[Uid, ...]:
         """The packages."""
@@ -323,7 +323,7 @@ class Latest(Installing, kind="pkg.latest"):
     def watch(self, ctx: Context) -> Watch:
         """The package manager's database, and the lists of the repositories."""
         pkg: PkgInterface = ctx.interface("pkg")
-        return pkg.watch(catalogue=True)
+        return pkg.watch(list(self.wanted), catalogue=True)
 
 
 class Removed(Groupable, Packages, kind="pkg.removed"):
@@ -403,6 +403,11 @@ class Held(Packages, kind="pkg.held"):
         others = [name for name in held if name not in self.wanted] if self.replace else []
         missing = {name: {"old": "", "new": "hold"} for name in self.wanted if name not in held}
         return {**missing, **{name: {"old": "hold", "new": ""} for name in others}}
+
+    def watch(self, ctx: Context) -> Watch:
+        """What the database knows of them; with `replace`, of all."""
+        pkg: PkgInterface = ctx.interface("pkg")
+        return pkg.watch() if self.replace else super().watch(ctx)
 
     async def put_right(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]], test: bool) -> ChangeSet:
         """Put them on hold, and let go of the others."""

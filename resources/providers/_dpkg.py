@@ -1,11 +1,9 @@
-"""dpkg's database and locks, as the apt provider reads them."""
+"""dpkg's database, as the apt provider reads it."""
 
 from __future__ import annotations
 
-import fcntl
-import os
+import asyncio
 import re
-import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,10 +13,7 @@ from holdfast.resources.interfaces.results import Pkg
 
 ADMIN = Path("/var/lib/dpkg")
 LISTS = Path("/var/lib/apt/lists")
-LOCKS = (ADMIN / "lock-frontend", ADMIN / "lock", LISTS / "lock", Path("/var/cache/apt/archives/lock"))
 FORMAT = "${Package}\t${Architecture}\t${db:Status-Abbrev}\t${Version}\t${Provides}\n"
-FLOCK = "hhqqi4x"
-"""C's `struct flock` on 64-bit Linux: type, whence, start, length, pid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +35,11 @@ class Database:
     def find(self, name: str) -> list[Pkg]:
         """The installed packages that a name stands for."""
         return self.installed.get(name) or self.provided.get(name, [])
+
+    def known(self, names: Iterable[str]) -> object:
+        """All that is known of these packages; without names, of all: equal when nothing has changed for them."""
+        marks = (self.held, self.residual, self.unfinished, self.halved)
+        return [(self.find(name), *[name in mark for mark in marks]) for name in names] or self
 
     def versions(self) -> dict[str, str]:
         """Installed versions by name; several architectures joined by commas."""
@@ -78,14 +78,21 @@ class Dpkg:
         self._host = host
         self._stamp: tuple[int, ...] = ()
         self._database = Database()
+        self._reading = asyncio.Lock()
 
     async def read(self) -> Database:
-        """What is installed now."""
-        stamp = self._look()
-        if stamp != self._stamp or not stamp:
-            done = await self._host.run("dpkg-query", "--show", f"--showformat={FORMAT}", limit=1 << 26)
-            self._database, self._stamp = parse(done.stdout), stamp
-        return self._database
+        """What is installed now. Many may ask at once: all who watch it are told of the same change."""
+        async with self._reading:
+            stamp = self._look()
+            if stamp != self._stamp or not stamp:
+                done = await self._host.run("dpkg-query", "--show", f"--showformat={FORMAT}", limit=1 << 26)
+                self._database, self._stamp = parse(done.stdout), stamp
+            return self._database
+
+    @property
+    def last(self) -> Database | None:
+        """What was read last, however long ago."""
+        return self._database if self._stamp else None
 
     def _look(self) -> tuple[int, ...]:
         """What changes whenever the database does; while dpkg runs its news are in files of their own."""
@@ -167,34 +174,6 @@ class Files:
                 continue
             return known[1]
         return frozenset()
-
-
-def lock_holder(paths: Iterable[Path] = LOCKS) -> str:
-    """Who holds one of these locks, `process 123 (apt-get)`, or nothing."""
-    for pid in filter(None, map(_holder, paths)):
-        return f"process {pid} ({_command(pid)})" if pid > 0 else "a process that cannot be seen from here"
-    return ""
-
-
-def _holder(path: Path) -> int:
-    """The process that has locked a file; 0 for none, -1 for one in another namespace."""
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
-        return 0
-    try:
-        wish = struct.pack(FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-        kind, _, _, _, pid = struct.unpack(FLOCK, fcntl.fcntl(descriptor, fcntl.F_GETLK, wish))
-    finally:
-        os.close(descriptor)  # would give up a lock of our own, but we hold none
-    return 0 if kind == fcntl.F_UNLCK else pid or -1
-
-
-def _command(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
-    except OSError:
-        return "it has just ended"
 
 
 def differences(before: Database, after: Database) -> dict[str, dict[str, str]]:

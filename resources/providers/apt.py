@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Literal
 
 from holdfast.resources.context import Completed, Watch
-from holdfast.resources.errors import Permanent, Temporary
+from holdfast.resources.errors import HoldfastError, Permanent, Temporary
 from holdfast.resources.interfaces.base import Confine, Host, Options, Provider
 from holdfast.resources.interfaces.pkg import PkgInterface
 from holdfast.resources.interfaces.results import ChangeSet, Pkg, PkgSpec
-from holdfast.resources.providers._dpkg import ADMIN, LISTS, Database, Dpkg, Files, differences, lock_holder, planned, policies
+from holdfast.resources.providers._dpkg import ADMIN, LISTS, Database, Dpkg, Files, differences, planned, policies
+from holdfast.resources.providers._locks import Others, lock_holder
 from holdfast.resources.registry import nearest
 
 QUIET = {"DEBIAN_FRONTEND": "noninteractive", "APT_LISTCHANGES_FRONTEND": "none", "UCF_FORCE_CONFFOLD": "1"}
@@ -56,7 +58,13 @@ class Apt(Provider):
         super().__init__(host)
         self._dpkg = Dpkg(host)
         self._files = Files(str(host.facts.get("osarch", "")))
+        self._others = Others(self._dpkg, host)
         self._refreshed = 0.0
+        self._idle = asyncio.Event()
+        """No command of ours changes packages now."""
+        self._idle.set()
+        self._changing = 0
+        """How many do."""
 
     # -- looking -------------------------------------------------------------------------------------------------
 
@@ -115,10 +123,28 @@ class Apt(Provider):
         found: dict[str, list[str]] = await self.host.blocking(self._files.owners, names, frozenset(paths))
         return found
 
-    async def watch(self, catalogue: bool = False) -> Watch:
-        """Events of dpkg's status file."""
+    def others(self) -> str:
+        """Who holds dpkg's lock, or that of its frontends."""
+        return self._others.at_work()
+
+    async def in_other_hands(self, names: Collection[str], paths: Collection[str]) -> bool:
+        """By dpkg's states and its lists of files."""
+        return await self._others.have(frozenset(names), frozenset(paths))
+
+    async def watch(self, names: Sequence[str] = (), catalogue: bool = False) -> Watch:
+        """Events of dpkg's status file, and of the lists, after which something else is known of these packages."""
+        known: object = None
         async for event in self.host.watch_path(str(ADMIN / "status"), *([str(LISTS)] if catalogue else [])):
-            yield event
+            arming = known is None
+            if not arming:
+                await self._idle.wait()
+            try:
+                now: object = ((await self._dpkg.read()).known(names), self._fetched() if catalogue else 0.0)
+            except HoldfastError:
+                now = object()  # whoever looks will find out why it cannot be read
+            if arming or now != known:
+                known = now
+                yield event
 
     # -- changing ------------------------------------------------------------------------------------------------
 
@@ -187,7 +213,8 @@ class Apt(Provider):
         held = (await self._dpkg.read()).held
         wrong = [name for name in names if (name in held) != (verb == "hold")]
         if wrong and not test:
-            await self.host.run("apt-mark", verb, *wrong, env=QUIET)
+            with self._at_work():
+                await self.host.run("apt-mark", verb, *wrong, env=QUIET)
         words = ("", "hold") if verb == "hold" else ("hold", "")
         return ChangeSet(changes={name: {"old": words[0], "new": words[1]} for name in wrong})
 
@@ -214,7 +241,20 @@ class Apt(Provider):
         if database.unfinished or any((ADMIN / "updates").iterdir()):
             await self._wait()
             self.host.log.warning("an installation was interrupted: finishing it", packages=sorted(database.unfinished))
-            await self.host.run("dpkg", "--force-confdef", "--force-confold", "--configure", "--pending", env=QUIET, check=False)
+            with self._at_work():
+                await self.host.run("dpkg", "--force-confdef", "--force-confold", "--configure", "--pending", env=QUIET, check=False)
+
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
+        """We change packages."""
+        self._changing += 1
+        self._idle.clear()
+        try:
+            yield
+        finally:
+            self._changing -= 1
+            if not self._changing:
+                self._idle.set()
 
     async def _apt(self, *arguments: str, test: bool = False, explain: bool = False) -> Completed:
         """Run apt-get when nobody else does. With `explain` a failure raises `Permanent`, with apt's reason, or `Temporary` where one was killed."""
@@ -224,9 +264,10 @@ class Apt(Provider):
             if not test:
                 await self._wait(left)
             mode = SIMULATE if test else (f"--option=DPkg::Lock::Timeout={left:.0f}",)
-            done = await self.host.run(
-                "apt-get", "--quiet", "--assume-yes", *mode, *KEEP, *arguments, env=QUIET, check=False, limit=1 << 24
-            )
+            with nullcontext() if test else self._at_work():
+                done = await self.host.run(
+                    "apt-get", "--quiet", "--assume-yes", *mode, *KEEP, *arguments, env=QUIET, check=False, limit=1 << 24
+                )
             if not (done.retcode and "Could not get lock" in done.stderr):
                 break
             if time.monotonic() > deadline:

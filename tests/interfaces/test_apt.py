@@ -14,7 +14,7 @@ import pytest
 from holdfast.resources.context import Completed
 from holdfast.resources.errors import Permanent, Temporary
 from holdfast.resources.interfaces.results import Pkg, PkgSpec
-from holdfast.resources.providers import _dpkg, apt
+from holdfast.resources.providers import _dpkg, _locks, apt
 
 STATUS = "\n".join(
     "\t".join(fields)
@@ -122,17 +122,17 @@ def test_lock_holder_is_named(tmp_path):
     """Another process that holds a lock is found without touching the lock; nobody is nobody."""
     lock = tmp_path / "lock"
     lock.touch()
-    assert _dpkg.lock_holder([lock, tmp_path / "missing"]) == ""
+    assert _locks.lock_holder([lock, tmp_path / "missing"]) == ""
 
     code = "import fcntl,sys; f=open(sys.argv[1],'w'); fcntl.lockf(f, fcntl.LOCK_EX); print(flush=True); sys.stdin.read()"
     with subprocess.Popen([sys.executable, "-c", code, str(lock)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         holder.stdout.readline()
-        assert _dpkg.lock_holder([lock]).startswith(f"process {holder.pid} (")
+        assert _locks.lock_holder([lock]).startswith(f"process {holder.pid} (")
         holder.stdin.close()
         holder.wait()
     with lock.open("w") as own:
         fcntl.lockf(own, fcntl.LOCK_EX)
-        assert _dpkg.lock_holder([lock]) == "", "a lock of our own does not stop us"
+        assert _locks.lock_holder([lock]) == "", "a lock of our own does not stop us"
 
 
 async def test_endless_lock_is_temporary(host, monkeypatch):
@@ -203,3 +203,121 @@ def test_complaint_quotes_the_script_that_failed():
     assert apt.complaint(done).endswith("Sub-process dpkg returned an error code (1)")
     assert "chatter" not in apt.complaint(done)
     assert "fine" not in apt.complaint(done)
+
+
+class Events:
+    """Stands for a host's `watch_path`: all that are watched change when told."""
+
+    def __init__(self) -> None:
+        self._queues: list[asyncio.Queue[None]] = []
+        self._waiting = 0
+
+    async def __call__(self, *paths: str, recursive: bool = False):
+        """Armed, then one event each time."""
+        self._queues.append(queue := asyncio.Queue())
+        yield None
+        while True:
+            self._waiting += 1
+            await queue.get()
+            self._waiting -= 1
+            yield None
+
+    def tell(self) -> None:
+        """Something has changed."""
+        for queue in self._queues:
+            queue.put_nowait(None)
+
+    def seen(self) -> bool:
+        """All who watch have dealt with all of it, and wait for more."""
+        return self._waiting > 0 and all(queue.empty() for queue in self._queues)
+
+
+@pytest.fixture
+def events(host, monkeypatch) -> Events:
+    """Events of the database, which has another stamp at each look."""
+    stamps = iter(range(10**6))
+    monkeypatch.setattr(_dpkg.Dpkg, "_look", lambda _: (next(stamps),))
+    monkeypatch.setattr(apt, "lock_holder", lambda: "")
+    host.watch_path = Events()
+    host.answers["dpkg-query"] = STATUS
+    return host.watch_path
+
+
+async def test_a_watch_tells_of_its_own_packages_alone(host, events):
+    """Of what changes for the others nothing; without names, of all."""
+    provider = apt.Apt(host)
+    mine, all_ = provider.watch(["vim"]), provider.watch()
+    await anext(mine)
+    await anext(all_)
+    news = asyncio.ensure_future(anext(mine))
+
+    host.answers["dpkg-query"] = STATUS.replace("5.2", "5.3")
+    events.tell()
+    await asyncio.wait_for(anext(all_), 5)
+    while not events.seen():
+        await asyncio.sleep(0)
+    assert not news.done()
+    host.answers["dpkg-query"] = STATUS.replace("9.0", "9.1")
+    events.tell()
+
+    await asyncio.wait_for(news, 5)
+
+
+async def test_what_our_own_apt_does_on_the_way_is_not_told(host, events):
+    """A package whose configuration fails is half-configured before and after each attempt: its own attempts do not wake it."""
+    provider = apt.Apt(host)
+    watch = provider.watch(["half"])
+    await anext(watch)
+    news = asyncio.ensure_future(anext(watch))
+
+    with provider._at_work():
+        host.answers["dpkg-query"] = STATUS.replace("iF", "ii")
+        events.tell()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        host.answers["dpkg-query"] = STATUS
+    while not events.seen():
+        await asyncio.sleep(0)
+    assert not news.done()
+    host.answers["dpkg-query"] = STATUS.replace("iF", "ii")
+    events.tell()
+
+    await asyncio.wait_for(news, 5)
+
+
+def locked(path: Path) -> subprocess.Popen[str]:
+    """A process that holds a lock until its standard input ends."""
+    code = "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX); print('held', flush=True); sys.stdin.read()"
+    process = subprocess.Popen([sys.executable, "-c", code, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process.stdout.readline()
+    return process
+
+
+async def test_what_others_have_in_their_hands(host, events, tmp_path, monkeypatch):
+    """Packages that are not installed, or are not as before, with what they ship, until the lock is given up; not what only our own commands change."""
+    (tmp_path / "info").mkdir()
+    (tmp_path / "info" / "bash.list").write_text("/.\n/bin/bash\n")
+    monkeypatch.setattr(_locks, "PACKAGES", (tmp_path / "lock",))
+    dpkg = _dpkg.Dpkg(host)
+    others = _locks.Others(dpkg, host, tmp_path)
+    await dpkg.read()
+    bash, vim = frozenset({"bash"}), frozenset({"vim"})
+    assert not await others.have(frozenset({"half"}), frozenset())
+
+    with locked(tmp_path / "lock") as process:
+        assert others.at_work() == "", "our own command"
+        monkeypatch.setattr(_locks, "is_ours", lambda _: False)
+        assert others.at_work().startswith(f"process {process.pid} (")
+        assert await others.have(frozenset({"half"}), frozenset()), "it was half-configured before, and nobody knows why"
+        assert not await others.have(bash, frozenset({"/bin/bash"}))
+        host.answers["dpkg-query"] = STATUS.replace("\tii \t5.2", "\tiF \t5.2")
+        assert await others.have(bash, frozenset())
+        assert await others.have(frozenset(), frozenset({"/bin/bash"}))
+        host.answers["dpkg-query"] = STATUS.replace("bash", "bush")
+        (tmp_path / "info" / "bash.list").unlink()
+        assert await others.have(frozenset(), frozenset({"/bin/bash"})), "gone, but still in their hands"
+        assert not await others.have(vim, frozenset({"/usr/bin/vim"}))
+        process.stdin.close()
+
+    assert others.at_work() == ""
+    assert not await others.have(bash, frozenset({"/bin/bash"}))

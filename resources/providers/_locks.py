@@ -1,0 +1,118 @@
+"""Who else uses apt and dpkg: by their locks, and what they are changing.
+
+A frontend (apt, aptitude) holds `lock-frontend` from its first question to its end, and `lock` whenever no dpkg of its own works; a dpkg
+holds `lock`. So the locks tell that somebody is there. What he has in his hands is what dpkg has: before the first script of a package runs, its state
+is no longer `installed`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from holdfast.resources.interfaces.base import Host
+from holdfast.resources.providers._dpkg import ADMIN, LISTS, Database, Dpkg, differences
+
+PACKAGES = (ADMIN / "lock", ADMIN / "lock-frontend")
+"""Locks of those who change packages."""
+LOCKS = (*PACKAGES, LISTS / "lock", Path("/var/cache/apt/archives/lock"))
+"""And of those who fetch something."""
+FLOCK = "hhqqi4x"
+"""C's `struct flock` on 64-bit Linux: type, whence, start, length, pid."""
+
+
+@dataclass(slots=True)
+class Session:
+    """What one of the others has in his hands, from when we saw him until he gives up the locks."""
+
+    before: Database
+    """As it was before he began, as far as that is known."""
+    packages: set[str] = field(default_factory=set)
+    """Those that were not `installed` at some time, or are not as before."""
+    paths: set[str] = field(default_factory=set)
+    """What they ship: kept, for dpkg forgets it with the package."""
+
+
+class Others:
+    """Those who change packages beside us. Commands of the agent are none of them."""
+
+    def __init__(self, dpkg: Dpkg, host: Host, admin: Path = ADMIN) -> None:
+        self._dpkg, self._host, self._info = dpkg, host, admin / "info"
+        self._arch = str(host.facts.get("osarch", ""))
+        self._session: Session | None = None
+
+    def at_work(self) -> str:
+        """Who it is; empty: nobody."""
+        pid = next(filter(None, map(holder, PACKAGES)), 0)
+        who = "" if pid == 0 or is_ours(pid) else described(pid)
+        if not who:
+            self._session = None
+        return who
+
+    async def have(self, names: frozenset[str], paths: frozenset[str]) -> bool:
+        """Whether one of these packages, or one that ships one of these paths, is or has been in their hands since they began."""
+        before = self._dpkg.last
+        if not self.at_work():
+            return False
+        now = await self._dpkg.read()
+        session = self._session = self._session or Session(before or now)
+        new = (now.unfinished | differences(session.before, now).keys()) - session.packages
+        if new:
+            session.packages |= new
+            session.paths |= await self._host.blocking(self._shipped, new)
+        return not (session.packages.isdisjoint(names) and session.paths.isdisjoint(paths))
+
+    def _shipped(self, names: Iterable[str]) -> set[str]:
+        found: set[str] = set()
+        for name in names:
+            for file in (self._info / f"{name}.list", self._info / f"{name}:{self._arch}.list"):
+                try:
+                    found.update(file.read_text(errors="surrogateescape").split("\n"))
+                except OSError:
+                    continue
+        return found
+
+
+def lock_holder(paths: Iterable[Path] = LOCKS) -> str:
+    """Who holds one of these locks, `process 123 (apt-get)`, or nothing."""
+    pid = next(filter(None, map(holder, paths)), 0)
+    return described(pid) if pid else ""
+
+
+def holder(path: Path) -> int:
+    """The process that has locked a file; 0 for none, -1 for one in another namespace."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return 0
+    try:
+        wish = struct.pack(FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        kind, _, _, _, pid = struct.unpack(FLOCK, fcntl.fcntl(descriptor, fcntl.F_GETLK, wish))
+    finally:
+        os.close(descriptor)  # would give up a lock of our own, but we hold none
+    return 0 if kind == fcntl.F_UNLCK else pid or -1
+
+
+def described(pid: int) -> str:
+    """A process, for people."""
+    if pid < 0:
+        return "a process that cannot be seen from here"
+    try:
+        return f"process {pid} ({Path(f'/proc/{pid}/comm').read_text().strip()})"
+    except OSError:
+        return f"process {pid} (it has just ended)"
+
+
+def is_ours(pid: int) -> bool:
+    """Whether the agent has started a process, near or far."""
+    ours = os.getpid()
+    while pid > 1 and pid != ours:
+        try:
+            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        except (OSError, ValueError):
+            return False
+    return pid == ours
