@@ -81,6 +81,8 @@ class Daemon:
         """Those who asked for a reload and wait for what came of it."""
         self._cause: Cause = "start"
         """Why the next states are taken over; `start` until the first are."""
+        self._outdated: set[str] = set()
+        """Resources that have read grains or pillar which have changed since, until the engine looks at them again."""
         self._resources = 0
         self._failing: set[str] = set()
         self._warned: frozenset[Problem] = frozenset()
@@ -262,13 +264,13 @@ class Daemon:
         log.info("compiled %s in %s", number_of(self._resources, "state"), duration(time.monotonic() - began))
         if not self._resources:
             log.info("there is nothing to do: no state in %s applies to %s", settings.states, compiled.grains["id"])
-        known = (self._host.facts, self._host.pillar, self._host.options)
-        self._host.update(facts=compiled.grains, pillar=compiled.pillar, options=compiled.options, managed=compiled.managed)
+        self._outdated |= self._host.update(
+            facts=compiled.grains, pillar=compiled.pillar, options=compiled.options, managed=compiled.managed
+        )
         self._failing &= {call.identity for call in compiled.compilation.calls}
-        await self._engine.swap(compiled.compilation, cause=self._cause, options=settings.engine)
+        await self._engine.swap(compiled.compilation, cause=self._cause, options=settings.engine, outdated=self._outdated)
+        self._outdated = set()
         self._tell_of_watches()
-        if self._cause != "start" and known != (compiled.grains, compiled.pillar, compiled.options):
-            self._engine.recheck(self._cause)  # templates of files may say something else now, though their states are the same
         self._cause = "states changed"
         self._presence.note(self._read_from(settings))
 

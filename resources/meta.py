@@ -108,7 +108,7 @@ class Meta(BaseModel):
     delay: float = Field(1.0, ge=0)
     """Seconds before the first retry of a plain `retry: N`; doubles up to 60 s."""
     timeout: float | None = Field(None, gt=0)
-    """Deadline of one run in seconds; expiry is an error."""
+    """Deadline of one run in seconds; expiry is an error. A command is run again after it only where `retry` says so."""
     poll: Annotated[float | None, AfterValidator(check_poll)] = None
     """Seconds between looks, instead of watching; -1: look once."""
     limit: float | None = Field(None, gt=0)

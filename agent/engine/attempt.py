@@ -18,7 +18,7 @@ from holdfast.agent.engine.batch import Batch
 from holdfast.agent.engine.report import Cause, Notice, Outcome, Reason, Rest
 from holdfast.resources import paths
 from holdfast.resources.context import Completed, Context, Received, Report, announces
-from holdfast.resources.errors import PASSING, Final, HoldfastError, Permanent, Temporary
+from holdfast.resources.errors import PASSING, Final, HoldfastError, Overdue, Permanent, Temporary
 from holdfast.resources.fields import MASK
 from holdfast.resources.meta import Meta
 from holdfast.resources.traits import Refreshable, Reversible, Sendable
@@ -134,7 +134,7 @@ async def _once(job: Job, clock: Clock, emit: Callable[[Notice], None]) -> tuple
         raise
     except TimeoutError:
         text = "timed out" if meta.timeout is None else f"did not finish within {meta.timeout:g} s"
-        return _outcome(job, clock, result=False, comment=text), Failure(temporary=True, delay=None)
+        return _failed(job, clock, Overdue(text))
     except (HoldfastError, OSError) as error:
         return _failed(job, clock, error)
     except Exception as error:  # noqa: BLE001 - the code of a kind may raise anything; it fails that resource only
@@ -285,7 +285,8 @@ def _failed(job: Job, clock: Clock, error: HoldfastError | OSError) -> tuple[Out
     """What is to be said of an error. A look may have failed only because nothing was really changed before it."""
     why = describe_os_error(error) if isinstance(error, OSError) else str(error)
     if isinstance(error, Temporary):
-        return _outcome(job, clock, result=False, comment=why), Failure(temporary=True, delay=error.delay)
+        command = isinstance(error, Overdue) and job.call.resource.action()  # only `retry` runs a command again that ran out of time
+        return _outcome(job, clock, result=False, comment=why), Failure(temporary=not command, delay=error.delay)
     if job.unsure and not isinstance(error, Final):
         job.ctx.report = Report()
         comment = f"cannot be told before {', '.join(job.unsure)} would be changed ({why})"

@@ -93,11 +93,18 @@ class Engine:
 
     # -- what operators and the daemon do ----------------------------------------------------------------------
 
-    async def swap(self, compilation: Compilation, cause: Cause = "states changed", options: EngineOptions | None = None) -> None:
+    async def swap(
+        self,
+        compilation: Compilation,
+        cause: Cause = "states changed",
+        options: EngineOptions | None = None,
+        outdated: Collection[str] = (),
+    ) -> None:
         """Replace the graph by that of a new compilation; whatever is the same in both keeps its watch and its past.
 
         Resources that leave may finish what runs, for `stop_timeout`; then it is cancelled. Only who takes their place waits for
-        that. `options` take effect with the new graph. Raises `sqlite3.Error` if the journal cannot be written: nothing has changed then.
+        that. `options` take effect with the new graph. Resources that stay, and are named in `outdated`, are looked at again: what they have
+        read elsewhere has changed. Raises `sqlite3.Error` if the journal cannot be written: nothing has changed then.
         """
         async with self._swapping:
             if self._stopped:
@@ -132,8 +139,9 @@ class Engine:
                     vertex.first = self.options.ordering == "definition" or vertex.call.meta is ONCE
                     vertex.after = self._departures.before(partial(self._succeeds, vertex))
                     self._arm(vertex)
-                failed = vertex.failed and vertex.call.meta.rewatch
-                if everything or vertex not in kept or failed or not same_shape(vertex.requisites, kept[vertex]):
+                failed = vertex.failed and vertex.call.meta.rewatch and not vertex.running
+                again = everything or failed or vertex.identity in outdated
+                if again or vertex not in kept or not same_shape(vertex.requisites, kept[vertex]):
                     self._mark(vertex, cause)
                     for sender in vertex.requisites.get(RECV, ()):
                         self._mark(sender, cause)  # what nobody received so far was not kept

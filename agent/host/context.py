@@ -38,11 +38,13 @@ class HostContext:
     @property
     def facts(self) -> Mapping[str, Any]:
         """The host's grains."""
+        self._host.read_by(self.identity)
         return self._host.facts
 
     @property
     def pillar(self) -> Mapping[str, Any]:
         """The host's pillar."""
+        self._host.read_by(self.identity)
         return self._host.pillar
 
     def covered(self, value: Any) -> Any:

@@ -51,6 +51,8 @@ class Host:
         """Covers the secrets of the pillar in what is told."""
         self.options: Mapping[str, Any] = options or {}
         """The settings that templates see as `opts`."""
+        self._readers: set[str] = set()
+        """Identities of the resources that have read grains, pillar or options since these changed last."""
         self._managed: Sequence[str] = ()
         self._find_managed: Callable[[], Iterable[str]] | None = None
         """Finds those paths anew, once somebody wants to know."""
@@ -100,13 +102,25 @@ class Host:
         pillar: Mapping[str, Any] | None = None,
         options: Mapping[str, Any] | None = None,
         managed: Callable[[], Iterable[str]] | None = None,
-    ) -> None:
-        """Replace what has changed; contexts that exist already see it at once. `managed` finds the paths that states manage."""
+    ) -> set[str]:
+        """Replace what has changed; contexts that exist already see it at once. `managed` finds the paths that states manage.
+
+        Returns the identities of the resources that have read grains, pillar or options, if these have changed.
+        """
+        before = (self.facts, self.pillar, self.options)
         self.facts = self.facts if facts is None else facts
         if pillar is not None:
             self.pillar, self.cover = pillar, Cover(pillar)
         self.options = self.options if options is None else options
         self._find_managed = managed or self._find_managed
+        if before == (self.facts, self.pillar, self.options):
+            return set()
+        outdated, self._readers = self._readers, set()
+        return outdated
+
+    def read_by(self, identity: str) -> None:
+        """Note that this resource has read grains, pillar or options."""
+        self._readers.add(identity)
 
     @property
     def managed(self) -> Sequence[str]:

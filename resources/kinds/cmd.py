@@ -17,7 +17,7 @@ from holdfast.resources import paths
 from holdfast.resources.accounts import account
 from holdfast.resources.context import CUT, PATH, Completed, Context
 from holdfast.resources.contract import Resource
-from holdfast.resources.errors import Overdue, Permanent, Temporary
+from holdfast.resources.errors import Overdue, Permanent
 from holdfast.resources.fields import Text, Texts, field, parse_list, parse_text
 from holdfast.resources.needs import Need, owned_by, programs
 from holdfast.resources.traits import Edgeable, Recvable, Refreshable, Sendable
@@ -91,7 +91,7 @@ class Command(Edgeable, Sendable, Recvable, Resource, Refreshable):
     stdin: Annotated[str | None, BeforeValidator(parse_text)] = None
     """What the command reads."""
     timeout: float | None = field(None, gt=0)
-    """Seconds after which it is killed, with all that it has started; an error that may be retried."""
+    """Seconds after which it is killed, with all that it has started: a failure like any other, retried only where `retry` says so."""
     umask: Annotated[int | None, BeforeValidator(lambda value: value if value is None else parse_umask(value))] = None
     """Umask, octal digits."""
     stateful: bool | dict[str, Any] | tuple[dict[str, Any], ...] = False
@@ -156,7 +156,7 @@ class Command(Edgeable, Sendable, Recvable, Resource, Refreshable):
         return next((str(part["test_name"]) for part in parts if isinstance(part, dict) and "test_name" in part), None)
 
     async def start(self, ctx: Context, shown: str, *argv: str) -> Completed:
-        """Run an argument list as the fields say; it is told of as `shown`. Raises `Permanent` or `Temporary` when it cannot be run or is timed out."""
+        """Run an argument list as the fields say; it is told of as `shown`. Raises `Permanent` or `Temporary` when it cannot be run, `Overdue` when it is timed out."""
         if self.bg:
             raise Permanent("cannot run a command in the background: make it a service, or leave out bg")
         ctx.report.touched = True
@@ -178,7 +178,7 @@ class Command(Edgeable, Sendable, Recvable, Resource, Refreshable):
                 check=False,
             )
         except Overdue:
-            raise Temporary(f"{beginning(shown)!r} still ran after {self.timeout:g} s and was killed") from None
+            raise Overdue(f"{beginning(shown)!r} still ran after {self.timeout:g} s and was killed") from None
 
     def conclude(self, ctx: Context, done: Completed, shown: str) -> bool:
         """Report, publish and judge what a command did. Raises `Permanent` when it failed."""

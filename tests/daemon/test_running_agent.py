@@ -127,6 +127,23 @@ def test_a_template_that_reads_the_pillar_follows_it(tree):
         restored(tree, agent, "page", "good day!\n")
 
 
+def test_a_failing_new_command_runs_once_though_pillar_and_states_change_together(tree):
+    """As every `git pull` may change them: a template that reads the pillar follows it, in the same swap, and nothing runs twice."""
+    tree.settings("watch: {settle: 0.5}\n")
+    (tree.etc / "states/page.j2").write_text("{{ pillar.greeting }}\n")
+    (tree.etc / "pillar/words.sls").write_text("greeting: hi\n")
+    tree.sls("page", "HOST/page:\n  file.managed:\n    - source: salt://page.j2\n    - template: jinja\n")
+    with Agent(tree) as agent:
+        restored(tree, agent, "page", "hi\n")
+        (tree.etc / "pillar/words.sls").write_text("greeting: good day\n")
+        tree.sls("new", "new:\n  cmd.run:\n    - name: echo ran >> HOST/runs; exit 1\n    - order: last\n")
+        restored(tree, agent, "page", "good day\n")
+        agent.wait_log("not converged in")
+
+        assert (tree.host / "runs").read_text() == "ran\n"
+        assert agent.log.count("compiled") == 2
+
+
 def test_sighup_reloads(tree):
     """As `systemctl reload` does."""
     with Agent(tree) as agent:

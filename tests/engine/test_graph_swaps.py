@@ -159,3 +159,45 @@ def test_stop_waits_for_what_runs_and_cancels_the_rest(bench: Bench) -> None:
         assert len(asyncio.all_tasks()) == 1
 
     simulate(scenario)
+
+
+def test_one_swap_marks_each_resource_once(bench: Bench) -> None:
+    """A new command that fails runs once, though something that another resource has read changes with the states; who has read nothing is left alone."""
+
+    async def scenario() -> None:
+        engine = bench.engine()
+        await engine.swap(compilation(state("page"), state("other")), "start")
+        await engine.settle()
+        bench.forget()
+        bench.machine.broken["new"] = Permanent("no")
+        outdated = {"zsetting.present[page]", "zaction.run[new]", "zsetting.present[gone]"}
+        await engine.swap(compilation(state("page"), state("other"), state("new", "zaction.run")), outdated=outdated)
+        await engine.settle()
+
+        assert bench.machine.log == ["check page", "run new"]
+        assert bench.outcomes("page")[-1].cause == "states changed"
+        await engine.stop()
+
+    simulate(scenario)
+
+
+def test_a_failed_resource_that_runs_again_already_gets_no_second_run_from_a_new_graph(bench: Bench) -> None:
+    """Its present run is the other chance."""
+
+    async def scenario() -> None:
+        bench.machine.broken["a"] = Permanent("no")
+        engine = bench.engine()
+        await engine.swap(compilation(state("a", "zaction.run")), "start")
+        await engine.settle()
+        bench.forget()
+        bench.machine.hold("apply a")
+        engine.recheck()
+        await asyncio.sleep(1)
+        await engine.swap(compilation(state("a", "zaction.run"), state("b")))
+        bench.machine.free()
+        await engine.settle()
+
+        assert [line for line in bench.machine.log if line == "run a"] == ["run a"]
+        await engine.stop()
+
+    simulate(scenario)

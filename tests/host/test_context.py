@@ -79,6 +79,25 @@ async def test_update_is_seen_at_once(host):
     assert ctx.covered("say opensesame") == "say ********"
 
 
+async def test_an_update_tells_who_has_read_what_it_replaces(host):
+    """Those who have read grains or pillar, by themselves or in a template or a guard, since these were replaced last; nobody when nothing has changed."""
+    reads = {
+        "pillar": lambda ctx: ctx.pillar,
+        "facts": lambda ctx: ctx.facts,
+        "template": lambda ctx: ctx.render("x", name="x", variables={}),
+        "guard": lambda ctx: ctx.call({"fun": "pillar.get", "args": ["a"]}),
+        "nothing": lambda ctx: ctx.covered("x"),
+    }
+    for name, read in reads.items():
+        read(host.context(name))
+
+    assert host.update(pillar=dict(host.pillar), facts=dict(host.facts), options=dict(host.options)) == set()
+    assert host.update(pillar={"new": True}) == {"pillar", "facts", "template", "guard"}
+    assert host.update(pillar={"new": False}) == set()
+    assert host.context("pillar").pillar == {"new": False}
+    assert host.update(options={"new": True}) == {"pillar"}
+
+
 async def test_managed_paths_are_found_fast(host):
     """Thousands of directories may ask what is managed below them, each among tens of thousands of paths."""
     paths, ctx = [f"/d{n // 10}/f{n}" for n in range(50_000)], host.context("x")
