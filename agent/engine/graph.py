@@ -206,11 +206,19 @@ def remembered(calls: Sequence[Call]) -> dict[str, str]:
     found: dict[str, str] = {}
     for call in calls:
         carriers = [targets for kind, targets in call.requisites.items() if kind in CARRIES or kind == RECV]
-        if carriers or call.resource.action():
+        if carriers or _acts(call):
             for each in (call, *(calls[target] for targets in carriers for target in targets)):
                 if each.identity not in found:
                     found[each.identity] = thing(each.kind, each.resource.name)
     return found
+
+
+def _acts(call: Call) -> bool:
+    """Whether its kind calls it an action; one that cannot even say fails when it runs."""
+    try:
+        return call.resource.action()
+    except Exception:  # noqa: BLE001 - the code of a kind may raise anything
+        return False
 
 
 def others(calls: Sequence[Call], known: Mapping[str, str]) -> Iterator[tuple[str, str]]:
