@@ -130,7 +130,7 @@ def flatten(values: Iterable[Any], levels: int | None = None, preserve_nulls: bo
 def total(environment: Environment, values: Iterable[Any], attribute: str | int | None = None, start: Any = 0) -> Any:
     """The sum of values, or of an attribute of each. Lists are joined in one go: Python's own sum makes a list for each of them."""
     if not isinstance(start, list):
-        return do_sum(environment, values, attribute, start)  # type: ignore[arg-type]  # it may begin with anything
+        return do_sum(environment, values, attribute, start)
     found = [*start]
     for value in values if attribute is None else map(make_attrgetter(environment, attribute), values):
         if not isinstance(value, list):
