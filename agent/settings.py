@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import UnionType
 from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -29,7 +30,7 @@ class SettingsError(CompileError):
 class _Strict(BaseModel):
     """A group of settings: immutable, and no unknown name is swallowed."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
 
 class LogSettings(_Strict):
@@ -228,11 +229,16 @@ def _problem(document: Document, values: Map, detail: ErrorDetails) -> Problem:
 
 
 def _names(model: type[BaseModel], path: Sequence[object]) -> list[str]:
-    """Names of the settings in the group that `path` leads to."""
+    """Names of the settings in the group that `path` leads to, through groups and mappings of groups."""
+    kind: Any = model
     for step in path:
-        kinds = [model.model_fields[str(step)].annotation, *get_args(model.model_fields[str(step)].annotation)]
-        model = next(kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel))
-    return list(model.model_fields)
+        kind = kind.model_fields[str(step)].annotation if _is_group(kind) else get_args(kind)[-1]
+        kind = next((part for part in get_args(kind) if _is_group(part)), kind) if isinstance(kind, UnionType) else kind
+    return list(kind.model_fields)
+
+
+def _is_group(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)
 
 
 def describe(model: type[BaseModel] = Settings, prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -38,7 +38,7 @@ class Resource(BaseModel):
     the outside world.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, hide_input_in_errors=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True, hide_input_in_errors=True)
 
     kind: ClassVar[str] = ""
     """`family.function`, as written in state files."""

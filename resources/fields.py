@@ -52,6 +52,13 @@ def parse_mode(value: object) -> object:
     raise ValueError(f"{value!r} is not a file mode: write it as four octal digits in quotes, like '0644'")
 
 
+def parse_umask(value: object) -> int:
+    """A umask as a number, from octal digits, as text or as the number that they read as."""
+    if isinstance(value, bool) or not re.fullmatch(r"[0-7]{1,4}", str(value)):
+        raise ValueError(f"{value!r} is not a umask: write octal digits in quotes, like '022'")
+    return int(str(value), 8)
+
+
 def parse_text(value: object) -> object:
     """Text where YAML may have read a number: `1.0` and `8080` are accepted and kept as written."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):

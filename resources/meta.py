@@ -12,13 +12,13 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from holdfast.resources.fields import parse_list
+from holdfast.resources.fields import parse_list, parse_umask
 
 
 class Retry(BaseModel):
     """How often, and when, a run that did not come out as wished is tried again."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
     attempts: int = Field(2, ge=-1)
     """Attempts in all; -1: for ever."""
@@ -99,7 +99,7 @@ def check_poll(value: float | None) -> float | None:
 class Meta(BaseModel):
     """The meta parameters of one state."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
     noop: bool | None = None
     """Check only; None: as the agent says."""
@@ -125,7 +125,7 @@ class Meta(BaseModel):
     """Take part in automatic edges: wait for what it needs, be waited for by those who need it."""
     autogroup: bool = True
     """Take part in automatic grouping: resources that may run at the same time are put right in one go (packages)."""
-    rerun: Literal["start"] | float | None = None
+    rerun: Literal["start"] | Annotated[float, Field(gt=0)] | None = None
     """Actions only: run again at every start of the agent, or every so many seconds."""
 
     onlyif: Conditions = None
@@ -146,7 +146,7 @@ class Meta(BaseModel):
     """Publish an event when it has run."""
     runas: str | None = None
     """User for its commands and guards."""
-    umask: str | int | None = None
+    umask: Annotated[int | None, BeforeValidator(lambda value: value if value is None else parse_umask(value))] = None
     """Umask around its run, octal digits."""
     no_log: bool = False
     """Mask name, comment and changes wherever they are shown."""

@@ -19,7 +19,7 @@ from holdfast.agent.engine.report import Cause, Notice, Outcome, Reason, Rest
 from holdfast.resources import paths
 from holdfast.resources.context import Completed, Context, Received, Report, announces
 from holdfast.resources.errors import PASSING, Final, HoldfastError, Overdue, Permanent, Temporary
-from holdfast.resources.fields import MASK
+from holdfast.resources.fields import MASK, parse_umask
 from holdfast.resources.meta import Meta
 from holdfast.resources.traits import Refreshable, Reversible, Sendable
 from holdfast.states.data import Call
@@ -225,7 +225,7 @@ async def _shell(job: Job, command: str) -> Completed:
         cwd=low.get("cwd"),
         user=low.get("runas"),
         env=environment(low.get("env")),
-        umask=int(str(umask), 8) if umask is not None else None,
+        umask=parse_umask(umask) if umask is not None else None,
         check=False,
     )
 

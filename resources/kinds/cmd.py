@@ -18,7 +18,7 @@ from holdfast.resources.accounts import account
 from holdfast.resources.context import CUT, PATH, Completed, Context
 from holdfast.resources.contract import Resource
 from holdfast.resources.errors import Overdue, Permanent
-from holdfast.resources.fields import Text, Texts, field, parse_list, parse_text
+from holdfast.resources.fields import Text, Texts, field, parse_list, parse_text, parse_umask
 from holdfast.resources.needs import Need, owned_by, programs
 from holdfast.resources.traits import Edgeable, Recvable, Refreshable, Sendable
 
@@ -40,13 +40,6 @@ def parse_env(value: object) -> object:
                 raise ValueError(f"the variable {name} must be text, not {text!r}")  # noqa: TRY004 - the same
             merged[str(name)] = "" if text is None or text is False else str(text)
     return merged
-
-
-def parse_umask(value: object) -> object:
-    """Octal digits, as text or as the number that they read as."""
-    if isinstance(value, bool) or not str(value).isdigit() or not set(str(value)) <= set("01234567"):
-        raise ValueError(f"{value!r} is not a umask: write octal digits in quotes, like '022'")
-    return int(str(value), 8)
 
 
 def parse_statuses(value: object) -> object:

@@ -273,3 +273,17 @@ def test_directories_with_impossible_names_are_problems(config, name):
         settings = load(config(f'{setting}: "{name}"\n'))
 
         assert _told(lambda settings=settings: Trees().compile(settings, grains={"id": "web1"}))
+
+
+@pytest.mark.parametrize("value", ["{state: x}", "{states: x, state: y}"])
+def test_a_mistake_in_an_environment_is_told_with_its_names(tmp_path, value):
+    """Environments have names of their own choice; what stands below one has not."""
+    path = tmp_path / "agent.yaml"
+    path.write_text(f"environments:\n  dev: {value}\n")
+    with pytest.raises(SettingsError) as caught:
+        load(path)
+
+    found = next(problem for problem in caught.value.problems if problem.code == "unknown-setting")
+    assert found.place.line == 2
+    assert "'environments.dev.state'" in found.message
+    assert found.hint == "did you mean 'states'?"

@@ -1,0 +1,46 @@
+"""Documents of every shape give a result or an error with a place, never another exception."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from holdfast.states.errors import CompileError
+from shape_fuzz import PARTS, Examiner, Shapes
+
+DOCUMENTS = 1000
+"""Documents of each part; tests/fuzz/shapes.py makes as many as one likes."""
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_documents_of_every_shape_are_understood_or_refused(part, tmp_path):
+    """Settings, pillar, top files, state files and requests, made from their schemas with strange values. (Seconds: 1000 documents each.)."""
+    examiner = Examiner(tmp_path / "x", Shapes(random.Random(part)))
+    for _ in range(DOCUMENTS):
+        examiner.once(part)
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        "timeout: .inf",
+        "timeout: .nan",
+        "delay: .inf",
+        "rerun: .nan",
+        "rerun: 0",
+        "rerun: -1",
+        "umask: abc",
+        "umask: '99'",
+        "umask: 777777777",
+        "poll: .inf",
+    ],
+)
+def test_numbers_that_a_timer_or_the_kernel_cannot_take_are_refused(argument, compile_tree):
+    """Where the state is checked, not when it runs: a timer of NaN seconds would confuse all timers of the loop."""
+    with pytest.raises(CompileError) as caught:
+        compile_tree({"site.sls": f"a:\n  test.nop:\n    - {argument}\n"})
+
+    (problem,) = caught.value.problems
+    assert problem.code in {"argument-value", "argument-type"}
+    assert problem.place.line == 3

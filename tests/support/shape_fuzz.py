@@ -1,0 +1,384 @@
+"""Documents of every shape: agent.yaml, grains, pillar, top file, state file, requests. Made from the schemas of the models, with strange values.
+
+The answer to each must be a result or an error of ours with a place, never another exception: `Shapes` makes the documents, and `Examiner`
+hands them to what reads them.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from holdfast.agent import facts
+from holdfast.agent.control.schema import decode_request
+from holdfast.agent.insight.insight import find
+from holdfast.agent.places import socket_of
+from holdfast.agent.settings import Settings, load
+from holdfast.agent.tree import Trees
+from holdfast.resources import registry
+from holdfast.resources.errors import HoldfastError
+from holdfast.resources.meta import Meta
+from holdfast.states.automatic import automatic
+from holdfast.states.compile import Compiler
+from holdfast.states.data import Request
+from holdfast.states.errors import CompileError
+from holdfast.states.format import format_text
+from holdfast.states.lint.inspect import inspect
+from holdfast.states.pillar import PillarCompiler
+from tree_fuzz import GRAINS, PILLAR, in_time, show, told
+
+SECONDS = 10
+"""Processor time that one document may take."""
+ODD = (0.01, 0.05, 0.15)
+"""How often a value is a strange one instead of one that the schema allows; one of these for each document."""
+DEEP = 5
+"""Levels of values in each other."""
+STRANGE = [
+    *("null", "~", "", "true", "0", "-1", "1.5", "1e999", ".inf", "-.inf", ".nan", "0x" + "f" * 300, "9" * 40, "0644", "1:30", "1_000"),
+    *("2001-01-01", "2001-01-01T00:00:00Z", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "2001-99-99"),
+    *(
+        "!!binary aGVsbG8=",
+        "!!binary '*'",
+        "!!set {a, b}",
+        "!!omap [a: 1]",
+        "!!python/name:os.system x",
+        "!!str 5",
+        "!!int x",
+        "!x y",
+        "!!float 1",
+    ),
+    *(
+        "''",
+        "a",
+        "'a b'",
+        "'a: b'",
+        "'- a'",
+        "'*'",
+        "'{{ x }}'",
+        "'{{'",
+        "'{% if %}'",
+        "'[a-'",
+        "'('",
+        "'a[b]'",
+        "'{'",
+        "'%'",
+        "'salt://x'",
+        "'a\nb'",
+    ),
+    *('"\\0"', '"/a\\0b"', '"\\ud800"', '"\\udcff"', '"\\u202e"', '"\\x1b[31m"', '"\\u2028"', '"é"', f"'{'x' * 5000}'", f"'{'/x' * 3000}'"),
+    *("[]", "{}", "[[]]", "[{}]", "[null]", "[a]", "[1, a]", "{a: b}", "[{a: b}]", "[{a: b, c: d}]", "{a: {b: {c: d}}}", "{'': ''}"),
+    *(
+        "{? [a] : b}",
+        "{? {a: b} : c}",
+        "{? [a, [b]] : c}",
+        "{1: 2}",
+        "{null: 1}",
+        "{2001-01-01: a}",
+        "{.nan: 1}",
+        "{true: 1, 'true': 2}",
+        "{1.5: a}",
+    ),
+    *(
+        "&x [*x]",
+        "&x {a: *x}",
+        "&x {*x : a}",
+        "*nothing",
+        "[&x [a], *x, *x]",
+        "{<<: {a: 1}}",
+        "{<<: [1]}",
+        "{<<: x}",
+        "{<<: [{a: 1}, {b: 2}]}",
+    ),
+    *(
+        "{<<: &x {<<: *x}}",
+        "[" * 60 + "]" * 60,
+        "{a: " * 60 + "}" * 60,
+        "[" * 3000,
+        "[[a, [b, [c]]], {d: [e]}]",
+        "{a: [b, {c: null}]}",
+        '"\\x85"',
+        "=",
+        "|",
+    ),
+]
+"""Values as YAML writes them, which nobody expects."""
+PARTS = ("settings", "pillar", "top", "state", "request")
+WORDS = [
+    "a",
+    "b",
+    "base",
+    "dev",
+    "prod",
+    "web",
+    "one",
+    "*",
+    "web*",
+    "x.y",
+    "G@os:Debian",
+    "N@a",
+    "E@(",
+    "not",
+    "match",
+    "compound",
+    "list",
+    "pcre",
+    "grain",
+    "require",
+    "watch",
+    "file",
+    "cmd",
+    "/tmp/a",
+    "salt://a",
+    "10.0.0.0/8",
+]
+NUMBERS = ("0", "1", "5", "60", "0.5", "-3")
+PLAIN = {"boolean": ("true", "false"), "integer": NUMBERS, "number": NUMBERS, "string": [f"'{word}'" for word in WORDS], "null": ("null",)}
+"""Type of a schema -> values of it."""
+REQUISITES = [
+    "require",
+    "require_in",
+    "require_any",
+    "watch",
+    "watch_in",
+    "prereq",
+    "onchanges",
+    "onfail",
+    "listen",
+    "listen_in",
+    "use",
+    "use_in",
+    "onlyif",
+    "unless",
+    "order",
+    "names",
+    "parallel",
+]
+
+
+class Shapes:
+    """Documents by chance."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng, self.odd = rng, ODD[0]
+        self.settings = Settings.model_json_schema()
+        self.meta = Meta.model_json_schema()
+        self.kinds = {cls.kind: cls.model_json_schema() for cls in registry.kinds()}
+
+    def value(self, depth: int = 0) -> str:
+        """Any value, in YAML's flow style."""
+        if depth > DEEP or self.rng.random() < 0.6:
+            return self.rng.choice(STRANGE) if self.rng.random() < 0.7 else f"'{self.rng.choice(WORDS)}'"
+        items = [self.value(depth + 1) for _ in range(self.rng.randrange(4))]
+        if self.rng.random() < 0.5:
+            return f"[{', '.join(items)}]"
+        return "{" + ", ".join(f"{self.rng.choice(WORDS[:8])!r}: {item}" for item in items) + "}"
+
+    def of(self, schema: dict[str, Any], root: dict[str, Any], depth: int = 0) -> str:
+        """A value that a schema allows, or a strange one."""
+        if self.rng.random() < self.odd or depth > DEEP:
+            return self.value(depth)
+        if "$ref" in schema:
+            schema = root["$defs"][schema["$ref"].rpartition("/")[2]]
+        for word in ("anyOf", "oneOf", "allOf"):
+            if word in schema:
+                return self.of(self.rng.choice(schema[word]), root, depth)
+        if "enum" in schema or "const" in schema:
+            return json.dumps(self.rng.choice(schema.get("enum") or [schema.get("const")]))
+        if schema.get("type") in ("object", "array"):
+            return (self._object if schema["type"] == "object" else self._array)(schema, root, depth)
+        return self.rng.choice(PLAIN[schema["type"]]) if schema.get("type") in PLAIN else self.value(depth)
+
+    def _array(self, schema: dict[str, Any], root: dict[str, Any], depth: int) -> str:
+        return f"[{', '.join(self.of(schema.get('items', {}), root, depth + 1) for _ in range(self.rng.randrange(3)))}]"
+
+    def _object(self, schema: dict[str, Any], root: dict[str, Any], depth: int) -> str:
+        known = schema.get("properties", {})
+        names = self.rng.sample(sorted(known), min(len(known), self.rng.randrange(5)))
+        items = [f"{name}: {self.of(known[name], root, depth + 1)}" for name in names]
+        more = schema.get("additionalProperties")
+        if isinstance(more, dict):
+            items += [f"'{self.rng.choice(WORDS)}': {self.of(more, root, depth + 1)}" for _ in range(self.rng.randrange(3))]
+        items += [f"state: {self.value(depth + 1)}"] if self.rng.random() < self.odd else []
+        return "{" + ", ".join(items) + "}"
+
+    def _fields(self, schema: dict[str, Any], most: int) -> list[tuple[str, str]]:
+        known = schema["properties"]
+        names = self.rng.sample(sorted(known), self.rng.randint(0, min(most, len(known))))
+        more = [("stat", self.value())] if self.rng.random() < self.odd else []
+        return [(name, self.of(known[name], schema)) for name in names] + more
+
+    # -- documents -------------------------------------------------------------------------------------------------
+
+    def agent_yaml(self) -> str:
+        """Settings; now and then no mapping at all."""
+        if self.rng.random() < 0.05:
+            return self.value()
+        return "".join(f"{name}: {value}\n" for name, value in self._fields(self.settings, 4))
+
+    def top(self) -> str:
+        """A top file: environments, targets, lists of names and of options."""
+        if self.rng.random() < 0.1:
+            return self.value()
+        lines = []
+        for env in self.rng.sample(["base", "dev", "'*'", "1", "? [a]\n", "~"], self.rng.randint(1, 2)):
+            if self.rng.random() < self.odd:
+                lines.append(f"{env}: {self.value()}")
+                continue
+            lines.append(f"{env}:")
+            for target in self.rng.sample(WORDS, self.rng.randint(1, 3)):
+                items = [
+                    self.rng.choice(("a", "'*'", f"match: {self.rng.choice(WORDS)}", "ignore_missing: true", self.value()))
+                    for _ in range(3)
+                ]
+                lines.append(f"  '{target}': " + (self.value() if self.rng.random() < self.odd else f"[{', '.join(items)}]"))
+        return "\n".join(lines)
+
+    def pillar(self) -> str:
+        """Data, includes among them."""
+        if self.rng.random() < 0.1:
+            return self.value()
+        keys = self.rng.sample(["include", "a", "b", "secrets", "'*'", "1", "~", "? [a]\n"], self.rng.randint(1, 3))
+        return "".join(f"{key}: {self.value()}\n" for key in keys)
+
+    def state(self) -> str:
+        """A state of one kind, with fields of its own and of all."""
+        if self.rng.random() < 0.05:
+            return self.value()
+        lines = [f"{word}: {self.value()}" for word in ("include", "exclude", "extend") if self.rng.random() < 0.08]
+        for number in range(self.rng.randint(1, 2)):
+            kind = self.rng.choice([*self.kinds, "no.such"])
+            schema = self.kinds.get(kind, self.meta)
+            fields = [*self._fields(schema, 4), *self._fields(self.meta, 3)]
+            fields += [(word, self.value()) for word in REQUISITES if self.rng.random() < self.odd / 3]
+            id_ = self.value() if self.rng.random() < self.odd else f"/tmp/s{number}" if kind.startswith("file.") else f"s{number}"
+            items = [f"{{{name}: {value}}}" for name, value in fields]
+            items += [self.value()] if self.rng.random() < self.odd else []
+            lines.append(f"? {id_}\n: {{{kind}: [{', '.join(items)}]}}")
+        return "\n".join(lines)
+
+    def request(self) -> bytes:
+        """A line of the control socket."""
+        if self.rng.random() < 0.1:
+            return self.rng.choice(
+                (b"", b"null", b"[]", b"{", b"\xff", b"[" * 60_000, b'{"verb":' * 5000, b"NaN", b'{"verb": NaN}', b"9" * 5000)
+            )
+        odd = [
+            None,
+            True,
+            -1,
+            10**30,
+            1.5,
+            float("nan"),
+            float("inf"),
+            "",
+            "x" * 60_000,
+            "\ud800",
+            "\x1b",
+            [],
+            {},
+            [[]],
+            {"a": 1},
+            "a[b]",
+            "[",
+        ]
+        names = ["verb", "identity", "lines", "follow", "number", "more"]
+        message: dict[str, Any] = {"verb": self.rng.choice(["why", "trigger", "trace", "log", "status"])}
+        message |= {name: self.rng.choice(odd) for name in self.rng.sample(names, self.rng.randrange(3))}
+        return json.dumps(message).encode()
+
+
+class Examiner:
+    """Hands documents to what reads them, in a directory of its own. Each method raises what breaks the promise."""
+
+    def __init__(self, root: Path, shapes: Shapes) -> None:
+        self.shapes, self.root = shapes, root
+        for name in ("etc/states", "etc/pillar", "states", "pillar"):
+            (root / name).mkdir(parents=True)
+        for path in (root, *root.rglob("*")):
+            path.chmod(0o755)
+        self._states, self._pillars = Compiler(), PillarCompiler(root / "pillar")
+        self.written: dict[str, str | bytes] = {}
+        """What was handed over last."""
+        self._write("etc/states/top.sls", "base: {'*': [a], 'N@a': [{match: compound}, a]}")
+        self._write("etc/states/a.sls", "a: test.nop")
+
+    def once(self, part: str = "") -> None:
+        """One document: of this part, or of any."""
+        self.shapes.odd = self.shapes.rng.choice(ODD)
+        getattr(self, part or self.shapes.rng.choice(PARTS))()
+
+    def settings(self) -> None:
+        """agent.yaml, and what is made of it: grains, pillar, states."""
+        path = self._write("etc/agent.yaml", self.shapes.agent_yaml())
+        self._write("etc/grains", self.shapes.value() if self.shapes.rng.random() < 0.3 else "a: b")
+        self._ends(lambda: socket_of(path, {}))
+        settings = self._ends(lambda: load(path))
+        if settings is not None:
+            self._ends(lambda: facts.gather(settings))
+            self._ends(lambda: Trees().compile(settings, grains=GRAINS))
+
+    def pillar(self) -> None:
+        """A pillar file below a good top file, or a strange one."""
+        self._write("pillar/top.sls", self.shapes.top() if self.shapes.rng.random() < 0.2 else "base: {'*': [a]}")
+        self._write("pillar/a.sls", self.shapes.pillar())
+        self._ends(lambda: self._pillars.compile(self._asked("pillar")))
+
+    def top(self) -> None:
+        """A top file of states."""
+        self._write("states/top.sls", self.shapes.top())
+        self._write("states/a.sls", "a: test.nop")
+        self._compile()
+
+    def state(self) -> None:
+        """A state file."""
+        self._write("states/top.sls", "base: {'*': [a]}")
+        self._write("states/a.sls", text := self.shapes.state())
+        self._compile()
+        if self.shapes.rng.random() < 0.2:
+            self._ends(lambda: format_text(text, "a.sls"))
+            with in_time(SECONDS):
+                assert inspect(self._asked("states"))
+
+    def request(self) -> None:
+        """A request, and the search for what it names."""
+        line = self.written["request"] = self.shapes.request()
+        request = self._ends(lambda: decode_request(line))
+        if request is not None:
+            call = SimpleNamespace(low={"__id__": "a[b]", "name": "/x/a"})
+            view = SimpleNamespace(graph=SimpleNamespace(by_identity={}), present=[SimpleNamespace(call=call, identity="test.nop[a[b]]")])
+            self._ends(lambda: find(request.identity, view, "explain"))
+            json.dumps([0][-request.lines :] if request.lines > 0 else [])
+
+    def _compile(self) -> None:
+        made = self._ends(lambda: self._states.compile(self._asked("states")))
+        if made is not None:
+            automatic(made.calls)
+            show(made.calls, made.high)
+
+    def _asked(self, part: str) -> Request:
+        return Request(self.root / part, grains=GRAINS, pillar=PILLAR, minion_id="web1", trusted_uids=frozenset({self.root.stat().st_uid}))
+
+    def _write(self, name: str, text: str) -> Path:
+        path = self.root / name
+        path.write_bytes(text.encode("utf-8", "surrogatepass"))
+        path.chmod(0o644)
+        self.written[name] = text
+        return path
+
+    def _ends(self, call: Callable[[], Any]) -> Any:
+        """What a call returns; None for an error that a user understands."""
+        try:
+            with in_time(SECONDS):
+                return call()
+        except CompileError as error:
+            problems = error.problems
+        except HoldfastError as error:
+            problems, said = None, str(error)
+        assert problems or (problems is None and said), "an error without words"
+        for problem in problems or ():
+            told(problem)
+        return None
