@@ -20,6 +20,7 @@ from holdfast.resources.paths import trusted_uids
 from holdfast.states.compile import Compiler
 from holdfast.states.data import Call, Compilation, Request
 from holdfast.states.errors import CompileError, Place, Problem
+from holdfast.states.grains import Grains
 from holdfast.states.hostfiles import absolute
 from holdfast.states.pillar import PillarCompiler
 from holdfast.states.source import Text, Tree, refuse
@@ -38,6 +39,8 @@ class Compiled:
     options: Mapping[str, Any]
     """The settings that templates see as `opts`."""
     warnings: tuple[Problem, ...] = ()
+    read: frozenset[str] = frozenset()
+    """Names of the grains that states, pillar and top files have read."""
 
     @property
     def managed(self) -> Callable[[], Iterable[str]]:
@@ -63,9 +66,14 @@ class Trees:
         """Compile everything; `grains` stand in for this host's. Raises `CompileError`."""
         self.load_kinds(settings.resources)
         request = self._request(settings, grains)
-        pillar = self._pillars.setdefault(settings.pillar, PillarCompiler(settings.pillar)).compile(request)
+        noting = Grains(request.grains)
+        request = replace(request, grains=noting)
+        pillars = self._pillars.setdefault(settings.pillar, PillarCompiler(settings.pillar))
+        pillar = pillars.compile(request)
         compilation = self._compiler.compile(replace(request, pillar=pillar.data, sls=sls))
-        return Compiled(compilation, request.grains, pillar.data, request.options, (*pillar.warnings, *compilation.warnings))
+        read = frozenset(noting.read) | pillars.renderer.read | self._compiler.read
+        warnings = (*pillar.warnings, *compilation.warnings)
+        return Compiled(compilation, dict.copy(noting), pillar.data, request.options, warnings, read)
 
     def check(self, settings: Settings, *, sls: tuple[str, ...] = (), grains: Mapping[str, Any] | None = None) -> Report:
         """Everything that is to be said of the states. Raises `CompileError` when kinds or pillar do not get that far."""

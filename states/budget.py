@@ -81,7 +81,9 @@ def size(value: Any) -> int:
     """Bytes of a text, list or mapping, about, without what is in it; 0 for anything else."""
     if isinstance(value, (str, bytes)):
         return len(value)
-    return len(value) * (_PAIR if isinstance(value, dict) else _ITEM) if isinstance(value, _CONTAINERS) else 0
+    if isinstance(value, dict):
+        return dict.__len__(value) * _PAIR  # nothing of it is read by that
+    return len(value) * _ITEM if isinstance(value, _CONTAINERS) else 0
 
 
 def weight(value: Any) -> int:

@@ -80,6 +80,11 @@ class Compiler:
             return _Run(self._kept[request.states], request, trace).compile()
 
     @property
+    def read(self) -> frozenset[str]:
+        """Names of the grains that templates of the last compilations have read."""
+        return frozenset().union(*(kept.loader.renderer.read for kept in self._kept.values()))
+
+    @property
     def renders(self) -> int:
         """How many files were rendered and parsed so far; what was kept does not count."""
         return sum(kept.loader.renderer.renders for kept in self._kept.values())

@@ -20,6 +20,7 @@ import jinja2
 from holdfast.states.breaks import by_yaml_lines, has_odd_breaks
 from holdfast.states.budget import METER
 from holdfast.states.errors import CompileError, Place, Problem
+from holdfast.states.grains import seen
 from holdfast.states.lines import split_marks
 from holdfast.states.marks import Document
 from holdfast.states.parse import parse_json, parse_yaml
@@ -43,7 +44,9 @@ class Rendered:
     digest: str
     sls: str
     world: str = ""
-    """Digest of the world; empty when no template was run."""
+    """Digest of the world but for the grains; empty when no template was run."""
+    grains: Mapping[str, str] = field(default_factory=dict)
+    """Those that the template has read: name -> what it was."""
     used: Mapping[str, str | None] = field(default_factory=dict)
     """Templates: name -> digest."""
     stable: bool = True
@@ -68,6 +71,11 @@ class Renderer:
         self.loader.begin(tree)
         self.world = world
         self._digest = world.freeze()
+
+    @property
+    def read(self) -> frozenset[str]:
+        """Names of the grains that the templates of the last compilation have read."""
+        return frozenset(name for kept in self._kept.values() for name in kept.grains)
 
     def end(self) -> None:
         """Forget what files that are gone were rendered to."""
@@ -95,7 +103,11 @@ class Renderer:
         """Whether rendering again would give the same."""
         if (kept.digest, kept.sls) != (text.digest, sls) or not kept.stable:
             return False
-        return not kept.world or (kept.world == self._digest and all(self.loader.digest(name) == was for name, was in kept.used.items()))
+        if not kept.world:
+            return True
+        if kept.world != self._digest or any(self.loader.digest(name) != was for name, was in kept.used.items()):
+            return False
+        return kept.grains == seen(self.world.grains, {*kept.grains})
 
     def _render(self, text: Text, sls: str, more: Mapping[str, Any] | None = None) -> Rendered:
         pipe, body = split_shebang(text)
@@ -108,7 +120,9 @@ class Renderer:
         document, rendered, world, used = self._jinja(text, {**sls_variables(sls, self._name(text)), **(more or {})})
         if parse is parse_json and rendered.startswith("#!"):
             rendered = rendered[rendered.find("\n") :]
-        return Rendered(document, parse(document, rendered), text.digest, sls, self._digest, used, stable=not world.looked)
+        return Rendered(
+            document, parse(document, rendered), text.digest, sls, self._digest, seen(self.world.grains, world.read), used, not world.looked
+        )
 
     def _jinja(self, text: Text, own: Mapping[str, Any]) -> tuple[Document, str, World, dict[str, str | None]]:
         """Run the template. Raises `CompileError` that names its line."""

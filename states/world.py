@@ -15,6 +15,7 @@ from typing import Any
 from jinja2 import StrictUndefined
 
 from holdfast.resources.registry import nearest
+from holdfast.states.grains import Grains
 from holdfast.states.source import Tree
 
 MISSING: Any = object()
@@ -34,19 +35,27 @@ class World:
     """The directory that `import` and `include` begin at; None: there is none."""
     looked: bool = False
     """A template has asked for something that may change without any file changing."""
-    _frozen: bytes = b""
+    _frozen: tuple[bytes, bytes] | None = None
+    """The grains, and the rest."""
 
     def freeze(self) -> str:
-        """Keep all data as they are now; returns a digest of them."""
-        self._frozen = pickle.dumps((dict(self.grains), dict(self.pillar), dict(self.options)))
-        return hashlib.sha256(self._frozen + repr((self.minion_id, self.env)).encode()).hexdigest()
+        """Keep all data as they are now; returns a digest of them but for the grains, which each copy notes the reading of."""
+        grains = dict.copy(self.grains) if isinstance(self.grains, dict) else dict(self.grains)
+        rest = pickle.dumps((dict(self.pillar), dict(self.options)))
+        self._frozen = pickle.dumps(grains), rest
+        return hashlib.sha256(rest + repr((self.minion_id, self.env)).encode()).hexdigest()
 
     def copy(self) -> World:
         """A copy for one template, which may change it without others seeing that."""
-        if not self._frozen:
+        if self._frozen is None:
             self.freeze()
-        grains, pillar, options = pickle.loads(self._frozen)  # noqa: S301 - bytes that freeze() has made
-        return World(grains, pillar, options, self.minion_id, self.env, self.tree)
+        grains, (pillar, options) = (pickle.loads(frozen) for frozen in self._frozen or ())  # noqa: S301 - bytes that freeze() has made
+        return World(Grains(grains), pillar, options, self.minion_id, self.env, self.tree)
+
+    @property
+    def read(self) -> set[str]:
+        """Names of the grains that the template of this copy has read."""
+        return self.grains.read if isinstance(self.grains, Grains) else set()
 
     def variables(self) -> dict[str, Any]:
         """The names that every template has."""

@@ -27,6 +27,7 @@ _Dumper.add_multi_representer(dict, _Dumper.represent_dict)
 _Dumper.add_multi_representer(str, _Dumper.represent_str)
 _Dumper.add_multi_representer(list, _Dumper.represent_list)
 _Dumper.add_multi_representer(tuple, _Dumper.represent_list)
+_Dumper.add_multi_representer(dict, lambda dumper, data: dumper.represent_mapping("tag:yaml.org,2002:map", data.items()))
 _Dumper.add_representer(OrderedDict, lambda dumper, data: dumper.represent_mapping("tag:yaml.org,2002:map", data.items()))
 
 

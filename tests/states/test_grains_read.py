@@ -1,0 +1,113 @@
+"""Which grains a template has read is known, and a change of others makes nothing anew."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+
+import pytest
+
+from holdfast.states.compile import Compiler
+from holdfast.states.data import Request
+from holdfast.states.grains import ALL, Grains, seen
+from holdfast.states.world import World
+
+GRAINS = {"id": "web1", "os": "Debian", "ipv4": ["10.0.0.1"], "mem": {"total": 4}}
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("x", set()),
+        ("{{ grains.os }}", {"os"}),
+        ("{{ grains['os'] }}", {"os"}),
+        ("{{ grains.get('os') }}{{ grains.mem.total }}", {"os", "mem"}),
+        ("{{ grains.nope | default('x') }}", {"nope"}),
+        ("{% if 'nope' in grains %}{% endif %}", {"nope"}),
+        ("{{ salt['grains.get']('mem:total') }}", {"mem"}),
+        ("{{ salt['grains.filter_by']({'Debian': 1}, grain='os') }}", {"os"}),
+        ("{{ salt['match.grain']('os:Debian') }}", {"os"}),
+        ("{{ opts.grains.os }}", {"os"}),
+        ("{{ salt['network.ip_addrs']() }}", {"ipv4", "ip4_interfaces"}),
+        ("{% for name in grains %}{% endfor %}", {ALL}),
+        ("{{ grains | length }}", {ALL}),
+        ("{{ grains | json }}", {ALL}),
+        ("{{ grains | yaml }}", {ALL}),
+        ("{{ grains ~ '' }}", {ALL}),
+        ("{{ grains | string }}", {ALL}),
+        ("{{ dict(grains) }}", {ALL}),
+        ("{{ dict(grains, more=1) }}", {ALL}),
+        ("{{ grains.copy() }}", {ALL}),
+        ("{{ grains == {} }}", {ALL}),
+        ("{{ grains | dictsort }}", {ALL}),
+        ("{{ salt['grains.items']() | json }}", {ALL}),
+    ],
+)
+def test_what_a_template_reads_is_noted(tmp_path, text, names):
+    """By any way; `*` where it went through all of them."""
+    read = kept_after(tmp_path, text).read - {"id"}
+
+    assert ({ALL} if ALL in read else read) == names
+
+
+def kept_after(tmp_path, text):
+    """A compiler that has compiled a tree of one file, with this in a comment."""
+    (tmp_path / "site.sls").write_text(f"# {text}\nx:\n  test.nop: []\n")
+    compiler = Compiler()
+    compiler.compile(request(tmp_path, GRAINS))
+    return compiler
+
+
+def request(tmp_path, grains):
+    """All states of a directory, for a host with these grains."""
+    return Request(states=tmp_path, grains=grains, minion_id="web1")
+
+
+@pytest.mark.parametrize(
+    ("text", "again"),
+    [
+        ("{{ grains.os }}", False),
+        ("{{ grains.nope | default('') }}", False),
+        ("{{ grains.ipv4 }}", True),
+        ("{{ grains | json }}", True),
+        ("{{ 'new' in grains }}", True),
+    ],
+)
+def test_only_templates_that_have_read_what_changed_are_rendered_again(tmp_path, text, again):
+    """An address is another, and there is a new grain."""
+    compiler = kept_after(tmp_path, text)
+    compiler.compile(request(tmp_path, {**GRAINS, "ipv4": ["10.0.0.2"], "new": 1}))
+
+    assert compiler.renders == 1 + again
+
+
+def test_they_are_what_they_were():
+    """A dict in all that can be asked of it."""
+    grains = Grains(GRAINS)
+
+    assert json.dumps(grains) == json.dumps(GRAINS)
+    assert grains == GRAINS
+    assert grains | {"a": 1} == {**GRAINS, "a": 1}
+    assert {"a": 1} | grains == {"a": 1, **GRAINS}
+    assert type(copy.deepcopy(grains)) is type(pickle.loads(pickle.dumps(grains))) is dict
+    assert list(grains) == list(GRAINS)
+    assert str(grains) == str(GRAINS)
+    assert grains.setdefault("a", 2) == grains.pop("a") == 2
+    assert grains.pop("b", 3) == 3
+
+
+def test_a_template_that_changes_its_grains_changes_nobody_elses():
+    """Each has a copy."""
+    world = World(grains=GRAINS)
+    world.copy().grains["ipv4"].append("x")
+
+    assert world.copy().grains["ipv4"] == ["10.0.0.1"]
+
+
+def test_values_of_another_type_are_other_values():
+    """1, true and "1" are printed in different ways."""
+    looks = [seen({"a": value}, {"a"}) for value in (1, True, "1", 1.0, None)]
+
+    assert all(one != other for place, one in enumerate(looks) for other in looks[:place])
+    assert seen({}, {"a"}) == seen({"b": 1}, {"a"}) != seen({"a": None}, {"a"})
