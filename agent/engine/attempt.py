@@ -6,20 +6,18 @@ This is the one place where code of kinds is called, and so the one that catches
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
+from holdfast.agent.engine import guards
 from holdfast.agent.engine.batch import Batch
 from holdfast.agent.engine.report import Cause, Notice, Outcome, Reason, Rest
-from holdfast.resources import paths
-from holdfast.resources.context import Completed, Context, Received, Report, announces
+from holdfast.resources.context import Context, Received, Report, announces
 from holdfast.resources.errors import PASSING, Final, HoldfastError, Overdue, Permanent, Temporary
-from holdfast.resources.fields import MASK, parse_umask
+from holdfast.resources.fields import MASK
 from holdfast.resources.meta import Meta
 from holdfast.resources.traits import Refreshable, Reversible, Sendable
 from holdfast.states.data import Call
@@ -124,12 +122,14 @@ async def _once(job: Job, clock: Clock, emit: Callable[[Notice], None]) -> tuple
     meta = job.call.meta
     try:
         async with asyncio.timeout(meta.timeout):
-            skipped = await _guarded(job, clock)
-            if skipped is not None:
-                return skipped, None
+            if job.disabled:
+                return _skip(job, clock, "disabled", f"disabled by {job.disabled!r} in the settings"), None
+            refusal = await guards.refusal(job.call, job.ctx)
+            if refusal is not None:
+                return _skip(job, clock, *refusal), None
             right, refreshed, failure = await _act(job)
-            if job.apply and meta.check_cmd:
-                await _check_commands(job)
+            if job.apply:
+                await guards.check_commands(job.call, job.ctx)
     except asyncio.CancelledError:
         raise
     except TimeoutError:
@@ -172,69 +172,6 @@ async def _act(job: Job) -> tuple[bool, bool, Failure | None]:
 def _sends(job: Job) -> Mapping[str, type]:
     resource = job.call.resource
     return resource.sends if isinstance(resource, Sendable) else {}
-
-
-async def _guarded(job: Job, clock: Clock) -> Outcome | None:
-    """The outcome of a run that its guards forbid; None when it may go on. Salt's rules: docs/language.md, Guards."""
-    meta = job.call.meta
-    if job.disabled:
-        return _skip(job, clock, "disabled", f"disabled by {job.disabled!r} in the settings")
-    for condition in meta.onlyif or ():
-        holds, note = await _holds(job, condition)
-        if not holds:
-            return _skip(job, clock, "onlyif", f"onlyif condition is false{note}")
-    if meta.unless is not None and all([(await _holds(job, condition))[0] for condition in meta.unless]):
-        return _skip(job, clock, "unless", "unless condition is true")
-    if meta.creates and all(map(_created, meta.creates)):
-        return _skip(job, clock, "creates", f"{', '.join(meta.creates)} exists")
-    return None
-
-
-def _created(path: str) -> bool:
-    """Whether something is at a path of `creates`; nothing is at one that cannot be looked at. Raises `Unsafe` for a user's unsafe link."""
-    try:
-        return path != "" and paths.exists(path if path.startswith("/") else os.path.join(os.getcwd(), path))  # noqa: PTH109, PTH118 - strings
-    except (OSError, ValueError):
-        return False
-
-
-async def _holds(job: Job, condition: str | dict[str, Any]) -> tuple[bool, str]:
-    """Whether a guard holds; and what is to be said of one that could not even run."""
-    if isinstance(condition, dict):
-        return bool(await job.ctx.blocking(job.ctx.call, condition)), ""
-    done = await _shell(job, condition)
-    said = done.stderr.strip().splitlines()
-    return done.retcode == 0, f": {said[-1]}" if done.retcode in (126, 127) and said else ""
-
-
-async def _check_commands(job: Job) -> None:
-    for command in job.call.meta.check_cmd or ():
-        status = (await _shell(job, command)).retcode
-        if status != 0:
-            raise Permanent(f"check_cmd failed with status {status}: {command}")
-
-
-async def _shell(job: Job, command: str) -> Completed:
-    """A guard, run in the shell with the state's own directory, user, environment and umask."""
-    low = job.call.low
-    umask = low.get("umask")
-    return await job.ctx.run(
-        str(low.get("shell") or "/bin/sh"),
-        "-c",
-        command,
-        cwd=low.get("cwd"),
-        user=low.get("runas"),
-        env=environment(low.get("env")),
-        umask=parse_umask(umask) if umask is not None else None,
-        check=False,
-    )
-
-
-def environment(env: object) -> dict[str, str] | None:
-    """The `env` of a state: a mapping, or a list of mappings."""
-    if isinstance(env, list):
-        env = {key: value for part in env if isinstance(part, dict) for key, value in part.items()}
-    return {str(key): str(value) for key, value in env.items()} if isinstance(env, dict) else None
 
 
 def _skip(job: Job, clock: Clock, reason: Reason, comment: str) -> Outcome:

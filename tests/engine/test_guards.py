@@ -1,0 +1,144 @@
+"""Guards of commands, really asked: they answer, or the run fails."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine_bench import KINDS, Bench, Machine, compilation, state
+from holdfast.agent.engine.engine import Engine
+from holdfast.agent.engine.journal import Journal
+from holdfast.agent.engine.options import EngineOptions
+from holdfast.agent.engine.report import Outcome, Ran
+from holdfast.agent.host.host import Host
+from holdfast.resources import registry
+
+
+class Commands(Bench):
+    """A bench whose engine runs real commands on this host."""
+
+    def __init__(self, tmp: Path) -> None:
+        super().__init__(Machine())
+        KINDS["cmd.run"] = registry.find("cmd.run")
+        (tmp / "states").mkdir()
+        self.host = Host(states=tmp / "states", var_dir=tmp / "var", durable=False)
+        self.runs = tmp / "runs"
+
+    async def started(self, meta: dict[str, Any], *, watch: bool = False, **options: Any) -> Engine:
+        """An engine that has looked at one command, which notes each of its runs."""
+        engine = Engine(self.host, EngineOptions(recheck=0, converged_timeout=0), Journal(None), self._emit, watch=watch)
+        low = {"umask": "022", **options}
+        await engine.swap(compilation(state("x", "cmd.run", meta=meta, name=f"echo ran >> {self.runs}", **low)))
+        engine.view.graph.vertices[0].call.low.update(low)
+        return engine
+
+    async def outcome(self, meta: dict[str, Any], **options: Any) -> Outcome:
+        """How one run comes out."""
+        engine = await self.started(meta, **options)
+        (outcome,) = (await engine.settle()).outcomes
+        await engine.stop()
+        return outcome
+
+    def count(self) -> int:
+        """How often the command ran."""
+        return len(self.runs.read_text().splitlines()) if self.runs.exists() else 0
+
+
+@pytest.fixture
+def commands(tmp_path: Path) -> Commands:
+    """Real commands."""
+    return Commands(tmp_path)
+
+
+@pytest.mark.parametrize("guard", ["onlyif", "unless"])
+@pytest.mark.parametrize(
+    ("command", "killer"),
+    [
+        ("kill -9 $$", "SIGKILL"),
+        ("sh -c 'kill -9 $$'; exit $?", "SIGKILL"),
+        ("exit 143", "SIGTERM"),
+        ("kill -40 $$", "signal 40"),
+    ],
+)
+async def test_a_guard_that_was_killed_is_an_error_and_not_a_decision(commands: Commands, guard: str, command: str, killer: str) -> None:
+    """By a signal, of itself or of what its shell ran: nothing has run, and who was killed, and how, is told."""
+    outcome = await commands.outcome({guard: [command]})
+
+    assert (outcome.result, outcome.ran, commands.count()) == (False, True, 0)
+    assert outcome.comment == f"cannot tell whether to run: the guard {command!r} was killed by {killer}"
+
+
+@pytest.mark.parametrize("guard", ["onlyif", "unless"])
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"shell": "/bin/nonesuch"}, "/bin/nonesuch"),
+        ({"cwd": "/nonesuch"}, "/nonesuch"),
+        ({"runas": "nonesuch"}, "there is no such user"),
+    ],
+    ids=["shell", "cwd", "user"],
+)
+async def test_a_guard_that_cannot_be_asked_is_an_error(commands: Commands, guard: str, options: dict[str, str], why: str) -> None:
+    """Its shell, its directory or its user is missing."""
+    outcome = await commands.outcome({guard: ["true"]}, **options)
+
+    assert (outcome.result, commands.count()) == (False, 0)
+    assert why in outcome.comment
+
+
+@pytest.mark.parametrize("status", [1, 126, 127, 128, 160, 193, 255])
+@pytest.mark.parametrize("guard", ["onlyif", "unless"])
+async def test_every_other_status_is_an_answer(commands: Commands, guard: str, status: int) -> None:
+    """Also what the shell says of a command that it cannot find or run, as in Salt."""
+    outcome = await commands.outcome({guard: [f"exit {status}"]})
+
+    assert (outcome.result, commands.count()) == (True, int(guard == "unless"))
+
+
+async def test_a_path_of_creates_that_cannot_be_looked_at_is_an_error(commands: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that does not answer says nothing of what is on it; a path at which nothing can be has nothing."""
+    assert (await commands.outcome({"creates": ["/" + "x" * 300]})).changed
+    monkeypatch.setattr("holdfast.resources.paths.exists", lambda path: (_ for _ in ()).throw(OSError(5, "Input/output error", path)))
+    outcome = await commands.outcome({"creates": ["/net/made"]})
+
+    assert (outcome.result, outcome.comment, commands.count()) == (False, "/net/made: Input/output error", 1)
+
+
+async def test_guards_have_the_environment_of_the_command(commands: Commands) -> None:
+    """In each of the forms that `env` may have."""
+    for env in ({"A": "1"}, [{"A": 1}], ["A=1"], [{"A": False, "B": 0}, "A=1"]):
+        outcome = await commands.outcome({"onlyif": ['[ "$A" = 1 ]']}, env=env)
+        assert outcome.changed, env
+
+
+@pytest.mark.parametrize("by", ["poll", "recheck"])
+async def test_guards_are_asked_again(commands: Commands, tmp_path: Path, by: str) -> None:
+    """At each poll and at each recheck: a command whose work was undone runs again."""
+    meta = {"onlyif": [f"test -e {tmp_path}/wanted", f"test ! -e {commands.runs}"], **({"poll": 0.05} if by == "poll" else {})}
+    engine = await commands.started(meta, watch=True)
+    await engine.settle()
+    assert commands.count() == 0
+    (tmp_path / "wanted").touch()
+    if by == "recheck":
+        engine.recheck("recheck")
+    async with asyncio.timeout(20):
+        await commands.until(lambda event: isinstance(event, Ran) and event.outcome.cause == by and event.outcome.changed)
+
+    assert commands.count() == 1
+    await engine.stop()
+
+
+async def test_a_guard_that_was_killed_is_asked_again(commands: Commands, tmp_path: Path) -> None:
+    """Nothing has run, so asking again does no harm: the machine may have been short of memory for a moment."""
+    engine = await commands.started({"onlyif": [f"test -e {tmp_path}/calm || kill -9 $$"], "delay": 0.05}, watch=True)
+    await engine.settle()
+    assert not engine.converged
+    (tmp_path / "calm").touch()
+    async with asyncio.timeout(20):
+        await commands.until(lambda event: isinstance(event, Ran) and event.outcome.changed)
+
+    assert commands.count() == 1
+    await engine.stop()
