@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 
@@ -10,6 +9,7 @@ from holdfast.agent.engine.ends import SPELLINGS, Edge
 from holdfast.agent.engine.graph import CARRIES, Vertex
 from holdfast.agent.engine.journal import Journal
 from holdfast.agent.engine.report import GUARDS, Outcome
+from holdfast.agent.engine.store import WAITS, Unwritable
 from holdfast.resources.errors import Temporary
 
 Seen = list[tuple[Edge, int]]
@@ -80,8 +80,8 @@ class Courier:
         if vertex.notify:
             try:
                 await self._journal.announce(vertex.key, vertex.carriers())
-            except (sqlite3.Error, OSError) as error:
-                raise Temporary(f"cannot keep account of it: {error}") from error
+            except Unwritable as error:
+                raise Temporary(f"{WAITS}: {error}") from error
 
     def interrupted(self, vertex: Vertex, *, begun: bool) -> None:
         """Its run was cancelled. When changing had begun nobody knows how far it came, so it counts as changed."""

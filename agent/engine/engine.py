@@ -90,6 +90,7 @@ class Engine:
         """Something has been marked, and is started in a moment."""
         self._gave_up = False
         self._stopped = False
+        journal.listen(self._journal_told)
 
     # -- what operators and the daemon do ----------------------------------------------------------------------
 
@@ -104,7 +105,7 @@ class Engine:
 
         Resources that leave may finish what runs, for `stop_timeout`; then it is cancelled. Only who takes their place waits for
         that. `options` take effect with the new graph. Resources that stay, and are named in `outdated`, are looked at again: what they have
-        read elsewhere has changed. Raises `sqlite3.Error` if the journal cannot be written: nothing has changed then.
+        read elsewhere has changed.
         """
         async with self._swapping:
             if self._stopped:
@@ -448,6 +449,15 @@ class Engine:
             if vertex.dirty and vertex.listening:
                 vertex.again = cause  # its next run is a refresh alone; this is for the one after
             self._scheduler.mark(vertex, cause)
+
+    def _journal_told(self) -> None:
+        """The journal can be written again: those whose change could not be written down are tried again now."""
+        if self._journal.trouble:
+            return
+        released = {*self._journal.released()}
+        for vertex in self._graph if released else ():
+            if vertex.failed and not vertex.removed and (vertex.key in released or vertex.identity in released):
+                self._woken(vertex, "recovery")
 
     def _schedule_recheck(self) -> None:
         if self._recheck:

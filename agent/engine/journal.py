@@ -1,47 +1,31 @@
 """What the engine must not forget: who changed, who was told, which actions are done.
 
-Resources go by keys, which stay theirs when their IDs change (`ends`). Each resource has a counter of its changes and one of its failures; each edge that carries them remembers how far it has
-delivered. A refresh is pending while the one is ahead of the other, so it survives a failed attempt, a swap of the graph, a
+Resources go by keys, which stay theirs when their IDs change (`ends`). Each resource has a counter of its changes and one of its failures;
+each edge that carries them remembers how far it has delivered. A refresh is pending while the one is ahead of the other, so it survives a failed attempt, a swap of the graph, a
 restart, a kill -9 and a loss of power. Before a resource that somebody listens to is changed, the intent is written down: an
 agent that died in the middle of a change counts it as made, which delivers the refresh at least once.
 
-Everything is kept in memory and written through to one SQLite file; without a path, in memory alone. Of all this only two
-things must be on the disk before the machine is changed: the intent, with the edges that would carry the change, and what a resource that is
-to be undone some day was before. What a loss of power may take of the rest, always the latest, is found out again:
-a change whose intent stands still counts as made, a delivery is made again, an action is done again.
+Everything is kept in memory, which alone decides, and written behind to one SQLite file (`store.py`); without a path, in memory alone.
+Only two things must be on the disk before the machine is changed: the intent, with the edges that would carry the change, and what a
+resource that is to be undone some day was before. What a crash or a loss of power may take of the rest, always the latest, is found out
+again: a change whose intent stands still counts as made, a delivery is made again, an action is done again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import sqlite3
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from holdfast.agent.engine import ends
+from holdfast.agent.engine.database import Database, Statement
 from holdfast.agent.engine.ends import DAY, Edge, End, Owed, Settlement
-from holdfast.agent.engine.flush import Blocking, Flush
+from holdfast.agent.engine.store import Blocking, Store, Unwritable
+from holdfast.agent.engine.tables import BY_IDENTITY, INSERT, SCHEMA, Reversal, Row, reversal_row
 from holdfast.resources.traits import Declaration
-
-SCHEMA = """
-create table if not exists counter (identity text primary key, changes integer not null, failures integer not null) without rowid;
-create table if not exists delivered (
-    upstream text, downstream text, kind text, count integer not null, primary key (upstream, downstream, kind)) without rowid;
-create table if not exists failing (identity text primary key) without rowid;
-create table if not exists intent (identity text primary key) without rowid;
-create table if not exists reversals (
-    identity text, name text, kind text not null, arguments text not null, kept text not null, primary key (identity, name));
-create table if not exists sent (identity text primary key, content text not null) without rowid;
-create table if not exists received (identity text, argument text, digest text not null, primary key (identity, argument)) without rowid;
-create table if not exists action (identity text primary key, digest text not null, at real not null) without rowid;
-create table if not exists ends (key text primary key, thing text not null, identity text not null, absent real) without rowid;
-create table if not exists adopted (at real not null);
-"""
-"""What the other tables call an identity is a key. A journal of older versions has no ends: there the two are the same."""
 
 
 class Adoption(NamedTuple):
@@ -53,84 +37,128 @@ class Adoption(NamedTuple):
     """What was owed and is not any more."""
 
 
-class Reversal(NamedTuple):
-    """What was before a resource was first put right."""
-
-    identity: str
-    """Of the state that is to be undone when it leaves."""
-    name: str
-    """Its name: the same state may come to manage another thing."""
-    declaration: Declaration
-
-
 class Journal:
-    """The engine's memory. Raises `sqlite3.Error` when the file cannot be read or written.
+    """The engine's memory. Raises `sqlite3.Error` when the file cannot be read; later errors are told by `trouble`.
 
-    `durable` says whether it has to outlive a loss of power; then `blocking` makes the calls that wait for the disk.
+    `durable` says whether it has to outlive a loss of power; `blocking` makes the calls that wait for the disk.
     """
 
     def __init__(self, path: Path | None = None, *, durable: bool = True, blocking: Blocking = asyncio.to_thread) -> None:
-        self._db = sqlite3.connect(path or ":memory:", isolation_level=None)
-        try:
-            log = self._open(durable=durable)
-            self._flush = Flush(path, blocking) if path and durable and log else None
-        except BaseException:
-            self._db.close()
-            raise
-
-    def _open(self, *, durable: bool) -> bool:
-        """Read everything; a change that was under way when the agent died counts as made. Whether there is a log to flush.
-
-        Where the file system knows no log, SQLite flushes each transaction itself.
-        """
-        (mode,) = self._db.execute("pragma journal_mode = wal").fetchone()
-        log = bool(mode == "wal")
-        self._db.execute(f"pragma synchronous = {('normal' if log else 'full') if durable else 'off'}")
-        self._db.executescript(SCHEMA)
+        self._listeners: list[Callable[[], None]] = []
+        self._waiting: set[str] = set()
+        """Keys and identities of resources that were not changed because the file could not be written."""
         self._changes: dict[str, int] = {}
         self._failures: dict[str, int] = {}
-        for identity, changes, failures in self._db.execute("select identity, changes, failures from counter"):
-            self._changes[identity], self._failures[identity] = changes, failures
-        self._delivered: dict[Edge, int] = {(u, d, k): n for u, d, k, n in self._db.execute("select * from delivered")}
-        self._actions: dict[str, tuple[str, float]] = {i: (h, at) for i, h, at in self._db.execute("select * from action")}
-        self._sent: dict[str, dict[str, Any]] = {i: json.loads(values) for i, values in self._db.execute("select * from sent")}
-        self._received: dict[tuple[str, str], str] = {(i, a): h for i, a, h in self._db.execute("select * from received")}
-        rows = self._db.execute("select * from reversals order by rowid")
-        self.reversals: dict[tuple[str, str], Reversal] = {
-            (i, n): Reversal(i, n, Declaration(k, json.loads(a), kept)) for i, n, k, a, kept in rows
-        }
+        self._delivered: dict[Edge, int] = {}
+        self._actions: dict[str, tuple[str, float]] = {}
+        self._sent: dict[str, dict[str, Any]] = {}
+        self._received: dict[tuple[str, str], str] = {}
+        self.reversals: dict[tuple[str, str], Reversal] = {}
         """By identity and name of the states that are to be undone when they leave, those first that were changed first."""
-        self._failing = {identity for (identity,) in self._db.execute("select identity from failing")}
-        self._ends: dict[str, End] = {key: End(*end) for key, *end in self._db.execute("select key, thing, identity, absent from ends")}
+        self._failing: set[str] = set()
+        self._ends: dict[str, End] = {}
         self._adopted: float | None = None
         """When states were last taken over, by the monotonic clock."""
-        self.interrupted = tuple(identity for (identity,) in self._db.execute("select identity from intent"))
+        self._adopted_at: float | None = None
+        """The same as Unix time, perhaps by another agent."""
+        self._intents: set[str] = set()
+        """Resources that may be changed now."""
+        self.interrupted: tuple[str, ...] = ()
         """Resources whose change was under way when the agent last died; counted as changed."""
-        self._intents: dict[str, int] = {}
-        """Resources that may be changed now -> what must be flushed before."""
-        self._unwritten: set[str] = set()
-        """Resources whose counters could not be written when they grew."""
-        for identity in self.interrupted:
-            self.changed(identity)
-        return log
+        self._store: Store | None = None
+        if path is not None:
+            database = Database(path, SCHEMA, durable=durable)
+            try:
+                self.interrupted = self._read(database)
+            except BaseException:
+                database.close()
+                raise
+            self._store = Store(database, self._everything, blocking, self._tell)
+            for identity in self.interrupted:
+                self.changed(identity)
+
+    def _read(self, database: Database) -> tuple[str, ...]:
+        """Take over what the file says. The resources that were being changed."""
+        read = cast("Callable[[str], list[tuple[Any, ...]]]", database.read)
+        for identity, changes, failures in read("select identity, changes, failures from counter"):
+            self._changes[identity], self._failures[identity] = changes, failures
+        self._delivered = {(u, d, k): n for u, d, k, n in read("select upstream, downstream, kind, count from delivered")}
+        self._actions = {i: (h, at) for i, h, at in read("select identity, digest, at from action")}
+        self._sent = {i: json.loads(values) for i, values in read("select identity, content from sent")}
+        self._received = {(i, a): h for i, a, h in read("select identity, argument, digest from received")}
+        rows = read("select identity, name, kind, arguments, kept from reversals order by rowid")
+        self.reversals = {(i, n): Reversal(i, n, Declaration(k, json.loads(a), kept)) for i, n, k, a, kept in rows}
+        self._failing = {identity for (identity,) in read("select identity from failing")}
+        self._ends = {key: End(*end) for key, *end in read("select key, thing, identity, absent from ends")}
+        ((self._adopted_at,),) = read("select max(at) from adopted")
+        return tuple(identity for (identity,) in read("select identity from intent"))
+
+    def _everything(self) -> list[Statement]:
+        """The statements that make the content of the file from memory, whatever it says now."""
+        rows: dict[str, list[Row]] = {
+            "counter": [self._counter(identity) for identity in {*self._changes, *self._failures}],
+            "delivered": [(*edge, count) for edge, count in self._delivered.items()],
+            "failing": [(identity,) for identity in self._failing],
+            "intent": [(identity,) for identity in self._intents],
+            "reversals": [reversal_row(reversal) for reversal in self.reversals.values()],
+            "sent": [(identity, json.dumps(values)) for identity, values in self._sent.items()],
+            "received": [(*key, digest) for key, digest in self._received.items()],
+            "action": [(identity, *done) for identity, done in self._actions.items()],
+            "ends": [(key, *end) for key, end in self._ends.items()],
+            "adopted": [(self._adopted_at,)] if self._adopted_at is not None else [],
+        }
+        statements: list[Statement] = [(f"delete from {table}", [()]) for table in rows]  # noqa: S608 - ours
+        return statements + [(INSERT[table], found) for table, found in rows.items()]
+
+    def _put(self, table: str, *rows: Row) -> None:
+        """Write rows, in place of those with the same key."""
+        if rows and self._store:
+            self._store.add(INSERT[table], rows)
+
+    def _drop(self, table: str, where: str, *rows: Row) -> None:
+        """Delete the rows for which this holds."""
+        if rows and self._store:
+            self._store.add(f"delete from {table} where {where}", rows)  # noqa: S608 - both are ours
+
+    # -- the file ----------------------------------------------------------------------------------------------
+
+    @property
+    def trouble(self) -> str:
+        """Why the file cannot be written now; empty while it can."""
+        return self._store.trouble if self._store else ""
+
+    @property
+    def renewed(self) -> str:
+        """What had happened to the file when it was last made anew from memory; empty if nothing ever has."""
+        return self._store.renewed if self._store else ""
+
+    def listen(self, told: Callable[[], None]) -> None:
+        """Have this called when `trouble` or `renewed` changes."""
+        self._listeners.append(told)
+
+    def _tell(self) -> None:
+        for told in self._listeners:
+            told()
+
+    def released(self) -> set[str]:
+        """Keys and identities of resources that could not be changed because the file could not be written; each is given once."""
+        waiting, self._waiting = self._waiting, set()
+        return waiting
+
+    def check(self) -> None:
+        """Look soon whether somebody else has changed the file; it is made anew from memory then."""
+        if self._store:
+            self._store.check()
+
+    async def secure(self) -> None:
+        """All that was written until now is on the disk when this returns. Raises `Unwritable`."""
+        if self._store:
+            await self._store.secure()
 
     def close(self) -> None:
-        """Close the file; nothing is pending then, everything was written at once."""
-        if self._flush:
-            self._flush.close()
-        self._db.close()
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        """All or nothing on the disk; an error leaves no transaction open."""
-        self._db.execute("begin")
-        try:
-            yield
-            self._db.execute("commit")
-        except BaseException:
-            if self._db.in_transaction:
-                self._db.execute("rollback")
-            raise
+        """Write what is left, and close the file."""
+        if self._store:
+            self._store.close()
 
     # -- edges -------------------------------------------------------------------------------------------------
 
@@ -169,11 +197,10 @@ class Journal:
         """Seconds since states were last taken over; across a restart a day at most, for the clock of the world may jump."""
         if self._adopted is not None:
             return time.monotonic() - self._adopted
-        row = self._db.execute("select max(at) from adopted").fetchone()
-        return min(max(0.0, time.time() - (row[0] or time.time())), DAY)
+        return min(max(0.0, time.time() - (self._adopted_at or time.time())), DAY)
 
     def _take_over(self, found: Settlement, after: dict[str, End], present: Collection[str], carriers: Collection[str]) -> None:
-        """Settle edges and ends; forget the counters of those that carry nothing, and the rest of those that are not present. All or nothing."""
+        """Settle edges and ends; forget the counters of those that carry nothing, and the rest of those that are not present."""
         named = [(key, *end) for key, end in after.items() if end != self._ends.get(key)]
         lost = [key for key in self._ends if key not in after]
         unwatched = [key for key in {*self._changes, *self._failures} if key not in carriers]
@@ -182,17 +209,16 @@ class Journal:
         deaf = [each for each in self._received if each[0] not in present]
         if not (found.put or found.gone or named or lost or unwatched or forgotten or silent or deaf):
             return
-        with self._transaction():
-            self._db.executemany("insert or replace into delivered values (?, ?, ?, ?)", ((*edge, n) for edge, n in found.put.items()))
-            self._db.executemany("delete from delivered where upstream = ? and downstream = ? and kind = ?", found.gone)
-            self._db.executemany("insert or replace into ends values (?, ?, ?, ?)", named)
-            self._db.executemany("delete from received where identity = ? and argument = ?", deaf)
-            gone = (("counter", unwatched), ("failing", unwatched), ("action", forgotten), ("sent", silent))
-            for table, keys in gone:
-                self._db.executemany(f"delete from {table} where identity = ?", ((key,) for key in keys))  # noqa: S608 - our own names
-            self._db.executemany("delete from ends where key = ?", ((key,) for key in lost))
-            self._db.execute("delete from adopted")
-            self._db.execute("insert into adopted values (?)", (time.time(),))
+        self._put("delivered", *((*edge, count) for edge, count in found.put.items()))
+        self._drop("delivered", "upstream = ? and downstream = ? and kind = ?", *found.gone)
+        self._put("ends", *named)
+        self._drop("ends", "key = ?", *((key,) for key in lost))
+        self._drop("received", "identity = ? and argument = ?", *deaf)
+        for table, keys in (("counter", unwatched), ("failing", unwatched), ("action", forgotten), ("sent", silent)):
+            self._drop(table, BY_IDENTITY, *((key,) for key in keys))
+        self._adopted_at = time.time()
+        self._drop("adopted", "true", ())
+        self._put("adopted", (self._adopted_at,))
         self._ends = after
         self._delivered.update(found.put)
         for edge in found.gone:
@@ -225,29 +251,33 @@ class Journal:
         for edge, count in seen:
             count = min(count, self._count(edge))  # noqa: PLW2901 - the upstream may have been forgotten meanwhile
             if count > self._delivered.get(edge, 0):
-                self._put(edge, count)
+                self._deliver({edge: count})
 
     def _count(self, edge: Edge) -> int:
         return (self._failures if edge[2] == "onfail" else self._changes).get(edge[0], 0)
 
-    def _put(self, edge: Edge, count: int) -> None:
-        self._delivered[edge] = count
-        self._db.execute("insert or replace into delivered values (?, ?, ?, ?)", (*edge, count))
+    def _deliver(self, counts: Mapping[Edge, int]) -> None:
+        self._delivered.update(counts)
+        self._put("delivered", *((*edge, count) for edge, count in counts.items()))
 
     # -- resources ---------------------------------------------------------------------------------------------
 
     async def announce(self, identity: str, edges: Iterable[Edge]) -> None:
-        """It may be changed once this returns; `edges` are those that would carry it. Raises `OSError` when the disk fails."""
+        """It may be changed once this returns; `edges` are those that would carry it. Raises `Unwritable`."""
         if identity not in self._intents:
             self.intend(identity, edges)
-        if self._flush:
-            await self._flush.wait(self._intents[identity])
+        try:
+            await self.secure()
+        except Unwritable:
+            self.unchanged(identity)
+            self._waiting.add(identity)
+            raise
 
     def intend(self, identity: str, edges: Iterable[Edge] = ()) -> None:
         """Write down that it may be changed."""
-        with self._knowing(edges):
-            self._db.execute("insert or ignore into intent values (?)", (identity,))
-        self._intents[identity] = self._flush.written() if self._flush else 0
+        self._know(edges)
+        self._intents.add(identity)
+        self._put("intent", (identity,))
 
     def intended(self, identity: str) -> bool:
         """It may have been changed, and nobody has said yet what came of that."""
@@ -271,43 +301,36 @@ class Journal:
     def recovered(self, identity: str) -> None:
         """It is right now."""
         if identity in self._failing:
-            self._db.execute("delete from failing where identity = ?", (identity,))
             self._failing.discard(identity)
+            self._drop("failing", BY_IDENTITY, (identity,))
 
     def unchanged(self, identity: str) -> None:
         """The intended change did not happen."""
-        if identity in self._unwritten:
-            self._bump(identity)
-        elif identity in self._intents:
-            self._db.execute("delete from intent where identity = ?", (identity,))
-            del self._intents[identity]
+        if identity in self._intents:
+            self._intents.discard(identity)
+            self._drop("intent", BY_IDENTITY, (identity,))
 
-    def _bump(self, identity: str, edges: Iterable[Edge] = ()) -> None:
-        self._unwritten.add(identity)
-        with self._knowing(edges):
-            row = (identity, self._changes.get(identity, 0), self._failures.get(identity, 0))
-            self._db.execute("insert or replace into counter values (?, ?, ?)", row)
-            if identity in self._failing:
-                self._db.execute("insert or ignore into failing values (?)", (identity,))
-            self._db.execute("delete from intent where identity = ?", (identity,))
-        self._unwritten.discard(identity)
-        self._intents.pop(identity, None)
+    def _bump(self, identity: str, edges: Iterable[Edge]) -> None:
+        self._know(edges)
+        self._put("counter", self._counter(identity))
+        if identity in self._failing:
+            self._put("failing", (identity,))
+        self._intents.discard(identity)
+        self._drop("intent", BY_IDENTITY, (identity,))
 
-    @contextmanager
-    def _knowing(self, edges: Iterable[Edge]) -> Iterator[None]:
-        """A transaction after which these edges are not new: what their upstream counts is pending until it is delivered."""
-        new = [edge for edge in edges if edge not in self._delivered]
-        with self._transaction():
-            self._db.executemany("insert or replace into delivered values (?, ?, ?, 0)", new)
-            yield
-        self._delivered.update(dict.fromkeys(new, 0))
+    def _counter(self, identity: str) -> Row:
+        return (identity, self._changes.get(identity, 0), self._failures.get(identity, 0))
+
+    def _know(self, edges: Iterable[Edge]) -> None:
+        """These edges are not new from now on: what their upstream counts is pending until it is delivered."""
+        self._deliver({edge: 0 for edge in edges if edge not in self._delivered})
 
     # -- actions -----------------------------------------------------------------------------------------------
 
     def done(self, identity: str, digest: str, at: float) -> None:
         """An action of this declaration has succeeded, at this Unix time."""
         self._actions[identity] = (digest, at)
-        self._db.execute("insert or replace into action values (?, ?, ?)", (identity, digest, at))
+        self._put("action", (identity, digest, at))
 
     def done_at(self, identity: str, digest: str) -> float | None:
         """When the action last succeeded with this declaration (Unix time); None: never."""
@@ -318,8 +341,8 @@ class Journal:
 
     def send(self, identity: str, values: Mapping[str, Any]) -> None:
         """A resource has sent these values, and no others any more."""
-        self._db.execute("insert or replace into sent values (?, ?)", (identity, json.dumps(values)))
         self._sent[identity] = dict(values)
+        self._put("sent", (identity, json.dumps(values)))
 
     def sent(self, identity: str) -> Mapping[str, Any]:
         """What a resource has sent last."""
@@ -327,9 +350,8 @@ class Journal:
 
     def receive(self, identity: str, digests: Mapping[str, str]) -> None:
         """A resource has run well with these values of these arguments."""
-        rows = [(identity, argument, digest) for argument, digest in digests.items()]
-        self._db.executemany("insert or replace into received values (?, ?, ?)", rows)
         self._received |= {(identity, argument): digest for argument, digest in digests.items()}
+        self._put("received", *((identity, argument, digest) for argument, digest in digests.items()))
 
     def received(self, identity: str, argument: str) -> str | None:
         """The digest of the value with which it last ran well."""
@@ -337,19 +359,22 @@ class Journal:
 
     # -- reversals ---------------------------------------------------------------------------------------------
 
-    async def secure(self) -> None:
-        """All that was written until now is on the disk when this returns. Raises `OSError` when that fails."""
-        if self._flush:
-            await self._flush.wait(self._flush.written())
+    async def keep(self, reversal: Reversal) -> None:
+        """What was before this resource is put right for the first time is on the disk when this returns. Raises `Unwritable`."""
+        self.remember(reversal)
+        try:
+            await self.secure()
+        except Unwritable:
+            self.forget(reversal)
+            self._waiting.add(reversal.identity)
+            raise
 
     def remember(self, reversal: Reversal) -> None:
         """What was before this resource is put right for the first time."""
-        kind, arguments, kept = reversal.declaration
-        row = (reversal.identity, reversal.name, kind, json.dumps(arguments), kept)
-        self._db.execute("insert or replace into reversals values (?, ?, ?, ?, ?)", row)
         self.reversals[reversal.identity, reversal.name] = reversal
+        self._put("reversals", reversal_row(reversal))
 
     def forget(self, reversal: Reversal) -> None:
         """It is undone, or is not to be any more."""
-        self._db.execute("delete from reversals where identity = ? and name = ?", (reversal.identity, reversal.name))
         self.reversals.pop((reversal.identity, reversal.name), None)
+        self._drop("reversals", "identity = ? and name = ?", (reversal.identity, reversal.name))

@@ -9,7 +9,6 @@ is written down likewise, or what we have made of it would pass for what was bef
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -17,8 +16,10 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from holdfast.agent.engine.graph import Vertex
-from holdfast.agent.engine.journal import Journal, Reversal
+from holdfast.agent.engine.journal import Journal
 from holdfast.agent.engine.report import Notice
+from holdfast.agent.engine.store import WAITS, Unwritable
+from holdfast.agent.engine.tables import Reversal
 from holdfast.resources import registry
 from holdfast.resources.contract import Resource
 from holdfast.resources.errors import Temporary
@@ -69,12 +70,9 @@ class Reversals:
             self._emit(Notice("warning", "not-reversible", vertex.identity, "what is there now cannot be put back when this state leaves"))
         reversal = Reversal(vertex.identity, vertex.resource.name, declaration or NOTHING)
         try:
-            self._journal.remember(reversal)
-            await self._journal.secure()
-        except (sqlite3.Error, OSError) as error:
-            with suppress(sqlite3.Error):
-                self._journal.forget(reversal)  # what is not on the disk is not remembered
-            raise Temporary(f"cannot keep account of it: {error}") from error
+            await self._journal.keep(reversal)
+        except Unwritable as error:
+            raise Temporary(f"{WAITS}: {error}") from error
 
     def calls(self, calls: Sequence[Call]) -> list[Call]:
         """The calls that undo what these do not declare any more, to follow them, those that came last first."""
@@ -171,7 +169,7 @@ class Reversals:
             return
         async with self._tidying:
             forgotten = [*self._forgotten]
-            with suppress(OSError, RuntimeError):  # the disk fails, or there is no thread: some other time
+            with suppress(OSError):  # the disk fails: some other time
                 await self._journal.secure()
                 for reversal in forgotten:
                     if reversal.declaration.kept:

@@ -108,7 +108,7 @@ class Runs:
             return
         outcome, failure = await self._attempt(vertex, self._job(vertex, prepared, refresh=decision.refresh))
         if vertex.real and outcome.result:
-            vertex.forced = self._judge.is_action(vertex)  # if it cannot be written down that it is done, it is to be done again
+            vertex.forced = self._judge.is_action(vertex)  # should what follows break off, it is to be done again
             vertex.prepared = ahead
             self._transfers.used(vertex, prepared.values)
         self.conclude(vertex, outcome, seen, failure)
@@ -183,10 +183,7 @@ class Runs:
             self._emit(Notice("info", "interrupted", vertex.identity, "its run was broken off"))
         if vertex.real:
             begun = report.touched or bool(report.changes) or self._judge.is_action(vertex)
-            try:
-                self._courier.interrupted(vertex, begun=begun)
-            except Exception as error:  # noqa: BLE001 - the journal cannot be written: the same as when a run meets it
-                self._broken(vertex, error)
+            self._courier.interrupted(vertex, begun=begun)
 
     def unwatched(self, vertex: Vertex, why: str) -> None:
         """It was to be looked at, but its watch is down: until there is another it counts as failed."""
@@ -200,16 +197,17 @@ class Runs:
         self._mark(target, "drift", vertex)
 
     def _broken(self, vertex: Vertex, error: BaseException) -> None:
-        """Our own part of a run failed, the journal's disk is full perhaps: that is a failure of the run, and tried again."""
-        self._emit(Notice("error", "engine-trouble", vertex.identity, f"cannot keep account of it: {error}", error))
-        outcome = Outcome(vertex.identity, vertex.position, result=False, comment=f"cannot keep account of it: {error}", cause=vertex.cause)
+        """The engine's own part of a run, or a method of a kind that never fails, has failed: a failure of the run, and tried again."""
+        text = f"its run broke off: {type(error).__name__}: {error}; a bug of Holdfast, or of its kind"
+        self._emit(Notice("error", "engine-trouble", vertex.identity, text, error))
+        outcome = Outcome(vertex.identity, vertex.position, result=False, comment=text, cause=vertex.cause)
         self._record(vertex, outcome)
         self._later(vertex, outcome, Failure(temporary=True, delay=None))
 
     # -- outcomes ----------------------------------------------------------------------------------------------
 
     def conclude(self, vertex: Vertex, outcome: Outcome, seen: Seen | None = None, failure: Failure | None = None) -> None:
-        """Something came of a vertex: write it down, say it, wake whoever it concerns. What cannot be written down has not come to a good end."""
+        """Something came of a vertex: write it down, say it, wake whoever it concerns."""
         recovered, real = vertex.outcome is None or vertex.failed, vertex.real
         newly_failed = outcome.result is False and not vertex.failed
         vertex.probe = None

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.agent.engine.flush import Flush
 from holdfast.agent.engine.journal import Journal
+from holdfast.agent.engine.store import Store
 from simulated.crash import crashes, deaths, doomed, repeats
 from simulated.minimise import as_a_test
 
@@ -58,9 +58,11 @@ async def nothing(*_: Any) -> None:
     """Instead of a part of the journal."""
 
 
-@pytest.mark.parametrize(("part", "name"), [(Journal, "announce"), (Flush, "wait")])
-def test_what_a_journal_forgets_is_noticed(part: type, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("part", "name", "instead"), [(Journal, "announce", nothing), (Store, "secure", nothing), (Store, "_must_last", lambda _: False)]
+)
+def test_what_a_journal_forgets_is_noticed(part: type, name: str, instead: object, monkeypatch: pytest.MonkeyPatch) -> None:
     """That the intent is written is what saves a refresh from a kill; that it is flushed, from a loss of power."""
-    monkeypatch.setattr(part, name, nothing)
+    monkeypatch.setattr(part, name, instead)
 
     assert any("never told" in fault for seed in range(20) for fault in crashes(seed))

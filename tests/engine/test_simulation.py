@@ -24,12 +24,13 @@ from holdfast.agent.engine.backgrounds import Backgrounds, Shared
 from holdfast.agent.engine.batch import Batch
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.graph import Vertex
-from holdfast.agent.engine.journal import Journal, Reversal
+from holdfast.agent.engine.journal import Journal
 from holdfast.agent.engine.report import Outcome
 from holdfast.agent.engine.reversals import Reversals
 from holdfast.agent.engine.runs import Runs
 from holdfast.agent.engine.scheduler import Scheduler
 from holdfast.agent.engine.semaphores import Semaphores
+from holdfast.agent.engine.tables import Reversal
 from holdfast.agent.engine.transfer import Prepared, Transfers
 from holdfast.resources.traits import Declaration, Member
 from simulated.life import digest, faults, faults_of
@@ -157,7 +158,6 @@ SABOTAGE = [
     ("which it was not", Reversals, "remember", remembers_what_is_to_be),
     ("is not undone", Runs, "start", undone_before_it_runs),
     ("is asked again what was before", Reversals, "wanted", lambda _, vertex: vertex.call.meta.reverse),
-    ("is not settled", Runs, "_broken", never(None)),
     ("is overdue", Runs, "_until_rerun", never(1e6)),
     ("again for no reason", Journal, "done_at", never(None)),
 ]

@@ -96,6 +96,8 @@ def test_nothing_hangs_and_nothing_is_left(machine: Machine, tmp_path: Path, mom
         await how(engine)
 
         assert asyncio.get_running_loop().time() - began <= (0.1 if how is in_a_hurry else PATIENCE + 0.1)
+        bench.journal.close()
+        await asyncio.sleep(0)
         assert len(asyncio.all_tasks()) == 1
 
     scenario()

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
-from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
-from engine_bench import Bench, compilation, in_virtual_time, state
+from engine_bench import Bench, Machine, compilation, in_virtual_time, state
 from holdfast import Permanent, Temporary
-from holdfast.agent.engine.ends import Edge
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.graph import Vertex
+from power import DurableBench
 
 
 def pending(engine: Engine) -> list[str]:
@@ -80,28 +79,30 @@ async def test_what_has_left_makes_no_further_attempt(bench: Bench) -> None:
 
 
 @in_virtual_time
-async def test_a_journal_that_cannot_adopt_new_states_leaves_the_old_ones_running(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The swap fails whole; when the journal works again, the next one succeeds."""
-
-    def full(edges: Iterable[Edge], *_: object) -> None:
-        raise sqlite3.OperationalError("disk full")
-
-    machine = bench.machine
+async def test_new_states_are_taken_over_while_the_journal_cannot_be_written(machine: Machine, tmp_path: Path) -> None:
+    """Memory decides; the file catches up, and an agent that dies after that has lost nothing."""
+    bench = DurableBench(machine, tmp_path / "journal")
     engine = bench.engine()
     await engine.swap(compilation(state("a")), "start")
     await engine.settle()
-    with monkeypatch.context() as broken:
-        broken.setattr(bench.journal, "adopt", full)
-        with pytest.raises(sqlite3.OperationalError):
-            await engine.swap(compilation(state("a", value="second"), state("b")))
-    machine.drift("a")
-    await asyncio.sleep(1)
-    assert machine.settings == {"a": "right"}
-    await engine.swap(compilation(state("a", value="second"), state("b")))
+    bench.disk.error = OSError(28, "No space left on device")
+    second = compilation(state("a", value="second"), state("b"), state("c", watch=["b"]))
+    await engine.swap(second)
     await engine.settle()
+    assert machine.settings == {"a": "second"}
+    machine.settings["c"] = "right"
+    machine.hold("refresh c")
+    bench.disk.error = None
+    await asyncio.sleep(10)
+    assert (machine.settings["b"], machine.log[-1]) == ("right", "refresh c")
+    after = bench.after_power_cut()
+    machine.free()
+    await after.swap(second, "start")
+    await after.settle()
 
-    assert machine.settings == {"a": "second", "b": "right"}
+    assert machine.log.count("refresh c") == 2
     await engine.stop()
+    await after.stop()
 
 
 @in_virtual_time
@@ -402,13 +403,9 @@ async def test_a_refresh_that_stood_in_for_a_failed_run_is_not_the_end_of_it(ben
 
 
 @in_virtual_time
-async def test_a_journal_error_when_a_watch_fails_does_not_end_watching(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is told, and the watch is tried again as ever."""
-
-    def full(identity: str) -> None:
-        raise sqlite3.OperationalError("disk full")
-
-    machine = bench.machine
+async def test_a_journal_error_when_a_watch_fails_does_not_end_watching(machine: Machine, tmp_path: Path) -> None:
+    """The watch is tried again as ever."""
+    bench = DurableBench(machine, tmp_path / "journal")
     machine.settings.update(a="right")
     engine = bench.engine()
     await engine.swap(compilation(state("a"), state("b", watch=["a"])), "start")
@@ -416,12 +413,12 @@ async def test_a_journal_error_when_a_watch_fails_does_not_end_watching(bench: B
     engine.pause()
     machine.drift("a")
     await asyncio.sleep(1)
-    with monkeypatch.context() as broken:
-        broken.setattr(bench.journal, "unchanged", full)
-        machine.unwatchable.add("a")
-        machine.touch("a")
-        await asyncio.sleep(0.1)
-    assert bench.notices("engine-trouble")
+    bench.disk.error = OSError(28, "No space left on device")
+    machine.unwatchable.add("a")
+    machine.touch("a")
+    await asyncio.sleep(0.1)
+    assert bench.notices("watch-failed")
+    bench.disk.error = None
     machine.unwatchable.clear()
     engine.resume()
     await asyncio.sleep(100)

@@ -3,36 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from engine_bench import Bench, Machine
+from holdfast.agent.engine.database import Statement
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.journal import Journal
 
 
 class Disk:
-    """Flushes the journal at `path` for it; what it held when the last flush began is what would be left of it."""
+    """Writes the journal at `path` for it; what it held after the last batch that was flushed is what would be left of it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.writes = 0
         self.flushes = 0
         self.slow: asyncio.Event | None = None
-        """Flushes wait for it."""
-        self.error: OSError | None = None
-        """What flushes raise."""
+        """Writes wait for it."""
+        self.error: Exception | None = None
+        """What writes raise."""
         self.kept: dict[str, bytes] = {}
         """What is safe."""
 
-    async def __call__(self, call: Callable[..., object], *args: object) -> None:
-        """Flush, in the time that a disk takes; in this way the journal has it done."""
-        found = files(self.path)
+    async def __call__(self, call: Callable[..., object], statements: Sequence[Statement], flush: bool) -> None:
+        """Write a batch, in the time that a disk takes; in this way the journal has it done."""
         await (self.slow.wait() if self.slow else asyncio.sleep(0.005))
         if self.error:
             raise self.error
-        call(*args)
-        self.flushes += 1
-        self.kept = found
+        call(statements, flush)
+        self.writes += 1
+        if flush:
+            self.flushes += 1
+            self.kept = files(self.path)
 
     def cut(self) -> Path:
         """The power fails: where what is left of the journal can be found."""

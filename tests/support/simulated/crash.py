@@ -78,7 +78,7 @@ class Doomed(Life):
 
     def _step(self) -> None:
         super()._step()
-        now = (self.journal._db.total_changes, self._disk.flushes, len(self.machine.done), dict(self.machine.settings), len(self.chapters))
+        now = (self._disk.writes, len(self.machine.done), dict(self.machine.settings), len(self.chapters))
         if now != self._last:
             self._last = now
             self._seen += 1

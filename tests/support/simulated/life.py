@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import random
-import sqlite3
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 
 from engine_bench import Action, Bench, Setting, VirtualLoop, compilation
 from holdfast import Permanent, Temporary
 from holdfast.agent.engine.graph import Vertex
+from holdfast.agent.engine.journal import Journal
 from holdfast.agent.engine.report import Cause, Event
 from simulated.calm import reached, unhealed
 from simulated.plan import Plan, State, planned
@@ -88,7 +87,6 @@ class Life(Bench):
         plan = self.plan
         recheck = {"recheck": 150.0, "recheck_splay": 0.0} if plan.recheck else {}
         self._engine = self.engine(workers=plan.workers, ordering=plan.ordering, stop_timeout=5, flap_limit=5, flap_window=20, **recheck)
-        self.journal._db = Full(self.journal._db, self.machine)
         self._rules = Rules(self._engine, self.machine, self.found)
         self.loop.after_step = self._step
         await self._take_over(list(states), "start")
@@ -99,9 +97,14 @@ class Life(Bench):
             self.loop.after_step = None
             raise RuntimeError(f"it goes round in circles at {self.loop.time():.2f} s")
 
+    def open_journal(self) -> Journal:
+        """In memory, and as if it were on a disk."""
+        journal = Journal()
+        journal._store = Full(self.machine, journal._tell)
+        return journal
+
     async def _take_over(self, states: list[State], cause: Cause) -> None:
-        with suppress(sqlite3.Error):  # nothing has changed then
-            await self._engine.swap(compilation(*states), cause)
+        await self._engine.swap(compilation(*states), cause)
 
     async def _live(self) -> None:
         plan = self.plan
@@ -202,6 +205,7 @@ class Life(Bench):
         self.machine.broken.clear()
         self.machine.unwatchable.clear()
         self.machine.full = False
+        self.machine.refill()
 
     def unwatch(self, name: str) -> None:
         """Its watch breaks."""

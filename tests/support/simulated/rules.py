@@ -235,9 +235,7 @@ class Rules:
 
     def told(self, event: Event) -> None:
         """The engine tells of something."""
-        if isinstance(event, Notice) and event.code == "engine-trouble" and FULL in event.text:
-            self.deeds.excused(self._engine._graph.by_identity.get(event.identity))
-        elif isinstance(event, Notice) and event.code in {"engine-trouble", "traceback"}:
+        if isinstance(event, Notice) and event.code in {"engine-trouble", "traceback"}:
             self._wrong(None, f"{event.code}: {event.text}")
         if isinstance(event, Notice) and event.code == "undone":
             self.deeds.undone(event.identity)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
-from collections.abc import AsyncIterator, Hashable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from engine_bench import KINDS, Action, Borrowed, Machine, Setting
 from holdfast import Backed, Context, Delta, Groupable, Permanent, Recvable, Sendable, Watch
+from holdfast.agent.engine.store import Unwritable
 from holdfast.resources.context import announced
 from holdfast.resources.traits import Declaration, Member, together
 
@@ -40,6 +40,8 @@ class World(Machine):
     """Loop time at which the last line went down."""
     full: bool = False
     """Nothing can be written to the journal."""
+    refill: Callable[[], None] = lambda: None
+    """Has the journal see whether there is room now."""
     clock: float = 1e9
     """Unix time at which its present agent was started."""
 
@@ -59,30 +61,35 @@ class World(Machine):
 
 
 class Full:
-    """A database on a disk that may be full: then nothing can be written."""
+    """A journal's file on a disk that may be full: then nothing can be written."""
 
-    def __init__(self, db: sqlite3.Connection, world: World) -> None:
-        self._db, self._world = db, world
+    renewed = ""
 
-    def execute(self, statement: str, *values: Any) -> sqlite3.Cursor:
-        """Raises `sqlite3.OperationalError` when the disk is full; what was begun can be taken back all the same."""
-        self._room(statement)
-        return self._db.execute(statement, *values)
+    def __init__(self, world: World, told: Callable[[], None]) -> None:
+        self._told = told
+        self.trouble = ""
+        world.refill = self._look
+        self._world = world
 
-    def executemany(self, statement: str, rows: Iterable[Any]) -> sqlite3.Cursor:
-        """Likewise, if there is anything to write."""
-        rows = list(rows)
-        if rows:
-            self._room(statement)
-        return self._db.executemany(statement, rows)
+    def _look(self) -> None:
+        trouble = FULL if self._world.full else ""
+        if trouble != self.trouble:
+            self.trouble = trouble
+            self._told()
 
-    def _room(self, statement: str) -> None:
-        if self._world.full and not statement.startswith(("begin", "rollback", "select")):
-            raise sqlite3.OperationalError(FULL)
+    def add(self, statement: str, rows: Sequence[Sequence[object]]) -> None:
+        """Written at once, if there is room."""
+        self._look()
 
-    def __getattr__(self, name: str) -> Any:
-        """All else is as ever."""
-        return getattr(self._db, name)
+    async def secure(self) -> None:
+        """In the time that a disk takes. Raises `Unwritable` when it is full."""
+        await asyncio.sleep(0.001)
+        self._look()
+        if self.trouble:
+            raise Unwritable(self.trouble)
+
+    def close(self) -> None:
+        """Nothing is left to be written."""
 
 
 class Speaker(Sendable, Setting, kind="zspeaker.present"):
