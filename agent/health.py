@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,10 +32,15 @@ class Health:
     def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._conditions: dict[str, Condition] = {}
+        self._endings: dict[str, asyncio.TimerHandle] = {}
         self.listen: Callable[[], None] = lambda: None
 
-    def set(self, code: str, text: str, severity: Severity = "warning") -> None:
-        """Say that a condition holds; the time it began is kept while its text changes."""
+    def set(self, code: str, text: str, severity: Severity = "warning", *, lasts: float | None = None) -> None:
+        """Say that a condition holds; the time it began is kept while its text changes. One that `lasts` ends after so many seconds."""
+        if (ending := self._endings.pop(code, None)) is not None:
+            ending.cancel()
+        if lasts is not None:
+            self._endings[code] = asyncio.get_running_loop().call_later(lasts, self.clear, code)
         known = self._conditions.get(code)
         condition = Condition(code, severity, text, known.since if known else self._clock())
         if condition != known:

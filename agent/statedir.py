@@ -6,10 +6,12 @@ import fcntl
 import os
 import sqlite3
 import stat
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from holdfast.agent.engine.database import damaged, set_aside
 from holdfast.agent.engine.journal import Journal
 from holdfast.agent.health import Health
 from holdfast.agent.host.blocking import Blocking
@@ -18,10 +20,19 @@ from holdfast.resources import paths
 from holdfast.resources.errors import HoldfastError
 from holdfast.states.hostfiles import absolute
 
-PRIMARY = 0xFF
-"""The bits of an SQLite result code that say what is wrong; those above say where."""
-DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
-"""What SQLite says of a file that will never be readable again."""
+UNWRITABLE = "journal-unwritable"
+"""Code of the health condition that holds while the journal cannot be written."""
+TOLD = 3600.0
+"""Seconds for which health tells what the agent has mended by itself."""
+FIXES = {
+    "locked": "end the program that has it open",
+    "full": "make room on its file system",
+    "space": "make room on its file system",
+    "quota": "make room on its file system",
+    "readonly": "make its file system writable",
+    "Read-only": "make its file system writable",
+}
+"""Words of an error -> what to do about it."""
 
 
 class LockedError(HoldfastError):
@@ -77,19 +88,38 @@ def private_directory(path: Path) -> Path:
 
 
 def open_journal(path: Path, health: Health, *, durable: bool) -> Journal:
-    """The engine's memory; one that is damaged is put aside, for an agent that does not start repairs nothing.
+    """The engine's memory, whose troubles are told by `health`. One that is damaged is put aside: an agent that does not start repairs nothing.
 
-    Raises `HoldfastError` when it cannot be opened for another reason, like a full disk; it is left as it is.
+    Raises `HoldfastError` when it cannot be opened for another reason, as when it is locked; it is left as it is.
     """
-    blocking = Blocking(1)
+    damage = "it is not a file" if path.is_symlink() or (path.exists() and not path.is_file()) else ""
     try:
-        return Journal(path, durable=durable, blocking=blocking)
+        journal = None if damage else Journal(path, durable=durable, blocking=Blocking(1))
     except sqlite3.Error as error:
-        if getattr(error, "sqlite_errorcode", 0) & PRIMARY not in DAMAGED:
-            raise HoldfastError(f"cannot open the journal {path}: {error}; nothing in it is lost") from error
-        aside = path.with_suffix(".damaged")
-        path.replace(aside)
-        for rest in ("-wal", "-shm"):
-            path.with_name(path.name + rest).unlink(missing_ok=True)
-        health.set("journal-lost", f"cannot read {path}: {error}; it is kept as {aside}, pending refreshes are lost")
-        return Journal(path, durable=durable, blocking=blocking)
+        if not damaged(error):
+            raise HoldfastError(f"cannot open the journal {path}: {error}; nothing in it is lost; {_fix(str(error))}") from error
+        journal, damage = None, str(error)
+    if journal is None:
+        aside = set_aside(path)
+        health.set("journal-lost", f"cannot read {path}: {damage}; it is kept as {aside}, pending refreshes are lost")
+        journal = Journal(path, durable=durable, blocking=Blocking(1))
+    journal.listen(partial(_tell, journal, path, health))
+    return journal
+
+
+def _tell(journal: Journal, path: Path, health: Health) -> None:
+    """Say what the journal says of its file."""
+    if journal.renewed:
+        health.set(
+            "journal-renewed", f"{journal.renewed} while the agent ran; it was made anew from memory, and nothing is lost", lasts=TOLD
+        )
+    if journal.trouble:
+        text = f"cannot write the journal {path}: {journal.trouble}; until then nothing is changed that another state watches; {_fix(journal.trouble)}"
+        health.set(UNWRITABLE, text, "error")
+    else:
+        health.clear(UNWRITABLE)
+
+
+def _fix(why: str) -> str:
+    """What a person can do about it."""
+    return next((fix for words, fix in FIXES.items() if words in why), "see whether its disk works and its file system is writable")

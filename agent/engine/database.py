@@ -120,7 +120,7 @@ class Database:
             self._disconnect()
             draft = self._path.with_name(f"{self._path.name}.draft")
             for end in ("", *BESIDE):
-                _clear(draft.with_name(draft.name + end))
+                clear(draft.with_name(draft.name + end))
             db = sqlite3.connect(draft, isolation_level=None)
             try:
                 db.execute(f"pragma synchronous = {'full' if self._durable else 'off'}")
@@ -130,7 +130,7 @@ class Database:
                         db.executemany(statement, rows)
             finally:
                 db.close()
-            _clear(self._ready)
+            clear(self._ready)
             draft.replace(self._ready)
             _sync(self._path.parent)
             self._put_in_place()
@@ -196,25 +196,27 @@ class Database:
 def set_aside(path: Path) -> Path:
     """Keep whatever is in the place of a database under another name, which is returned, and remove what SQLite keeps beside it."""
     for end in BESIDE:
-        _clear(path.with_name(path.name + end))
-    aside = path.with_suffix(".damaged")
-    if (info := _stat(path)) is not None and not stat.S_ISDIR(info.st_mode):
-        _clear(aside)
+        clear(path.with_name(path.name + end))
+    info, aside = _stat(path), path.with_suffix(".damaged")
+    if info is not None and stat.S_ISDIR(info.st_mode):
+        return _rename(path)
+    if info is not None:
+        clear(aside)
         path.replace(aside)
-    elif info is not None:
-        _clear(path)
     return aside
 
 
-def _clear(path: Path) -> None:
-    """Make room: a directory, which a person has put there, is kept under another name."""
+def clear(path: Path) -> None:
+    """Make room: a directory, which some person has put there, is kept under another name."""
     info = _stat(path)
-    if info is None:
-        return
-    if stat.S_ISDIR(info.st_mode):
-        path.rename(path.with_name(f"{path.name}.{time.time_ns()}"))
-    else:
+    if info is not None and stat.S_ISDIR(info.st_mode):
+        _rename(path)
+    elif info is not None:
         path.unlink()
+
+
+def _rename(path: Path) -> Path:
+    return path.rename(path.with_name(f"{path.name}.{time.time_ns()}"))
 
 
 def _stat(path: Path) -> os.stat_result | None:

@@ -129,7 +129,7 @@ class Journal:
 
     @property
     def renewed(self) -> str:
-        """What had happened to the file when it was last made anew from memory; empty if nothing ever has."""
+        """What had happened to the file; empty but when it is told that it was made anew from memory."""
         return self._store.renewed if self._store else ""
 
     def listen(self, told: Callable[[], None]) -> None:

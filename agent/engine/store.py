@@ -35,7 +35,7 @@ class Store:
         self.trouble = ""
         """Why the file cannot be written now; empty while it can."""
         self.renewed = ""
-        """What had happened to the file when it was last made anew."""
+        """What had happened to the file; empty but when it is told that it was made anew."""
         self._database, self._everything, self._blocking, self._told = database, everything, blocking, told
         self._queue: list[Statement] = []
         """What is to be written, in order."""
@@ -140,6 +140,7 @@ class Store:
         if foreign:
             self._foreign, self.renewed = "", foreign
             self._told()
+            self.renewed = ""
         if self.trouble and not self._whole:
             self.trouble = ""
             self._told()

@@ -4,6 +4,7 @@ import sqlite3
 
 import pytest
 
+from holdfast.agent.engine import database
 from holdfast.agent.health import Health
 from holdfast.agent.statedir import open_journal
 from holdfast.resources.errors import HoldfastError
@@ -34,12 +35,11 @@ def test_locked_journal_is_not_lost(tmp_path, monkeypatch):
     """Somebody else writes in it: one clear line, and what it says is still there later."""
     path, health = tmp_path / "journal.db", Health()
     journal_with_a_pending_refresh(path)
-    connect = sqlite3.connect
-    other = connect(path, isolation_level=None)
+    monkeypatch.setattr(database, "BUSY", 0.0)
+    other = sqlite3.connect(path, isolation_level=None)
     other.execute("pragma locking_mode = exclusive")
     other.execute("begin exclusive")
     other.execute("insert into intent values ('x')")
-    monkeypatch.setattr(sqlite3, "connect", lambda *args, **options: connect(*args, timeout=0.0, **options))
 
     with pytest.raises(HoldfastError, match=r"cannot open the journal .*journal.db: database is locked; nothing in it is lost"):
         open_journal(path, health, durable=False)

@@ -268,9 +268,9 @@ def test_what_is_not_owed_anything_is_forgotten(tmp_path: Path) -> None:
         journal.adopt([(f"conf {day}", "svc", "watch")], {f"conf {day}": f"file {day}", "svc": "a service"})
         journal.changed(f"conf {day}", [(f"conf {day}", "svc", "watch")])
         journal.deliver([((f"conf {day}", "svc", "watch"), 1)])
-    tables = ("counter", "delivered", "ends")
-    assert all(journal._db.execute(f"select count(*) from {table}").fetchone()[0] < 5 for table in tables)
     journal.close()
+    with closing(sqlite3.connect(tmp_path / "journal.db")) as file:
+        assert all(file.execute(f"select count(*) from {table}").fetchone()[0] < 5 for table in ("counter", "delivered", "ends"))
 
 
 def test_a_part_of_the_states_says_nothing_of_the_others(tmp_path: Path) -> None:

@@ -1,0 +1,360 @@
+"""The journal's file in a real directory: locked, full, read-only, removed, replaced and damaged while the agent runs."""
+
+import asyncio
+import os
+import shutil
+import sqlite3
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from holdfast.agent.engine import database, store
+from holdfast.agent.engine.journal import Journal
+from holdfast.agent.engine.store import Unwritable
+from holdfast.agent.engine.tables import Reversal
+from holdfast.agent.health import Health
+from holdfast.agent.statedir import open_journal
+from holdfast.resources.traits import Declaration
+
+EDGE = ("a", "b", "watch")
+
+
+class Running:
+    """A journal that an agent uses, and its health."""
+
+    def __init__(self, directory, *, durable=False):
+        self.path = directory / "journal.db"
+        self.health = Health()
+        self.journal = open_journal(self.path, self.health, durable=durable)
+        self._told = asyncio.Event()
+        self.health.listen = self._told.set
+        self.journal.adopt([EDGE], ["a", "b", "act"])
+
+    @property
+    def codes(self):
+        """What health says now."""
+        return [condition.code for condition in self.health.conditions]
+
+    async def until(self, *codes):
+        """Wait until health says exactly this."""
+        async with asyncio.timeout(20):
+            while self.codes != [*codes]:
+                self._told.clear()
+                await self._told.wait()
+
+    async def live(self):
+        """One row of everything, on the disk."""
+        journal = self.journal
+        await journal.announce("a", [EDGE])
+        journal.changed("a", [EDGE])
+        journal.failed("f", [("f", "g", "onfail")])
+        journal.done("act", "digest", 5.0)
+        journal.send("a", {"said": "hello"})
+        journal.receive("b", {"value": "digest"})
+        journal.remember(Reversal("r", "name", Declaration("test.nop", {"name": "name"})))
+        await journal.announce("interrupted", [])
+
+    def after_a_kill(self, directory):
+        """What the next agent would find if this one was killed now must be all that this one knows."""
+        directory.mkdir()
+        for end in ("", "-wal"):
+            file = self.path.with_name(self.path.name + end)
+            if file.exists():
+                shutil.copy(file, directory)
+        after = Journal(directory / self.path.name, durable=False)
+        interrupted = sorted(self.journal._intents)
+        assert sorted(after.interrupted) == interrupted
+        for identity in interrupted:
+            self.journal.changed(identity)
+        assert content(after) == content(self.journal)
+        after.close()
+
+
+def content(journal):
+    """All that a journal knows, in some fixed order."""
+    return [(statement, sorted(map(tuple, rows))) for statement, rows in journal._everything()]
+
+
+def fill(path):
+    """Take all the room that there is."""
+    with path.open("wb", buffering=0) as file, suppress(OSError):
+        while file.write(b"x" * 4096):
+            pass
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch):
+    """Nothing waits for seconds here."""
+    monkeypatch.setattr(database, "BUSY", 0.1)
+    monkeypatch.setattr(store, "RETRIES", (0.02,))
+
+
+@pytest.fixture
+def small(tmp_path):
+    """A file system of 512 kB."""
+    directory = tmp_path / "small"
+    directory.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=512k,mode=0700", "none", directory]
+    if subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("only root can mount a file system")
+    yield directory
+    subprocess.run(["umount", "--lazy", directory], check=True)
+
+
+async def test_a_locked_journal_holds_up_only_what_must_be_written_first(tmp_path):
+    """The loop goes on; what waits is told why; all is written when the lock is gone."""
+    running = Running(tmp_path)
+    await running.live()
+    other = sqlite3.connect(running.path, isolation_level=None)
+    other.execute("begin exclusive")
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    longest = steps = 0
+    refused = asyncio.create_task(running.journal.announce("a", [EDGE]))
+    running.journal.changed("b")
+    while not refused.done():
+        before = loop.time()
+        await asyncio.sleep(0)
+        longest, steps = max(longest, loop.time() - before), steps + 1
+
+    with pytest.raises(Unwritable, match="database is locked"):
+        await refused
+    assert steps > 10
+    assert longest < loop.time() - began
+    (condition,) = running.health.conditions
+    assert (condition.code, condition.severity) == ("journal-unwritable", "error")
+    assert "database is locked" in condition.text
+    assert condition.text.endswith("end the program that has it open")
+    with pytest.raises(Unwritable):
+        await running.journal.announce("a", [EDGE])
+    assert not running.journal.intended("a")
+    other.execute("rollback")
+    other.close()
+    await running.until()
+    await running.journal.announce("a", [EDGE])
+    running.after_a_kill(tmp_path / "after")
+    running.journal.close()
+
+
+async def test_a_full_disk_loses_nothing_that_was_told_meanwhile(small, tmp_path):
+    """The whole of memory is written when there is room."""
+    running = Running(small)
+    await running.live()
+    fill(small / "filler")
+    for number in range(500):
+        running.journal.done(f"act {number}", "d" * 64, 7.0)
+    await running.until("journal-unwritable")
+    assert "make room" in running.health.conditions[0].text
+    with pytest.raises(Unwritable, match="full"):
+        await running.journal.announce("a", [EDGE])
+    (small / "filler").unlink()
+    await running.until()
+    await running.journal.announce("a", [EDGE])
+    running.after_a_kill(tmp_path / "after")
+    running.journal.close()
+
+
+@pytest.fixture
+def failing(tmp_path):
+    """A directory on a disk, and the file by which the kernel is told that it has met an error there."""
+    image, directory = tmp_path / "image", tmp_path / "failing"
+    directory.mkdir()
+    image.write_bytes(b"")
+    os.truncate(image, 8 << 20)
+    for command in (["mkfs.ext4", "-q", image], ["mount", "-o", "loop,errors=remount-ro", image, directory]):
+        if subprocess.run(command, check=False, capture_output=True).returncode:
+            pytest.skip("only root can mount an image of a disk")
+    source = subprocess.run(["findmnt", "-no", "SOURCE", directory], check=True, capture_output=True, text=True).stdout.strip()
+    yield directory, Path("/sys/fs/ext4", Path(source).name, "trigger_fs_error")
+    subprocess.run(["umount", "--lazy", directory], check=True)
+
+
+async def test_a_file_system_that_meets_an_error_is_read_only(failing):
+    """The kernel makes it so; it is told, and nothing hangs."""
+    directory, trigger = failing
+    running = Running(directory)
+    await running.live()
+    trigger.write_text("1")
+    with pytest.raises(Unwritable):
+        await running.journal.announce("a", [EDGE])
+    assert running.codes == ["journal-unwritable"]
+    assert "see whether its disk works and its file system is writable" in running.health.conditions[0].text
+    running.journal.close()
+
+
+def remove(path):
+    """The database alone."""
+    path.unlink()
+
+
+def remove_log(path):
+    """Only what was written last."""
+    path.with_name("journal.db-wal").unlink()
+
+
+def remove_all(path):
+    """With all that is beside it."""
+    for each in path.parent.iterdir():
+        each.unlink()
+
+
+def truncate_all(path):
+    """Without the memory that SQLite shares, to read it would kill the process."""
+    for each in path.parent.iterdir():
+        os.truncate(each, 0)
+
+
+def overwrite(path):
+    """In place."""
+    with path.open("r+b") as file:
+        file.write(b"no page of a database" * 100)
+
+
+def overwrite_log(path):
+    """In place."""
+    path.with_name("journal.db-wal").write_bytes(b"no log" * 1000)
+
+
+def restore_a_backup(path):
+    """The same content in another file."""
+    shutil.copy(path, path.with_name("backup"))
+    path.with_name("backup").replace(path)
+
+
+def make_a_directory(path):
+    """With something in it."""
+    path.unlink()
+    path.mkdir()
+    (path / "note").write_text("mine")
+
+
+def make_a_link(path):
+    """To a file that must not be touched."""
+    path.unlink()
+    path.symlink_to(path.parent.parent / "precious")
+
+
+def make_a_pipe(path):
+    """To open it may take for ever."""
+    path.unlink()
+    os.mkfifo(path)
+
+
+DAMAGES = [
+    remove,
+    remove_log,
+    remove_all,
+    truncate_all,
+    overwrite,
+    overwrite_log,
+    restore_a_backup,
+    make_a_directory,
+    make_a_link,
+    make_a_pipe,
+]
+
+
+@pytest.mark.parametrize("notice", ["a look", "the next intent"])
+@pytest.mark.parametrize("damage", DAMAGES)
+async def test_what_somebody_does_to_the_file_is_mended_from_memory(damage, notice, tmp_path):
+    """Before anything is changed; it is told, and nothing that others own is touched."""
+    directory, precious = tmp_path / "state", tmp_path / "precious"
+    directory.mkdir()
+    precious.write_text("precious")
+    running = Running(directory, durable=True)
+    await running.live()
+    damage(running.path)
+    if notice == "a look":
+        running.journal.check()
+    else:
+        await running.journal.announce("b", [])
+    await running.until("journal-renewed")
+
+    assert "journal.db" in running.health.conditions[0].text
+    running.after_a_kill(tmp_path / "after")
+    await running.live()
+    running.after_a_kill(tmp_path / "later")
+    assert precious.read_text() == "precious"
+    assert running.path.stat().st_uid == os.geteuid()
+    running.journal.close()
+
+
+async def test_a_directory_that_is_gone_is_told_until_it_is_there_again(tmp_path):
+    """Nothing is changed meanwhile that must be written down; a look at it ends the wait."""
+    directory = tmp_path / "state"
+    directory.mkdir()
+    running = Running(directory)
+    await running.live()
+    shutil.rmtree(directory)
+    with pytest.raises(Unwritable, match=r"journal\.db was removed; it cannot be made anew: unable to open database file"):
+        await running.journal.announce("a", [EDGE])
+    assert running.codes == ["journal-unwritable"]
+    directory.mkdir()
+    running.journal.check()
+    await running.until("journal-renewed")
+
+    running.after_a_kill(tmp_path / "after")
+    running.journal.close()
+
+
+@pytest.mark.parametrize("moment", ["_transaction", "set_aside", "_sync"])
+def test_an_agent_that_is_killed_while_it_makes_the_file_anew(moment, tmp_path, monkeypatch):
+    """The next one finds the old file or the new one, whole."""
+    journal = Journal(tmp_path / "journal.db", durable=False)
+    journal.adopt([EDGE], ["a", "b"])
+    journal.changed("a", [EDGE])
+    file = journal._store._database
+    file.write(journal._everything(), flush=True)
+
+    def killed(_):
+        raise InterruptedError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(database, moment, killed)
+        with pytest.raises(InterruptedError):
+            file.renew(journal._everything(), flush=True)
+    after = Journal(tmp_path / "journal.db", durable=False)
+
+    assert after.pending(EDGE)
+    after.close()
+
+
+def test_a_write_that_failed_leaves_the_file_usable(tmp_path):
+    """No transaction stays open."""
+    journal = Journal(tmp_path / "journal.db", durable=False)
+    file, insert = journal._store._database, "insert into failing values (?)"
+    with pytest.raises(sqlite3.IntegrityError):
+        file.write([(insert, [("a",)]), (insert, [("a",)])], flush=False)
+    file.write([(insert, [("b",)])], flush=False)
+
+    assert file.read("select identity from failing") == [("b",)]
+    journal.close()
+
+
+async def test_a_disk_that_hangs_holds_up_what_must_be_written_for_a_while_only(tmp_path, monkeypatch):
+    """Then it is told; when the disk answers again all is written."""
+    monkeypatch.setattr(store, "PATIENCE", 0.05)
+    answers = asyncio.Event()
+
+    async def disk(call, *arguments):
+        await answers.wait()
+        call(*arguments)
+
+    journal = Journal(tmp_path / "journal.db", durable=False, blocking=disk)
+    told = asyncio.Event()
+    journal.adopt([EDGE], ["a", "b"])
+    with pytest.raises(Unwritable, match="the disk has not answered for"):
+        await journal.announce("a", [EDGE])
+    journal.changed("a", [EDGE])
+    journal.listen(told.set)
+    answers.set()
+    await told.wait()
+
+    assert journal.trouble == ""
+    await journal.secure()
+    file = journal._store._database
+    assert file.read("select identity, changes from counter") == [("a", 1)]
+    assert file.read("select * from intent") == []
+    journal.close()
