@@ -30,7 +30,7 @@ class Running:
         self.journal = open_journal(self.path, self.health, durable=durable)
         self._told = asyncio.Event()
         self.health.listen = self._told.set
-        self.journal.adopt([EDGE], ["a", "b", "act"])
+        self.journal.adopt([EDGE], {"a": "a", "b": "b", "act": "act"})
 
     @property
     def codes(self):
@@ -303,7 +303,7 @@ async def test_a_directory_that_is_gone_is_told_until_it_is_there_again(tmp_path
 def test_an_agent_that_is_killed_while_it_makes_the_file_anew(moment, tmp_path, monkeypatch):
     """The next one finds the old file or the new one, whole."""
     journal = Journal(tmp_path / "journal.db", durable=False)
-    journal.adopt([EDGE], ["a", "b"])
+    journal.adopt([EDGE], {"a": "a", "b": "b"})
     journal.changed("a", [EDGE])
     file = journal._store._database
     file.write(journal._everything(), flush=True)
@@ -344,7 +344,7 @@ async def test_a_disk_that_hangs_holds_up_what_must_be_written_for_a_while_only(
 
     journal = Journal(tmp_path / "journal.db", durable=False, blocking=disk)
     told = asyncio.Event()
-    journal.adopt([EDGE], ["a", "b"])
+    journal.adopt([EDGE], {"a": "a", "b": "b"})
     with pytest.raises(Unwritable, match="the disk has not answered for"):
         await journal.announce("a", [EDGE])
     journal.changed("a", [EDGE])
