@@ -29,6 +29,7 @@ from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.report import Cause, Event, Notice, Outcome, PassEnded, Ran
 from holdfast.agent.health import Condition, Health
 from holdfast.agent.host import descriptors
+from holdfast.agent.host.administrator import Administrator
 from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.host.host import Host
 from holdfast.agent.host.power import Power
@@ -118,10 +119,11 @@ class Daemon:
         journal = open_journal(directory / "journal.db", self.health, durable=settings.durable)
         stack.callback(journal.close)
         self._host = await stack.enter_async_context(self._make_host())
-        self._engine = Engine(self._host, settings.engine, journal, self._emit)
+        administrator = Administrator(self._host.interface, self.health)
+        self._engine = Engine(self._host, settings.engine, journal, self._emit, obstacle=administrator.obstacle)
         stack.push_async_callback(self._stop_engine)
         self._watch = ConfigWatch(self._watched(settings), settings.watch, self._config_changed, self.health, self._host.paths)
-        works = {"watch of the configuration": self._watch.run(), "reconciling": self._reconcile()}
+        works = {"watch of the configuration": self._watch.run(), "reconciling": self._reconcile(), "administrator": administrator.run()}
         if BOOTED.is_dir():
             works["power"] = Power(self._host.bus(), self._goes_down, self._awake).run()
         for name, work in works.items():

@@ -22,9 +22,10 @@ from holdfast.agent.engine.departures import Departures, cancel
 from holdfast.agent.engine.ends import Owed
 from holdfast.agent.engine.graph import Graph, Vertex, connect, edges, others, remembered, same_shape
 from holdfast.agent.engine.journal import Journal
+from holdfast.agent.engine.obstacles import Ask, Obstacles, nothing
 from holdfast.agent.engine.options import EngineOptions
 from holdfast.agent.engine.passes import Passes
-from holdfast.agent.engine.report import Cause, Event, Notice, PassRecord, Pause, Rest
+from holdfast.agent.engine.report import Cause, Event, Notice, Obstacle, PassRecord, Pause, Rest
 from holdfast.agent.engine.reversals import ONCE, Reversals
 from holdfast.agent.engine.runs import Links, Runs
 from holdfast.agent.engine.scheduler import Scheduler
@@ -56,7 +57,16 @@ class Host(Protocol):
 class Engine:
     """One host's engine. All methods are called from its event loop."""
 
-    def __init__(self, host: Host, options: EngineOptions, journal: Journal, emit: Callable[[Event], None], *, watch: bool = True) -> None:
+    def __init__(
+        self,
+        host: Host,
+        options: EngineOptions,
+        journal: Journal,
+        emit: Callable[[Event], None],
+        *,
+        watch: bool = True,
+        obstacle: Ask = nothing,
+    ) -> None:
         self.options = options
         self._host = host
         self._journal = journal
@@ -68,8 +78,19 @@ class Engine:
         self._passes = Passes(emit)
         self._reversals = Reversals(journal, emit)
         self._autoedges = AutoEdges(host.context, emit)
+        self._obstacles = Obstacles(lambda vertex: self._woken(vertex, vertex.cause))
         links = Links(
-            emit, self._rest, self._mark, self._wake, self._finished, self._give_up, self._applies, self._disabled, lambda: self.going_down
+            emit,
+            self._rest,
+            self._mark,
+            self._wake,
+            self._finished,
+            self._give_up,
+            self._applies,
+            self._disabled,
+            obstacle,
+            self._hold_back,
+            lambda: self.going_down,
         )
         self._runs = Runs(options, journal, self._courier, self._passes, links, reversals=self._reversals, daemon=watch)
         self._scheduler = Scheduler(options.workers, self._runs.start, self._quiet, self._mark)
@@ -199,6 +220,7 @@ class Engine:
         """Stop: nothing new starts, what runs may end within `timeout` (default: stop_timeout), the rest is cancelled."""
         self._stopped = True
         self._scheduler.paused.add("stopped")
+        self._obstacles.close()
         if self._recheck:
             self._recheck.cancel()
         self._resumed.set()
@@ -263,6 +285,11 @@ class Engine:
         if self._stopped or vertex.removed:
             raise asyncio.CancelledError
         self._scheduler.rested(vertex)
+
+    def _hold_back(self, vertex: Vertex, obstacle: Obstacle) -> None:
+        vertex.not_before = obstacle.until
+        self._wake(vertex, obstacle.until - asyncio.get_running_loop().time(), vertex.cause)
+        self._obstacles.hold(vertex, obstacle)
 
     def _applies(self, vertex: Vertex) -> bool:
         noop = vertex.call.meta.noop

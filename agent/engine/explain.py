@@ -29,7 +29,7 @@ class Wait(NamedTuple):
     """One thing that keeps a resource from running now."""
 
     code: str
-    """`paused`, `place`, `watch`, `rate-limit`, `flapping`, `requisites`, `order`, `semaphore`, `workers`."""
+    """`paused`, `obstacle`, `place`, `watch`, `rate-limit`, `flapping`, `requisites`, `order`, `semaphore`, `workers`."""
     text: str
     who: tuple[Vertex, ...] = ()
     """Those that it waits for, those first that themselves wait for nobody."""
@@ -59,7 +59,11 @@ def explain(vertex: Vertex, view: View) -> dict[str, Any]:
 
 def waits(vertex: Vertex, view: View, now: float) -> Iterator[Wait]:
     """All that keeps it from running now, though it is to be looked at: first what is its own matter, then whom it waits for."""
-    if vertex.not_before > now and vertex.timer is not None:
+    if vertex.obstacle:
+        yield Wait(
+            "obstacle", f"{vertex.obstacle.text}; it is left alone until that is over, {vertex.obstacle.until - now:.0f} s more at most"
+        )
+    elif vertex.not_before > now and vertex.timer is not None:
         code = "flapping" if vertex.flapping else "rate-limit"
         why = (
             "it flaps: it was repaired in vain too often, so repairs are spaced"
@@ -210,7 +214,13 @@ def _next(vertex: Vertex, view: View, now: float) -> Iterator[dict[str, Any]]:
         yield {"what": "run", "in": None, "cause": vertex.cause}
     if vertex.timer is not None:
         held = vertex.not_before > now
-        what = ("flapping" if vertex.flapping else "rate-limit") if held else "retry" if vertex.failed else "rerun"
+        what = (
+            ("obstacle" if vertex.obstacle else "flapping" if vertex.flapping else "rate-limit")
+            if held
+            else "retry"
+            if vertex.failed
+            else "rerun"
+        )
         yield {"what": what, "in": _in(vertex.timer, now)}
     if meta.poll is not None and meta.poll > 0:
         yield {"what": "poll", "in": None, "every": meta.poll}

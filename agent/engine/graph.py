@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias, TypeVar
 from holdfast.agent.engine.attempt import Failure
 from holdfast.agent.engine.batch import Batch
 from holdfast.agent.engine.ends import Edge, thing
-from holdfast.agent.engine.report import Cause, Outcome, Rest
+from holdfast.agent.engine.report import Cause, Obstacle, Outcome, Rest
 from holdfast.resources.context import Context
 from holdfast.resources.contract import Resource
 from holdfast.resources.traits import Groupable, Refreshable
@@ -120,6 +120,8 @@ class Vertex:
     """Dirty vertices that wait for this one to settle."""
     after: tuple[asyncio.Task[None], ...] = ()
     """What ends those whose place it takes: until then nothing may be done to it."""
+    obstacle: Obstacle | None = None
+    """What was in the way when it was to run last: it is dirty, and left alone until that is over."""
     batch: Batch | None = None
     """Those with whom it runs, to put things right in one go."""
     task: asyncio.Task[None] | None = None

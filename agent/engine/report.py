@@ -5,6 +5,7 @@ The engine knows no log and no terminal: it hands these values to one `emit` fun
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
@@ -78,6 +79,17 @@ class Rest(NamedTuple):
     """What came of it."""
     until: float
     """Loop time of the next one."""
+
+
+class Obstacle(NamedTuple):
+    """Why a resource must not be put right now, though nothing is wrong with it or with the agent."""
+
+    text: str
+    """For people: who or what is in the way."""
+    until: float
+    """Loop time at which it is out of the way at the latest."""
+    over: asyncio.Event
+    """Set when it is; the same for all that wait for one thing."""
 
 
 @dataclass(frozen=True, slots=True)

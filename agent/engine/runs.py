@@ -16,9 +16,10 @@ from holdfast.agent.engine.journal import Journal
 from holdfast.agent.engine.judge import Judge, digest, wanted
 from holdfast.agent.engine.options import EngineOptions
 from holdfast.agent.engine.passes import Passes
-from holdfast.agent.engine.report import GUARDS, Cause, Event, Notice, Outcome, Rest, Started
+from holdfast.agent.engine.report import GUARDS, Cause, Event, Notice, Obstacle, Outcome, Rest, Started
 from holdfast.agent.engine.reversals import Reversals
 from holdfast.agent.engine.transfer import Prepared, Transfers
+from holdfast.resources.contract import Resource
 from holdfast.resources.needs import BY_NUMBER
 from holdfast.resources.traits import Edgeable
 
@@ -42,6 +43,10 @@ class Links:
     """Whether it may change the machine now: noop, of the state or else of the agent."""
     disabled: Callable[[Vertex], str]
     """The pattern in the settings that says to leave it alone; empty if none does."""
+    obstacle: Callable[[Resource], Awaitable[Obstacle | None]]
+    """What is in the way of putting it right now."""
+    hold_back: Callable[[Vertex, Obstacle], None]
+    """Leave it alone until that is over, and have it looked at then."""
     going_down: Callable[[], bool]
     """Whether the system goes down: what fails then has been interrupted."""
 
@@ -71,7 +76,7 @@ class Runs:
         self._reversals = reversals
         self._emit, self._rest, self._mark, self._wake = links.emit, links.rest, links.mark, links.wake
         self._finished, self._give_up, self._applies, self._disabled = links.finished, links.give_up, links.applies, links.disabled
-        self._going_down = links.going_down
+        self._going_down, self._obstacle, self._hold_back = links.going_down, links.obstacle, links.hold_back
         self._daemon = daemon
         self._transfers = Transfers(journal)
         self._judge = Judge(
@@ -90,6 +95,8 @@ class Runs:
 
     async def _run(self, vertex: Vertex) -> None:
         """Decide, run, and conclude."""
+        if await self._obstructed(vertex):
+            return
         if vertex.listening:
             await self._listen(vertex)
             return
@@ -114,6 +121,20 @@ class Runs:
         self.conclude(vertex, outcome, seen, failure)
         vertex.forced = False
         await self._reversals.tidy()
+
+    async def _obstructed(self, vertex: Vertex) -> bool:
+        """Something is in the way of putting it right: it stays dirty, and its turn is still to come."""
+        before, vertex.obstacle = vertex.obstacle, await self._obstacle(vertex.resource) if vertex.real else None
+        if vertex.obstacle is None or vertex.removed:
+            return False
+        if before is None or before.over is not vertex.obstacle.over:
+            self._emit(Notice("info", "held-off", vertex.identity, f"left alone for now: {vertex.obstacle.text}"))
+        vertex.again = vertex.again or vertex.cause
+        vertex.due = vertex.due or vertex.forced
+        if vertex.listening:
+            self._courier.listened.discard(vertex)
+        self._hold_back(vertex, vertex.obstacle)
+        return True
 
     async def _listen(self, vertex: Vertex) -> None:
         """The turn of a listener: the refresh alone, whatever its requisites say."""

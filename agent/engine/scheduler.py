@@ -225,7 +225,7 @@ class Scheduler:
         heap = self._barrier
         while heap:
             first = heap[0][2]
-            if first.settled or (first.running and first.call.meta.parallel):
+            if first.settled or first.obstacle or (first.running and first.call.meta.parallel):
                 heappop(heap)
             elif passed is not None and first in batch:
                 passed.append(heappop(heap))

@@ -90,9 +90,11 @@ def describe(vertex: Vertex, view: View) -> dict[str, Any]:
 
 
 def _comment(vertex: Vertex, view: View) -> str:
-    """What there is to say of it: how its last run ended, or why it is not watched."""
+    """What there is to say of it: how its last run ended, or why it is not watched, or left alone."""
     if vertex in view.unwatched and not vertex.failed:
         return f"cannot watch: {view.unwatched[vertex]}"
+    if vertex.obstacle:
+        return f"left alone for now: {vertex.obstacle.text}"
     if vertex.outcome:
         return vertex.outcome.comment
     return vertex.rest.comment if vertex.rest else "not looked at yet"

@@ -86,7 +86,7 @@ def lock_holder(paths: Iterable[Path] = LOCKS) -> str:
 def holder(path: Path) -> int:
     """The process that has locked a file; 0 for none, -1 for one in another namespace."""
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return 0
     try:

@@ -1,0 +1,110 @@
+"""What an administrator's package manager has in its hands is left alone until he is done: packages, their files, their units.
+
+Whoever removes a package stops its service first; an agent that starts it again, or puts files back, fights him, and loses time for both.
+So before a resource is put right it is asked whether others are changing its package. After `PATIENCE` repairs go on all the same, and
+health says so: an administrator who went home with a question of apt's on his screen must not switch off the agent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from holdfast.agent.engine.report import Obstacle
+from holdfast.agent.health import Health
+from holdfast.resources.contract import Resource
+from holdfast.resources.errors import HoldfastError
+from holdfast.resources.needs import UNITS
+
+PATIENCE = 600.0
+"""Seconds for which what others have in their hands is left alone."""
+INTERVAL = 0.2
+"""Seconds between two looks whether they are done; the kernel tells nobody when a lock is given up."""
+CONDITION = "packages-in-other-hands"
+"""Code of the health condition that tells of them."""
+
+
+class Administrator:
+    """Those who change packages beside the agent, as the engine asks about them. `interface` finds the provider of packages."""
+
+    def __init__(self, interface: Callable[[str], Any], health: Health) -> None:
+        self._interface = interface
+        self._health = health
+        self._pkg: Any = None
+        self._who = ""
+        """Who is at work; empty: nobody has been seen with anything in his hands."""
+        self._begun = asyncio.Event()
+        self._over = asyncio.Event()
+        """They are done, or their time is up."""
+        self._until = 0.0
+        """Loop time at which it is."""
+
+    async def obstacle(self, resource: Resource) -> Obstacle | None:
+        """What keeps a resource from being put right now: others have its package in their hands."""
+        if self._who and self._over.is_set():
+            return None  # their time is up
+        who = self._others()
+        if not who:
+            return None
+        names, paths = concerns(resource)
+        try:
+            if not (names or paths) or not await self._pkg.in_other_hands(names, paths):
+                return None
+        except HoldfastError:
+            return None  # what cannot be read will be found by the run itself
+        if not self._who:
+            self._who, self._over = who, asyncio.Event()
+            self._until = asyncio.get_running_loop().time() + PATIENCE
+            self._begun.set()
+        return Obstacle(f"{self._who} is changing its package", self._until, self._over)
+
+    async def run(self) -> NoReturn:
+        """Follow those who are at work, for ever."""
+        while True:
+            await self._begun.wait()
+            self._begun.clear()
+            self._health.set(CONDITION, f"{self._who} is changing packages: what belongs to them is left alone meanwhile")
+            while self._others():
+                if asyncio.get_running_loop().time() >= self._until and not self._over.is_set():
+                    text = f"{self._who} has been changing packages for {PATIENCE / 60:g} min: repairs go on in spite of that"
+                    self._health.set(CONDITION, text)
+                    self._over.set()
+                await asyncio.sleep(INTERVAL)
+            self._who = ""
+            self._over.set()
+            self._health.clear(CONDITION)
+
+    def _others(self) -> str:
+        if self._pkg is None:
+            try:
+                self._pkg = self._interface("pkg")
+                self._pkg.others()
+            except HoldfastError:
+                self._pkg = NOBODY  # no package manager that could be asked
+        return str(self._pkg.others())
+
+
+class Nobody:
+    """Stands for the package manager where there is none."""
+
+    @staticmethod
+    def others() -> str:
+        """Nobody."""
+        return ""
+
+
+NOBODY = Nobody()
+
+
+def concerns(resource: Resource) -> tuple[set[str], set[str]]:
+    """The packages that a resource is about, and the paths by which a package may own it; a service's are those of its unit."""
+    names, paths = set(), set()
+    for kind, value in resource.uids():
+        if kind == "pkg":
+            names.add(value.partition(":")[0])
+        elif kind == "path":
+            paths.add(value)
+        elif kind == "unit":
+            paths |= {f"{directory}/{value}" for directory in UNITS}
+    return names, paths

@@ -1,0 +1,99 @@
+"""What others have in their hands is in the way for a while, and no longer; health tells of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+
+from engine_bench import in_virtual_time
+from holdfast.agent.health import Health
+from holdfast.agent.host.administrator import CONDITION, PATIENCE, Administrator
+from holdfast.resources.errors import Permanent
+from holdfast.resources.kinds.cmd import Run
+from holdfast.resources.kinds.file.managed import Managed
+from holdfast.resources.kinds.pkg import Installed
+from holdfast.resources.kinds.service import Running
+
+
+class Pkg:
+    """A package manager that somebody else uses, perhaps."""
+
+    def __init__(self) -> None:
+        self.who = ""
+        self.names: set[str] = set()
+        self.paths: set[str] = set()
+
+    def others(self) -> str:
+        """Who it is."""
+        return self.who
+
+    async def in_other_hands(self, names: Collection[str], paths: Collection[str]) -> bool:
+        """What he has."""
+        return not (self.names.isdisjoint(names) and self.paths.isdisjoint(paths))
+
+
+def conditions(health: Health) -> dict[str, str]:
+    """What health says, by code."""
+    return {condition.code: condition.text for condition in health.conditions}
+
+
+@in_virtual_time
+async def test_a_package_its_files_and_its_units_are_left_alone_until_he_is_done() -> None:
+    """And nothing else."""
+    pkg, health = Pkg(), Health()
+    administrator = Administrator(lambda _: pkg, health)
+    task = asyncio.create_task(administrator.run())
+    mine = [Installed.declare("toy"), Managed.declare("/etc/toy.conf", contents="x"), Running.declare("toyd")]
+    others = [Installed.declare("tiny"), Managed.declare("/etc/tiny.conf", contents="x"), Running.declare("tinyd"), Run.declare("true")]
+    pkg.names, pkg.paths = {"toy"}, {"/etc/toy.conf", "/lib/systemd/system/toyd.service"}
+    assert [await administrator.obstacle(each) for each in mine] == [None, None, None]
+
+    pkg.who = "process 7 (apt-get)"
+    found = [await administrator.obstacle(each) for each in mine]
+    assert [each and each.text for each in found] == ["process 7 (apt-get) is changing its package"] * 3
+    assert [await administrator.obstacle(each) for each in others] == [None] * 4
+    await asyncio.sleep(10)
+    assert conditions(health) == {CONDITION: "process 7 (apt-get) is changing packages: what belongs to them is left alone meanwhile"}
+    pkg.who = ""
+    await found[0].over.wait()
+
+    assert await administrator.obstacle(mine[0]) is None
+    assert conditions(health) == {}
+    task.cancel()
+
+
+@in_virtual_time
+async def test_after_ten_minutes_repairs_go_on_and_health_says_so() -> None:
+    """Until he is done: the next one has his ten minutes again."""
+    pkg, health, loop = Pkg(), Health(), asyncio.get_running_loop()
+    administrator = Administrator(lambda _: pkg, health)
+    task = asyncio.create_task(administrator.run())
+    toy = Installed.declare("toy")
+    pkg.names, pkg.who = {"toy"}, "process 7 (apt-get)"
+    found, began = await administrator.obstacle(toy), loop.time()
+    await found.over.wait()
+
+    assert PATIENCE <= loop.time() - began < PATIENCE + 1
+    assert await administrator.obstacle(toy) is None
+    assert conditions(health) == {CONDITION: "process 7 (apt-get) has been changing packages for 10 min: repairs go on in spite of that"}
+    pkg.who = ""
+    await asyncio.sleep(1)
+    assert conditions(health) == {}
+    pkg.who = "process 8 (dpkg)"
+    assert (await administrator.obstacle(toy)).until > loop.time() + PATIENCE - 1
+    task.cancel()
+
+
+@in_virtual_time
+async def test_without_a_package_manager_nobody_is_in_the_way() -> None:
+    """It is looked for once."""
+    asked = []
+
+    def interface(name: str) -> None:
+        asked.append(name)
+        raise Permanent("no provider")
+
+    administrator = Administrator(interface, Health())
+    for _ in range(2):
+        assert await administrator.obstacle(Installed.declare("toy")) is None
+    assert asked == ["pkg"]

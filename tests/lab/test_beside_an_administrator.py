@@ -1,0 +1,127 @@
+"""An administrator's apt beside a running agent: what he has in his hands is left alone, and put right when he is done."""
+
+from __future__ import annotations
+
+import lab
+import pytest
+from packages import offer
+
+pytestmark = pytest.mark.lab
+
+STATES = """
+toy:
+  pkg.installed: []
+toyd:
+  service.running:
+    - enable: true
+    - require:
+      - pkg: toy
+/etc/toy.conf:
+  file.managed:
+    - contents: ours
+    - require:
+      - pkg: toy
+/srv/other:
+  file.managed:
+    - contents: other
+"""
+FILES = {
+    "/lib/systemd/system/toyd.service": "[Service]\nExecStart=/bin/sleep 100000\n[Install]\nWantedBy=multi-user.target\n",
+    "/etc/toy.conf": "theirs\n",
+    "/DEBIAN/conffiles": "/etc/toy.conf\n",
+}
+SCRIPTS = {
+    "postinst": "systemctl daemon-reload\n",
+    "prerm": "systemctl stop toyd\nif [ -e /srv/slow ]; then echo x >/srv/begun; while [ -e /srv/slow ]; do sleep 0.05; done; fi\n",
+}
+HOLD_LOCK = """
+import fcntl, os, sys
+for name in sys.argv[1:]:
+    lock = os.open(name, os.O_RDWR | os.O_CREAT, 0o640)
+    fcntl.lockf(lock, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def agent(host: lab.Host) -> lab.Host:
+    """A host whose agent keeps a package, its service and its file."""
+    offer(host, "toy", files=FILES, scripts=SCRIPTS)
+    host.write("/etc/holdfast/states/toy.sls", STATES)
+    host.run("holdfast", "install")
+    lab.wait_for("the states are applied", lambda: "converged" in text(host) and whole(host), 40)
+    return host
+
+
+def text(host: lab.Host) -> str:
+    """What systemd shows of the agent."""
+    return host.run("systemctl", "show", "-P", "StatusText", "holdfast").stdout
+
+
+def active(host: lab.Host) -> bool:
+    """The service runs."""
+    return host.run("systemctl", "is-active", "toyd", check=False).returncode == 0
+
+
+def whole(host: lab.Host) -> bool:
+    """All is as declared."""
+    installed = host.run("dpkg-query", "-W", "-f", "${db:Status-Abbrev}", "toy", check=False).stdout == "ii "
+    return installed and active(host) and host.run("cat", "/etc/toy.conf", check=False).stdout == "ours\n"
+
+
+def repaired(host: lab.Host) -> bool:
+    """What does not belong to the package is repaired."""
+    host.write("/srv/other", "drift")
+    lab.wait_for("the other file is repaired", lambda: host.read("/srv/other") == "other\n", 5)
+    return True
+
+
+def test_a_removal_is_not_fought_while_it_runs(agent: lab.Host) -> None:
+    """The service stays stopped, the file stays as it is, everything else is repaired; afterwards all is put right at once."""
+    agent.write("/srv/slow", "")
+    with agent.spawn("apt-get", "-qq", "-y", "purge", "toy", stdout=-1, stderr=-1) as apt:
+        lab.wait_for("the removal is under way", lambda: agent.run("test", "-e", "/srv/begun", check=False).returncode == 0, 20)
+        agent.sh("echo drift >/etc/toy.conf")
+        lab.wait_for("the agent leaves it alone", lambda: "is changing packages" in agent.run("holdfast", "status", check=False).stdout, 5)
+        lab.wait_for("the file is left alone", lambda: "obstacle" in why(agent, "file.managed[/etc/toy.conf]"), 5)
+        lab.wait_for("the service is left alone", lambda: "is changing its package" in why(agent, "service.running[toyd]"), 5)
+        assert repaired(agent)
+        assert (active(agent), agent.read("/etc/toy.conf")) == (False, "drift\n")
+        agent.run("rm", "/srv/slow")
+        said, complaints = apt.communicate(timeout=20)
+    assert apt.returncode == 0, complaints
+
+    lab.wait_for("all is right again", lambda: whole(agent), 40)
+    lab.wait_for("the agent is calm", lambda: agent.run("holdfast", "status", check=False).returncode == 0, 20)
+    failed = [entry["MESSAGE"] for entry in agent.journal("holdfast") if entry.get("RESULT") == "failed"]
+    assert failed == []
+
+
+def why(host: lab.Host, identity: str) -> str:
+    """What the agent says of one resource."""
+    return host.run("holdfast", "why", identity, "--format", "json", check=False).stdout
+
+
+@pytest.mark.parametrize("locks", [["lock-frontend"], ["lock-frontend", "lock"]])
+def test_a_lock_alone_holds_back_nothing(agent: lab.Host, locks: list[str]) -> None:
+    """Somebody sits in aptitude, or thinks about a question of apt's: he has no package in his hands yet."""
+    with agent.spawn("/usr/bin/python3", "-c", HOLD_LOCK, *[f"/var/lib/dpkg/{name}" for name in locks], stdin=-1, stdout=-1) as holder:
+        holder.stdout.readline()
+        agent.sh("systemctl stop toyd; echo drift >/etc/toy.conf")
+
+        lab.wait_for("all is right again", lambda: whole(agent), 10)
+        assert repaired(agent)
+        holder.stdin.close()
+
+
+def test_the_agents_own_apt_holds_back_nothing_of_its_own(agent: lab.Host) -> None:
+    """Also one that a command of a state runs."""
+    agent.write("/etc/holdfast/states/more.sls", "apt-get -qq -y purge toy; touch /srv/purged:\n  cmd.run:\n    - creates: /srv/purged\n")
+    agent.write("/srv/slow", "")
+    lab.wait_for("the removal is under way", lambda: agent.run("test", "-e", "/srv/begun", check=False).returncode == 0, 20)
+    lab.wait_for("the service is fought for", lambda: active(agent), 20)
+    agent.run("rm", "/srv/slow")
+
+    lab.wait_for("all is right again", lambda: whole(agent), 40)
+    assert not any("left alone" in str(entry["MESSAGE"]) for entry in agent.journal("holdfast"))
