@@ -89,7 +89,7 @@ def test_a_removal_is_not_fought_while_it_runs(agent: lab.Host) -> None:
         assert repaired(agent)
         assert (active(agent), agent.read("/etc/toy.conf")) == (False, "drift\n")
         agent.run("rm", "/srv/slow")
-        said, complaints = apt.communicate(timeout=20)
+        _, complaints = apt.communicate(timeout=20)
     assert apt.returncode == 0, complaints
 
     lab.wait_for("all is right again", lambda: whole(agent), 40)
