@@ -27,6 +27,7 @@ from holdfast.agent.control.schema import ControlError, Request
 from holdfast.agent.control.server import ControlServer
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.report import Cause, Event, Notice, Outcome, PassEnded, Ran
+from holdfast.agent.guard import Guard
 from holdfast.agent.health import Condition, Health
 from holdfast.agent.host import descriptors
 from holdfast.agent.host.administrator import Administrator
@@ -113,7 +114,7 @@ class Daemon:
         asyncio.get_running_loop().set_exception_handler(Exhaustion(self.health).handle)
         descriptors.raise_limit()
         directory = private_directory(settings.state_dir)
-        stack.enter_context(Lock(directory / "lock", "start the agent"))
+        lock = stack.enter_context(Lock(directory / "lock", "start the agent"))
         stack.callback(self._notifier.close)
         stack.push_async_callback(self._tasks.stop)
         journal = open_journal(directory / "journal.db", self.health, durable=settings.durable)
@@ -131,6 +132,8 @@ class Daemon:
         server = ControlServer(settings.socket, self, self._logs)
         await server.start()
         stack.push_async_callback(server.stop)
+        guard = Guard(directory, lock, journal, server, self.health)
+        stack.push_async_callback(_end, self._tasks.start("guard of the state directory", guard.run()))
         stack.push_async_callback(self._exporter.stop)
         await self._exporter.use(settings.metrics)
         self.health.listen = self._health_changed

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
+import socket
 import sqlite3
 import stat
+import struct
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from holdfast.agent.engine.database import damaged, set_aside
+from holdfast.agent.engine.database import clear, damaged, set_aside
 from holdfast.agent.engine.journal import Journal
 from holdfast.agent.health import Health
 from holdfast.agent.host.blocking import Blocking
@@ -20,6 +24,10 @@ from holdfast.resources import paths
 from holdfast.resources.errors import HoldfastError
 from holdfast.states.hostfiles import absolute
 
+CREDENTIALS = struct.Struct("3i")
+"""Process, user and group of a peer."""
+ASKERS = 128
+"""Processes that can ask who holds a lock, between two looks of its holder."""
 UNWRITABLE = "journal-unwritable"
 """Code of the health condition that holds while the journal cannot be written."""
 TOLD = 3600.0
@@ -40,31 +48,102 @@ class LockedError(HoldfastError):
 
 
 class Lock:
-    """One process at a time: the kernel drops it with the process, however that ends; the file has the holder's pid. Raises `LockedError`, and `OSError` when the file cannot be made."""
+    """One process at a time: the kernel drops it with the process, however that ends; the file has the holder's pid.
+
+    A file can be removed, and another process could lock a new one: so a name is held, too, that stands for no file (`_claim`). Raises
+    `LockedError`, and `OSError` when the file cannot be made.
+    """
 
     def __init__(self, path: Path, what: str) -> None:
-        self._path = path
+        self.path = path
         self._what = what
         """What is refused, as in `start`."""
         self._descriptor = -1
+        self._name: socket.socket | None = None
 
     def __enter__(self) -> Self:
         """Take it, or say who has it."""
-        place = paths.at(absolute(self._path))
-        self._descriptor = os.open(place.at, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600, dir_fd=place.fd)
+        self._name = self._claim()
         try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            pid = os.pread(self._descriptor, 20, 0).decode("ascii", "replace").strip() or "unknown"
-            os.close(self._descriptor)
-            raise LockedError(f"cannot {self._what}: process {pid} holds {self._path}; use another --state-dir, or end it") from None
-        os.ftruncate(self._descriptor, 0)
-        os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
+            self._descriptor = self._take()
+        except BaseException:
+            self._unclaim()
+            raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """Let it go; the file stays, so that nobody locks one that is being removed."""
         os.close(self._descriptor)
+        self._unclaim()
+
+    def renew(self) -> bool:
+        """Take it again, if its file is not the one that is held any more; whether that was so. Blocks. Raises as `with` does."""
+        self._forget_askers()
+        held = os.fstat(self._descriptor)
+        found = self.path.lstat() if os.path.lexists(self.path) else None
+        if found and (found.st_dev, found.st_ino) == (held.st_dev, held.st_ino):
+            return False
+        if found and not stat.S_ISREG(found.st_mode):
+            clear(self.path)
+        before, self._descriptor = self._descriptor, self._take()
+        os.close(before)
+        return True
+
+    def _take(self) -> int:
+        """The descriptor of the file, locked."""
+        place = paths.at(absolute(self.path))
+        descriptor = os.open(place.at, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600, dir_fd=place.fd)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pid = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip() or "unknown"
+            os.close(descriptor)
+            raise self._locked(pid) from None
+        with suppress(OSError):  # the disk is full: nobody needs the pid so much
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        return descriptor
+
+    def _claim(self) -> socket.socket | None:
+        """A socket in the kernel's own name space, by the path of the lock. Any user can take such a name: an untrusted one keeps nobody from starting."""
+        real = os.path.realpath(self.path.parent)
+        name = f"\0holdfast/{hashlib.sha256(os.fsencode(real) + b'/' + os.fsencode(self.path.name)).hexdigest()}"
+        claim = socket.socket(socket.AF_UNIX)
+        try:
+            claim.bind(name)
+            claim.listen(ASKERS)
+        except OSError:
+            claim.close()
+            if pid := _holder(name):
+                raise self._locked(pid) from None
+            return None
+        claim.setblocking(False)
+        return claim
+
+    def _unclaim(self) -> None:
+        if self._name:
+            self._name.close()
+
+    def _forget_askers(self) -> None:
+        """Let go of those who have asked who holds the name, or nobody could ask any more."""
+        with suppress(OSError):
+            while self._name:
+                self._name.accept()[0].close()
+
+    def _locked(self, pid: object) -> LockedError:
+        return LockedError(f"cannot {self._what}: process {pid} holds {self.path}; use another --state-dir, or end it")
+
+
+def _holder(name: str) -> int:
+    """The process that holds a name, if a trusted user runs it; else 0."""
+    with socket.socket(socket.AF_UNIX) as asker:
+        asker.setblocking(False)  # a queue that somebody has filled is not waited for
+        try:
+            asker.connect(name)
+        except OSError:
+            return 0
+        pid, uid, _ = CREDENTIALS.unpack(asker.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size))
+    return pid if uid in paths.trusted_uids() else 0
 
 
 def private_directory(path: Path) -> Path:

@@ -76,34 +76,50 @@ class ControlServer:
     """Listens while it is open."""
 
     def __init__(self, path: Path, agent: Agent, logs: Logs) -> None:
-        self._path = path
+        self.path = path
         self._agent = agent
         self._logs = logs
         self._server: asyncio.Server | None = None
+        self._made: tuple[int, int] | None = None
+        """Device and inode of the socket."""
         self._connections = Connections(self._read, self._talk, _refusal, CLIENTS)
 
     async def start(self) -> None:
-        """Listen. A socket left by an agent that died is replaced: the caller holds the lock.
+        """Listen, and no more where it did before. A socket left by an agent that died is replaced: the caller holds the lock.
 
         Raises `OSError`, also for any other file there, and `HoldfastError` where untrusted users could put one in its place.
         """
-        demand_safe(self._path, "listen at", "set another 'control' in agent.yaml")
-        paths.make_parents(absolute(self._path))
-        place = paths.at(absolute(self._path))
+        demand_safe(self.path, "listen at", "set another 'control' in agent.yaml")
+        paths.make_parents(absolute(self.path))
+        place = paths.at(absolute(self.path))
         info = place.look()
         if info is not None and stat.S_ISSOCK(info.st_mode) and info.st_uid in trusted_uids():
             place.unlink()
         listener = unix_socket()
         mask = os.umask(0o177)
         try:
-            with address(self._path) as name:
+            with address(self.path) as name:
                 listener.bind(name)
         except OSError:
             listener.close()
             raise
         finally:
             os.umask(mask)
+        if self._server is not None:
+            self._server.close()
+        self._made = self._found()
         self._server = await asyncio.start_unix_server(self._connections.take, sock=listener, limit=LIMIT, backlog=BACKLOG)
+
+    def lost(self) -> bool:
+        """Whether the socket is not the one that was made any more. Blocks."""
+        return self._made is None or self._found() != self._made
+
+    def _found(self) -> tuple[int, int] | None:
+        try:
+            info = paths.at(absolute(self.path)).look()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return None if info is None else (info.st_dev, info.st_ino)
 
     async def stop(self) -> None:
         """Listen no more, let go of all clients, remove the socket."""
@@ -112,7 +128,7 @@ class ControlServer:
         self._server.close()
         await self._connections.stop()
         with contextlib.suppress(OSError, paths.Unsafe):
-            paths.at(absolute(self._path)).unlink()
+            paths.at(absolute(self.path)).unlink()
 
     @staticmethod
     async def _read(reader: asyncio.StreamReader) -> Request | ControlError:
