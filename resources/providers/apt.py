@@ -10,7 +10,6 @@ import asyncio
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from pathlib import Path
 from typing import Literal
 
 from holdfast.resources.context import Completed, Watch
@@ -18,6 +17,7 @@ from holdfast.resources.errors import HoldfastError, Permanent, Temporary
 from holdfast.resources.interfaces.base import Confine, Host, Options, Provider
 from holdfast.resources.interfaces.pkg import PkgInterface
 from holdfast.resources.interfaces.results import ChangeSet, Pkg, PkgSpec
+from holdfast.resources.providers._complaints import complaint, named, was_killed
 from holdfast.resources.providers._dpkg import ADMIN, LISTS, Database, Dpkg, Files, differences, planned, policies
 from holdfast.resources.providers._locks import Others, lock_holder
 from holdfast.resources.registry import nearest
@@ -42,10 +42,6 @@ SWITCHES = {
 UPDATED: Mapping[str, Literal["updated", "unchanged", "failed"]] = {"Get": "updated", "Hit": "unchanged", "Err": "failed"}
 MISSING = ("Unable to locate package", "has no installation candidate", "was not found", "Failed to fetch", "404")
 """What apt says when its lists are not those of the repositories."""
-KILLED = ("dpkg exited unexpectedly", "dpkg received signal", "dpkg received a segmentation fault")
-"""What apt says when dpkg did not come to its end: for want of memory perhaps, or of an administrator's patience."""
-STEPS = ("Preparing to unpack", "Unpacking", "Setting up", "Removing", "Purging", "Processing triggers")
-"""How a line begins with which dpkg says what it does next."""
 
 
 class Apt(Provider):
@@ -275,7 +271,7 @@ class Apt(Provider):
             await asyncio.sleep(LOCK_INTERVAL)
         if done.retcode and explain:
             text = f"cannot {arguments[0]} {', '.join(named(arguments))}: {complaint(done)}"
-            if done.retcode < 0 or any(words in done.stderr for words in KILLED):
+            if was_killed(done):
                 raise Temporary(text)
             raise Permanent(text + await self._hint(done))
         return done
@@ -306,31 +302,3 @@ class Apt(Provider):
 
     async def _cache(self, *arguments: str) -> Completed:
         return await self.host.run("apt-cache", *arguments, check=False, limit=1 << 24)
-
-
-def named(arguments: Sequence[str]) -> list[str]:
-    """The packages among the arguments of apt-get."""
-    return [Path(argument).name for argument in arguments[1:] if not argument.startswith("-")] or ["all packages"]
-
-
-def complaint(done: Completed) -> str:
-    """Why apt failed, in the words of whoever failed: a package's script and dpkg, or apt itself."""
-    said = [line.strip() for line in done.stderr.splitlines() if line.strip() and not line.startswith(("W:", "debconf: delaying"))]
-    errors = [line.removeprefix("E: ") for line in said if line.startswith("E:")]
-    unmet = [line.strip() for line in done.stdout.splitlines() if " Depends: " in line]
-    lines = [*last_step(done.stdout), *unmet, *[line for line in said if not line.startswith("E:")][-3:], *errors]
-    return "; ".join(dict.fromkeys(lines)) or f"apt-get ended with status {done.retcode}"
-
-
-def last_step(text: str) -> list[str]:
-    """What was written in the step in which dpkg failed, at most eight lines; nothing if it did not."""
-    before, failed, after = text.partition("dpkg: error processing ")
-    if not failed:
-        return []
-    lines = before.splitlines()
-    begin = max((number for number, line in enumerate(lines) if line.startswith(STEPS)), default=-1) + 1
-    return [
-        line.strip()
-        for line in [*lines[begin:], f"{failed}{after.partition('Errors were encountered')[0]}".replace("\n", " ")]
-        if line.strip()
-    ][-8:]

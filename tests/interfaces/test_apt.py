@@ -14,7 +14,7 @@ import pytest
 from holdfast.resources.context import Completed
 from holdfast.resources.errors import Permanent, Temporary
 from holdfast.resources.interfaces.results import Pkg, PkgSpec
-from holdfast.resources.providers import _dpkg, _locks, apt
+from holdfast.resources.providers import _complaints, _dpkg, _locks, apt
 
 STATUS = "\n".join(
     "\t".join(fields)
@@ -199,10 +199,10 @@ def test_complaint_quotes_the_script_that_failed():
     out = "Setting up other (1)\nfine\nSetting up toy (1)\nno disk\ndpkg: error processing package toy (--configure):\n status 1\nErrors were encountered\n"
     done = Completed(("apt-get",), 1, 100, out, "W: chatter\nE: Sub-process dpkg returned an error code (1)\n")
 
-    assert apt.complaint(done).startswith("no disk; dpkg: error processing package toy (--configure):")
-    assert apt.complaint(done).endswith("Sub-process dpkg returned an error code (1)")
-    assert "chatter" not in apt.complaint(done)
-    assert "fine" not in apt.complaint(done)
+    assert _complaints.complaint(done).startswith("no disk; dpkg: error processing package toy (--configure):")
+    assert _complaints.complaint(done).endswith("Sub-process dpkg returned an error code (1)")
+    assert "chatter" not in _complaints.complaint(done)
+    assert "fine" not in _complaints.complaint(done)
 
 
 class Events:
