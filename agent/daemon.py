@@ -29,7 +29,7 @@ from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.report import Cause, Event, Notice, Outcome, PassEnded, Ran
 from holdfast.agent.guard import Guard
 from holdfast.agent.health import Condition, Health
-from holdfast.agent.host import descriptors
+from holdfast.agent.host import descriptors, holds
 from holdfast.agent.host.administrator import Administrator
 from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.host.host import Host
@@ -113,6 +113,7 @@ class Daemon:
         settings = self.settings
         asyncio.get_running_loop().set_exception_handler(Exhaustion(self.health).handle)
         descriptors.raise_limit()
+        holds.prepare()
         directory = private_directory(settings.state_dir)
         lock = stack.enter_context(Lock(directory / "lock", "start the agent"))
         stack.callback(self._notifier.close)

@@ -7,6 +7,7 @@ and lives as long as it.
 
 from __future__ import annotations
 
+import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -75,6 +76,8 @@ class Report:
 
     sends: Mapping[str, type] | None = None
     """Given to it: what its kind may send; None where nobody cares."""
+    wanted: Collection[str] = ()
+    """Given to it: keys that others receive."""
     sent: dict[str, Any] = field(default_factory=dict)
     """Values for other resources, by key."""
     received: Mapping[str, Received] = field(default_factory=dict)
@@ -158,11 +161,15 @@ class Services(Protocol):
         check: bool = True,
         limit: int = 1 << 20,
         on_start: Callable[[int], None] | None = None,
+        stop_signal: int = signal.SIGTERM,
+        combined: bool = False,
     ) -> Completed:
         """Run a command by its argument list and wait for its end.
 
         `env` is added to a minimal environment (PATH, HOME, LANG=C.UTF-8). `user` runs it with that user's uid, groups
-        and HOME. Without `cwd` it runs in HOME, or in / where that is missing. `timeout` is in seconds; on expiry and on cancellation the whole process group is killed.
+        and HOME. Without `cwd` it runs in HOME, or in / where that is missing. `timeout` is in seconds; on expiry and on
+        cancellation `stop_signal` is sent to the command and to all that it has started, and SIGKILL half a second later. What a command that ends by itself
+        has started is left alone. `combined` takes both outputs by one pipe, in the order in which they are written, as `stdout`; `stderr` is empty then.
         `limit` is the number of bytes kept of each of stdout and stderr; more is read and dropped and
         `truncated` set. `on_start` is called with the process id.
 

@@ -81,6 +81,8 @@ class Sendable:
 
     sends: ClassVar[Mapping[str, type]] = {}
     """Key -> type (`str`, `int`, `float`, `bool`, `list`, `dict`); `ctx.send` takes no others."""
+    instead: ClassVar[Mapping[str, frozenset[str]]] = {}
+    """Key -> keys that are not sent when another resource receives this one."""
 
 
 class Recvable:

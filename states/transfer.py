@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -32,12 +32,16 @@ def misfits(chunks: Sequence[Chunk], loaded: Loaded) -> Iterator[Problem]:
     """What is wrong with what these receive: who sends it, and whether it fits. Senders that do not exist are told by the resolver."""
     receiving = [chunk for chunk in chunks if chunk.requisites.get(RECV) and chunk.checked is not None]
     resolver = Resolver(chunks, loaded) if receiving else None
+    keys: dict[int, set[str]] = {}
     for chunk in receiving:
         if resolver is None or chunk.checked is None:
             continue
         for wanted, target in zip(chunk.checked.meta.recv, chunk.requisites[RECV], strict=True):
-            found = [chunks[position] for position in resolver.meant(wanted.type, wanted.sender)]
-            if problem := _wrong(chunk, wanted, target, found):
+            found = list(resolver.meant(wanted.type, wanted.sender))
+            problem = _wrong(chunk, wanted, target, [chunks[position] for position in found])
+            if problem is None and len(found) == 1:
+                problem = _exclusive(wanted, target, chunks[found[0]], keys.setdefault(found[0], set()))
+            if problem:
                 yield problem
 
 
@@ -77,6 +81,18 @@ def _not_sent(chunk: Chunk, wanted: Receive, target: Target, sender: Chunk, reso
         return None
     text = f"{wanted.argument!r} of {chunk.identity} cannot be {WORDS.get(sent, 'that')}"
     return target.spot.problem("recv-type", f"{text}, which is what {sender.identity} sends as {wanted.key!r}")
+
+
+def _exclusive(wanted: Receive, target: Target, sender: Chunk, keys: set[str]) -> Problem | None:
+    """What is wrong when other keys of the same sender are received already; this one joins them."""
+    keys.add(wanted.key)
+    resource = sender.checked.resource if sender.checked else None
+    instead: Mapping[str, frozenset[str]] = resource.instead if isinstance(resource, Sendable) else {}
+    for key, missing in instead.items():
+        if key in keys and (both := sorted(keys & missing)):
+            text = f"{sender.identity} cannot send {key!r} and {' and '.join(map(repr, both))}: it sends {key!r} instead"
+            return target.spot.problem("recv-sender", text, f"receive only {key!r}, or only the others")
+    return None
 
 
 def fits(cls: type[BaseModel], argument: str, sent: type) -> bool:

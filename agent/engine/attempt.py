@@ -41,6 +41,8 @@ class Job:
     """A listener's turn: the refresh alone."""
     received: Mapping[str, Received] = field(default_factory=dict)
     """What it has received; `call` has it already."""
+    wanted: frozenset[str] = frozenset()
+    """Keys that others receive from it."""
     unsure: tuple[str, ...] = ()
     """Noop: what comes before it and would be changed, so that it cannot be said yet how this comes out."""
     disabled: str = ""
@@ -118,7 +120,7 @@ def backoff(meta: Meta | None, attempt: int, failure: Failure | None = None) -> 
 
 async def _once(job: Job, clock: Clock, emit: Callable[[Notice], None]) -> tuple[Outcome, Failure | None]:
     """One attempt, within its deadline; whatever the kind raises becomes the outcome."""
-    job.ctx.report = Report(batch=job.batch, intent=job.announce, sends=_sends(job), received=job.received)
+    job.ctx.report = Report(batch=job.batch, intent=job.announce, sends=_sends(job), wanted=job.wanted, received=job.received)
     meta = job.call.meta
     try:
         async with asyncio.timeout(meta.timeout):
@@ -165,7 +167,7 @@ async def _act(job: Job) -> tuple[bool, bool, Failure | None]:
         return right, False, None
     await job.ctx.report.announce()
     before = job.ctx.report
-    job.ctx.report = Report(touched=before.touched, sends=before.sends, sent=before.sent, received=before.received)
+    job.ctx.report = Report(touched=before.touched, sends=before.sends, wanted=before.wanted, sent=before.sent, received=before.received)
     return await refreshable.refresh(job.ctx, job.apply), True, failure
 
 

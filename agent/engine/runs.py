@@ -18,7 +18,7 @@ from holdfast.agent.engine.options import EngineOptions
 from holdfast.agent.engine.passes import Passes
 from holdfast.agent.engine.report import GUARDS, Cause, Event, Notice, Obstacle, Outcome, Rest, Started
 from holdfast.agent.engine.reversals import Reversals
-from holdfast.agent.engine.transfer import Prepared, Transfers
+from holdfast.agent.engine.transfer import Prepared, Transfers, wanted_from
 from holdfast.resources.contract import Resource
 from holdfast.resources.needs import BY_NUMBER
 from holdfast.resources.traits import Edgeable
@@ -170,6 +170,7 @@ class Runs:
             vertex.cause,
             only_refresh,
             received=prepared.values,
+            wanted=wanted_from(vertex),
             unsure=() if vertex.real else tuple(up.identity for up in vertex.upstream if up.outcome and up.outcome.result is None),
             disabled=self._disabled(vertex),
             one_shot=not self._daemon,

@@ -158,6 +158,11 @@ def digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
+def wanted_from(vertex: Vertex) -> frozenset[str]:
+    """The keys that others receive from a vertex."""
+    return frozenset(wanted.key for below in _receivers(vertex) for wanted, sender in _senders(below) if sender is vertex)
+
+
 def _receivers(vertex: Vertex) -> Iterator[Vertex]:
     """Who receives from it, perhaps."""
     if isinstance(vertex.resource, Sendable):

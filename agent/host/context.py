@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from bisect import bisect_left
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from pathlib import Path
@@ -11,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from holdfast.agent.host.files import Replacement, replace
-from holdfast.agent.host.run import Command, run
+from holdfast.agent.host.run import run
 from holdfast.agent.host.sources import read
+from holdfast.agent.host.starting import Command
 from holdfast.resources import paths
 from holdfast.resources.context import Completed, Logger, Report, World
 from holdfast.resources.errors import HoldfastError, Permanent
@@ -85,9 +87,11 @@ class HostContext:
         check: bool = True,
         limit: int = 1 << 20,
         on_start: Callable[[int], None] | None = None,
+        stop_signal: int = signal.SIGTERM,
+        combined: bool = False,
     ) -> Completed:
         """Run a command: see the protocol."""
-        command = Command(argv, cwd, env, stdin, user, group, umask, timeout, check, limit, on_start)
+        command = Command(argv, cwd, env, stdin, user, group, umask, timeout, check, limit, on_start, stop_signal, combined)
         return await run(command, self._host.blocking)
 
     async def blocking(self, call: Callable[..., Any], /, *args: Any) -> Any:

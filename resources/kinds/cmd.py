@@ -9,6 +9,7 @@ import secrets
 import shlex
 from collections.abc import Mapping
 from contextlib import suppress
+from signal import Signals
 from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator
@@ -20,9 +21,14 @@ from holdfast.resources.contract import Resource
 from holdfast.resources.errors import Overdue, Permanent
 from holdfast.resources.fields import Text, Texts, field, parse_list, parse_text, parse_umask
 from holdfast.resources.needs import Need, owned_by, programs
+from holdfast.resources.registry import nearest
 from holdfast.resources.traits import Edgeable, Recvable, Refreshable, Sendable
 
 TRUE = frozenset({"yes", "true", "on", "1"})
+HARMLESS = frozenset({"CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "WINCH"})
+"""Signals that stop or continue a process, or are ignored by default."""
+COMBINED = "combined"
+"""Both outputs in the order in which they were written; then there are no separate ones."""
 SHOWN = 80
 """Characters of a command that name it."""
 
@@ -47,6 +53,18 @@ def parse_statuses(value: object) -> object:
     return tuple(int(str(item)) for item in parse_list(value))  # type: ignore[attr-defined]
 
 
+def parse_signal(value: object) -> object:
+    """The name of a signal, with or without SIG, or its number, as a name without SIG. Raises `ValueError` for one that there is not, or that ends nothing."""
+    names = {str(each.value): each.name.removeprefix("SIG") for each in Signals}
+    name = names.get(str(value), str(value).upper().removeprefix("SIG"))
+    if name not in names.values():
+        near = nearest(name, names.values())
+        raise ValueError(f"{value!r} is not a signal: " + (f"did you mean {near}?" if near else "write a name like INT, TERM or QUIT"))
+    if name in HARMLESS:
+        raise ValueError(f"{value!r} does not end a command: write a signal like INT, TERM or QUIT")
+    return name
+
+
 class Command(Edgeable, Sendable, Recvable, Resource, Refreshable):
     """What all commands share. Guards (`onlyif`, `unless`, `creates`) are arguments of every state.
 
@@ -55,7 +73,8 @@ class Command(Edgeable, Sendable, Recvable, Resource, Refreshable):
     """
 
     exclusive: ClassVar[bool] = False
-    sends: ClassVar[Mapping[str, type]] = {"stdout": str, "stderr": str, "retcode": int, "pid": int}
+    sends: ClassVar[Mapping[str, type]] = {"stdout": str, "stderr": str, "combined": str, "retcode": int, "pid": int}
+    instead: ClassVar[Mapping[str, frozenset[str]]] = {"combined": frozenset({"stdout", "stderr"})}
     ignored: ClassVar[Mapping[str, str]] = {
         "use_vt": "commands get no terminal",
         "password": "Windows only",
@@ -84,7 +103,13 @@ class Command(Edgeable, Sendable, Recvable, Resource, Refreshable):
     stdin: Annotated[str | None, BeforeValidator(parse_text)] = None
     """What the command reads."""
     timeout: float | None = field(None, gt=0)
-    """Seconds after which it is killed, with all that it has started: a failure like any other, retried only where `retry` says so."""
+    """Seconds after which it is ended, with all that it has started: a failure like any other, retried only where `retry` says so.
+
+    All its descendants are found by a control group (the installed service), or by a subreaper of the command. Where there is no /proc only its process
+    group is ended: what has called setsid escapes. Nowhere is ended what root has another service start (systemd-run, at).
+    """
+    stop_signal: Annotated[str, BeforeValidator(parse_signal)] = "TERM"
+    """Signal by which it is asked to end, before it is killed half a second later: INT, SIGINT, or a number."""
     umask: Annotated[int | None, BeforeValidator(lambda value: value if value is None else parse_umask(value))] = None
     """Umask, octal digits."""
     stateful: bool | dict[str, Any] | tuple[dict[str, Any], ...] = False
@@ -168,6 +193,8 @@ class Command(Edgeable, Sendable, Recvable, Resource, Refreshable):
                 group=self.group,
                 umask=self.umask,
                 timeout=self.timeout,
+                combined=COMBINED in ctx.report.wanted,
+                stop_signal=Signals[f"SIG{self.stop_signal}"],
                 check=False,
             )
         except Overdue:
@@ -179,7 +206,8 @@ class Command(Edgeable, Sendable, Recvable, Resource, Refreshable):
         out, err = done.stdout.rstrip("\n"), done.stderr.rstrip("\n")
         if done.truncated:
             out += f"\n{CUT}"
-        ctx.send(stdout=out, stderr=err, retcode=done.retcode, pid=done.pid)
+        outputs = {COMBINED: out} if COMBINED in ctx.report.wanted else {"stdout": out, "stderr": err}
+        ctx.send(**outputs, retcode=done.retcode, pid=done.pid)
         ctx.report.changes = {
             "pid": done.pid,
             "retcode": done.retcode,
@@ -187,7 +215,7 @@ class Command(Edgeable, Sendable, Recvable, Resource, Refreshable):
             "stderr": "" if hidden else err,
         }
         understood = not self.stateful or self._by_its_own_word(ctx, out)
-        if not self._succeeded(done.retcode, out, err):
+        if not self._succeeded(done.retcode, out, out if COMBINED in ctx.report.wanted else err):
             raise Permanent(f"{shown!r} {ended(done.retcode)}" + ("" if hidden else last_line(err or out)))
         if not understood:
             raise Permanent(f"{self.name!r} is stateful, but the last line of its output is neither JSON nor changed=yes|no")

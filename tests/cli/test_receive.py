@@ -43,6 +43,19 @@ def test_a_file_holds_what_a_command_printed(tree: Tree):
     assert "hunter2" not in str(applied["results"][1])
 
 
+def test_combined_output_is_in_the_order_of_writing(tree: Tree):
+    """Both streams go into one pipe then, so that lines stand where they were written; the command reports no error output of its own."""
+    script = "for n in 1 2 3 4 5; do echo out $n; echo err $n >&2; done"
+    tree.sls("a", STATES.replace("cat HOST/secret", script).replace("key: stdout", "key: combined"))
+
+    applied = tree.json("apply")
+
+    wanted = "".join(f"out {n}\nerr {n}\n" for n in range(1, 6))
+    assert (tree.host / "token").read_text() == wanted
+    changes = applied["results"][0]["changes"]
+    assert (changes["stdout"], changes["stderr"]) == (wanted.rstrip("\n"), "")
+
+
 def test_a_sender_that_did_not_run_is_named_with_the_reason(tree: Tree):
     """Its guard says why."""
     (tree.host / "secret").unlink()

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.agent.host.blocking import Blocking
-from holdfast.agent.host.run import Command, run
+from holdfast.agent.host.run import run
+from holdfast.agent.host.starting import Command
 from holdfast.resources.errors import Permanent, Temporary
 
 

@@ -153,6 +153,7 @@ def test_services_and_users_are_as_before_when_their_states_are_taken_away(agent
     agent.sh("systemctl daemon-reload; systemctl start busy")
     look = "systemctl is-active toy busy; systemctl is-enabled toy busy; getent passwd newcomer games; getent shadow games; id -Gn games"
     before = agent.run("sh", "-c", look, check=False).stdout
+    drop(agent, "other", "another state:\n  test.nop: []\n")  # a directory without any would not be believed
     drop(agent, "mine", REVERSED)
     lab.wait_for("the states are applied", lambda: "Player" in agent.run("getent", "passwd", "games").stdout, 20)
     lab.wait_for("all is calm", lambda: agent.run("holdfast", "status", check=False).returncode == 0, 20)
@@ -162,3 +163,51 @@ def test_services_and_users_are_as_before_when_their_states_are_taken_away(agent
 
     lab.wait_for("what was before is back", lambda: agent.run("sh", "-c", look, check=False).stdout == before, 20)
     lab.wait_for("all is calm", lambda: agent.run("holdfast", "status", check=False).returncode == 0, 20)
+
+
+ESCAPING = """
+#!/bin/sh
+(setsid sh -c 'trap "" TERM HUP; echo $$ >>/run/left; while :; do sleep 1; done' &)
+su - games -s /bin/sh -c 'echo $$ >>/run/left; sleep 1000' &
+while [ "$(wc -l </run/left)" -lt 2 ]; do sleep 0.05; done
+"""
+
+
+def left_running(host: lab.Host) -> list[str]:
+    """Which of the processes that commands have started still run."""
+    return host.sh("for pid in $(cat /run/left); do if [ -e /proc/$pid ]; then echo $pid; fi; done").split()
+
+
+def groups(host: lab.Host) -> list[str]:
+    """Control groups of the agent's service."""
+    return host.sh("cd /sys/fs/cgroup/system.slice/holdfast.service; ls -d */").split()
+
+
+def test_a_command_that_is_ended_leaves_nothing_behind(agent: lab.Host) -> None:
+    """With a control group delegated by systemd: what has left the session, or moved to a session of logind, ends with its command. One that ends itself keeps it."""
+    agent.write("/srv/escape", ESCAPING.lstrip(), 0o755)
+    agent.sh("touch /run/left; chmod 666 /run/left")
+    assert shown(agent, "Delegate") == "yes"
+    drop(agent, "bad", "/srv/escape; sleep 1000:\n  cmd.run:\n    - timeout: 2\n")
+    agent.wait_journal(lambda entry: "and was killed" in str(entry.get("MESSAGE")), unit="holdfast", timeout=20)
+
+    pids = agent.sh("cat /run/left").split()
+    assert len(pids) >= 2
+    lab.wait_for("all have ended", lambda: not set(pids[:2]) & set(left_running(agent)), 5)
+
+    agent.sh("rm /etc/holdfast/states/bad.sls; : >/run/left")
+    drop(agent, "good", "/srv/escape:\n  cmd.run\n")
+    lab.wait_for("the command has run", lambda: "converged" in shown(agent, "StatusText") and len(left_running(agent)) == 2, 20)
+    assert "agent/" in groups(agent)
+
+
+def test_control_groups_of_a_dead_agent_are_removed(agent: lab.Host) -> None:
+    """Killed in the middle of a command: systemd ends the command, and the next agent removes its group."""
+    drop(agent, "long", "sleep 1000:\n  cmd.run\n")
+    lab.wait_for("the command", lambda: len(groups(agent)) == 2, 20)
+    agent.sh("rm /etc/holdfast/states/long.sls")
+    agent.run("systemctl", "kill", "-s", "KILL", "holdfast")
+    lab.wait_for("the agent is back", lambda: "converged" in shown(agent, "StatusText"), 30)
+
+    assert agent.run("pgrep", "-fx", "sleep 1000", check=False).returncode == 1
+    assert groups(agent) == ["agent/"]

@@ -77,6 +77,7 @@ SHARED = frozenset(["chmod", "mkdir", "open", "readlink", "rename", "resolve", "
 OURS = frozenset(["ctx", "hostfiles", "paths", "tree"])
 """What has functions of these names that are safe."""
 
+CGROUPS = "the kernel's control groups, below one that belongs to the agent's user"
 DATABASE = "dpkg's own database, at fixed paths that only root can write"
 DESCRIPTOR = "on a descriptor that resources/paths has opened"
 FAKE = "the fake world of tests, in a directory of the test's own"
@@ -115,8 +116,19 @@ EXCEPTIONS = {
     "agent/host/pathnodes.py:leads": WATCHED,
     "agent/host/pathtree.py:_cover": WATCHED,
     "agent/host/pathtree.py:entries": WATCHED,
-    "agent/host/run.py:home": "on a directory that resources/paths has found",
-    "agent/host/become.py:become": "after the change of uid, with the rights of the user",
+    "agent/host/starting.py:home": "on a directory that resources/paths has found",
+    "agent/host/become.py:_enter": "after the change of uid, with the rights of the user",
+    "agent/host/cgroups.py:adopt": CGROUPS,
+    "agent/host/cgroups.py:delegated": CGROUPS,
+    "agent/host/cgroups.py:_own": "/proc",
+    "agent/host/cgroups.py:_is_delegated": CGROUPS,
+    "agent/host/cgroups.py:entrance": CGROUPS,
+    "agent/host/cgroups.py:members": CGROUPS,
+    "agent/host/cgroups.py:_set": CGROUPS,
+    "agent/host/cgroups.py:_removed": CGROUPS,
+    "agent/host/processes.py:below": "/proc",
+    "agent/host/processes.py:_status": "/proc",
+    "agent/host/holds.py:can_reap": "/proc",
     "agent/host/world.py:_rewrite": "by the descriptor and the name of a place",
     "agent/host/world.py:_read": "of a place",
     "states/filters/files.py:which": "programs in the directories of PATH",

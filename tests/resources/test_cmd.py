@@ -54,6 +54,37 @@ async def test_timeout(host):
     assert time.monotonic() - began < 20
 
 
+async def test_stop_signal_comes_first(host, tmp_path):
+    """A command that tidies up on SIGINT alone has the time for it."""
+    script = f"trap 'echo asked >{tmp_path}/told; exit' INT; while :; do sleep 0.01; done"
+    with pytest.raises(Temporary, match="was killed"):
+        await run(host, "cmd.run", script, timeout=0.3, stop_signal="SIGINT")
+    assert (tmp_path / "told").read_text() == "asked\n"
+
+
+@pytest.mark.parametrize(("written", "name"), [("INT", "INT"), ("sigint", "INT"), (2, "INT"), ("15", "TERM"), ("KILL", "KILL")])
+def test_signals_are_named_in_several_ways(written, name):
+    """With SIG or without, in capitals or not, or by number."""
+    assert registry.find("cmd.run").declare("true", stop_signal=written).stop_signal == name
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("SIGTREM", "'SIGTREM' is not a signal: did you mean TERM?"),
+        ("interrupt", "'interrupt' is not a signal: write a name like INT, TERM or QUIT"),
+        (99, "99 is not a signal: write a name like INT, TERM or QUIT"),
+        (True, "True is not a signal"),
+        ("STOP", "'STOP' does not end a command: write a signal like INT, TERM or QUIT"),
+    ],
+)
+def test_wrong_signals_are_refused_with_a_hint(written, told):
+    """Before anything runs."""
+    with pytest.raises(ValidationError) as caught:
+        registry.find("cmd.run").declare("true", stop_signal=written)
+    assert told in str(caught.value)
+
+
 async def test_command_that_is_timed_out_is_named_by_its_beginning(host):
     """Not by its shell, and not by all of a long script."""
     with pytest.raises(Temporary, match=r"^'sleep 99; : x{67}…' still ran"):

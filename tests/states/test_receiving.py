@@ -25,6 +25,19 @@ def receiving(recv: str, kind: str = "file.managed") -> str:
     return f"/etc/token:\n  {kind}:\n    - recv: {recv}\n{SENDER}"
 
 
+def test_both_outputs_and_the_combined_one_exclude_each_other(tmp_path: Path):
+    """There is one pipe or there are two; whoever receives the one and whoever receives the other."""
+    both = "other:\n  test.nop: []\n/etc/err:\n  file.managed:\n    - recv: {contents: {cmd: token, key: KEY}}\n"
+    with pytest.raises(CompileError) as caught:
+        compiled(tmp_path, receiving("{contents: {cmd: token, key: combined}}") + both.replace("KEY", "stderr"))
+    (problem,) = caught.value.problems
+    assert problem.code == "recv-sender"
+    assert "cmd.run[token] cannot send 'combined' and 'stderr': it sends 'combined' instead" in problem.message
+    assert problem.place.line == 10
+
+    assert len(compiled(tmp_path, receiving("{contents: {cmd: token, key: combined}}") + both.replace("KEY", "combined")).calls) == 4
+
+
 @pytest.mark.parametrize("recv", ["{contents: {cmd: token, key: stdout}}", "[{contents: {id: make-token, key: stdout}}]"])
 def test_the_sender_runs_before_whoever_receives(tmp_path: Path, recv: str):
     """By ID or name, as a mapping or a list; low data keep what was written."""

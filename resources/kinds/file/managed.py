@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, model_validator
+from pydantic import AfterValidator, BeforeValidator, model_validator
 
 from holdfast.resources.context import Context, Watch, announced
 from holdfast.resources.contract import Resource
@@ -49,6 +49,18 @@ SIGNED = ("signature", "source_hash_sig", "signed_by_any", "signed_by_all", "key
 """Arguments by which Salt checks who has signed a source."""
 CONTENT = ("source", "contents", "contents_pillar", "contents_grains", "template", "context", "defaults")
 """Arguments that say what is in a file; the first four say where it comes from."""
+
+
+def check_commands(commands: tuple[str, ...]) -> tuple[str, ...]:
+    """Commands that can be split into words; an empty text is none, as in Salt. Raises `ValueError`."""
+    for command in filter(None, commands):
+        try:
+            words = shlex.split(command)
+        except ValueError as error:
+            raise ValueError(f"{command!r} cannot be split into words: {error}") from None
+        if not words:
+            raise ValueError(f"{command!r} names no program")
+    return tuple(filter(None, commands))
 
 
 class Managed(Reversible, OwnedResource, kind="file.managed"):
@@ -118,8 +130,9 @@ class Managed(Reversible, OwnedResource, kind="file.managed"):
     """Show the diff. Turn off for secrets."""
     new_file_diff: bool = False
     """Show the diff of a new file among the changes, too."""
-    check_cmd: Texts = ()
-    """Commands that must accept the new content before it is put in place; its path is appended."""
+    check_cmd: Annotated[Texts, AfterValidator(check_commands)] = ()
+    """Commands that must accept the new content before it is put in place. As in Salt, no shell reads them (say `sh -c '...' sh` where one is needed): each is
+    split into words, and the path of a file with the new content is its last argument."""
     follow_symlinks: bool | None = None
     """Manage what a link at the path leads to; false replaces the link. None: replaces it only where another user could gain from following it."""
     encoding: str | None = None
@@ -336,7 +349,7 @@ class Managed(Reversible, OwnedResource, kind="file.managed"):
 
         async def check(path: str) -> None:
             for command in self.check_cmd:
-                done = await ctx.run("/bin/sh", "-c", f"{command} {shlex.quote(path)}", check=False)
+                done = await ctx.run(*shlex.split(command), path, check=False)
                 if done.retcode != 0:
                     said = (done.stderr.strip() or done.stdout.strip() or f"status {done.retcode}").splitlines()[-1]
                     raise Permanent(f"cannot replace {self.name}: check_cmd {command!r} refuses the new content: {said}")

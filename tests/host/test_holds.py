@@ -1,0 +1,312 @@
+"""A command that is ended takes along all that it has started, whatever that has called; one that ends by itself leaves it running."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.agent.host import cgroups, holds, processes
+from holdfast.agent.host.blocking import Blocking
+from holdfast.agent.host.run import kill_all, run
+from holdfast.agent.host.starting import Command
+from holdfast.resources.errors import Overdue, Permanent, Temporary
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may make control groups")
+
+DAEMON = "( setsid sh -c 'trap \"\" TERM HUP; echo $$ >>$OUT; while :; do sleep 30; done' & ); "
+"""Starts a process that leaves the session and its parent, and ignores being asked to end."""
+FAMILY = f"{DAEMON} setsid sleep 31 & {DAEMON} while [ $(wc -l <$OUT) -lt 2 ]; do :; done; "
+"""Two of those, and one that leaves the session alone."""
+
+
+def group_mount() -> Path | None:
+    """Where control groups of version 2 are mounted."""
+    lines = [line.split() for line in Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines()]
+    return next((Path(fields[1]) for fields in lines if fields[2] == "cgroup2"), None)
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    """A control group, for those of commands; nothing is left in it, nor below it."""
+    top = group_mount()
+    if top is None or not os.access(top, os.W_OK):
+        pytest.skip("there are no control groups that can be written")
+    path = top / f"holdfast-test-{os.getpid()}"
+    path.mkdir()
+    yield path
+    cgroups.kill(path)
+    for child in path.iterdir():
+        if child.is_dir():
+            wait_for(lambda child=child: removed(child))
+    path.rmdir()
+
+
+def removed(path: Path) -> bool:
+    """Remove an empty group; whether it was."""
+    try:
+        path.rmdir()
+    except OSError:
+        return False
+    return True
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    """Wait until something holds, for two seconds."""
+    deadline = time.monotonic() + 2
+    while not condition():
+        assert time.monotonic() < deadline
+        os.sched_yield()
+
+
+@pytest.fixture(params=["cgroup", "cgroup before 5.14", "subreaper"])
+def hold(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Each way to hold what a command starts, on each kind of host."""
+    if request.param == "subreaper":
+        monkeypatch.setattr(holds, "new", holds.Subreaper)
+    else:
+        groups = cgroups.Cgroups(request.getfixturevalue("directory"))
+        monkeypatch.setattr(holds, "new", lambda: holds.Cgroup(groups))
+        if request.param == "cgroup before 5.14":
+            switch = cgroups._set
+            monkeypatch.setattr(cgroups, "_set", lambda path, name: switch(path, {"cgroup.kill": "none"}.get(name, name)))
+    yield request.param
+    monkeypatch.undo()
+
+
+@pytest.fixture
+def out() -> Iterator[Path]:
+    """A file for process ids, which everybody may write."""
+    with tempfile.NamedTemporaryFile() as file:
+        path = Path(file.name)
+        path.chmod(0o666)
+        yield path
+        for pid in having(str(path)):
+            os.kill(pid, signal.SIGKILL)
+
+
+async def sh(script: str, out: Path, **options):
+    """Run a shell script."""
+    return await run(Command(("/bin/sh", "-c", script), env={"OUT": str(out)}, **options), Blocking())
+
+
+def left(out: Path) -> list[int]:
+    """Which of the processes that have said their ids still run."""
+    return sorted({int(pid) for pid in out.read_text(encoding="ascii").split()} & set(having(str(out))))
+
+
+def having(mark: str) -> list[int]:
+    """Live processes with this in their environment."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark.encode() in (path / "environ").read_bytes():
+                found.append(int(path.name))
+        except OSError:
+            continue
+    return found
+
+
+async def started(out: Path, number: int) -> None:
+    """Wait until so many have said their process ids."""
+    async with asyncio.timeout(5):
+        while len(out.read_text(encoding="ascii").split()) < number:
+            await asyncio.sleep(0.01)
+
+
+async def test_timeout_ends_all_descendants(hold, out):
+    """Also those that have left the session and their parent, and ignore SIGTERM. It takes the second that the command has."""
+    with pytest.raises(Overdue):
+        await sh(f"{FAMILY} sleep 32", out, timeout=1, user="daemon")
+
+    assert len(out.read_text(encoding="ascii").split()) == 2
+    wait_for(lambda: not left(out))
+
+
+async def test_cancellation_ends_all_descendants(hold, out):
+    """The same; no descriptor is left, and the command is not even a zombie."""
+    await sh("true", out)  # what is opened once is open
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    pids = []
+    task = asyncio.create_task(sh(f"{FAMILY} sleep 32", out, on_start=pids.append))
+    await started(out, 2)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert not Path(f"/proc/{pids[0]}").exists()
+    wait_for(lambda: not left(out))
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)  # noqa: ASYNC222 - WNOHANG
+
+
+async def test_a_command_that_has_not_begun_never_begins(hold, out):
+    """Cancelled as soon as its process is there: the starter does not go on to execute it."""
+    for _ in range(10):
+        task = asyncio.create_task(sh("echo $$ >>$OUT; sleep 36", out))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        wait_for(lambda: not having(str(out)))
+
+
+async def test_kill_all_ends_all_descendants_at_once(hold, out):
+    """As the third signal to stop does."""
+    task = asyncio.create_task(sh(f"{FAMILY} sleep 32", out))
+    await started(out, 2)
+    kill_all()
+    wait_for(lambda: not left(out))
+    done = await asyncio.gather(task, return_exceptions=True)
+
+    assert isinstance(done[0], Permanent)
+    assert "SIGKILL" in str(done[0])
+
+
+async def test_what_forks_all_the_time_is_ended(hold, out):
+    """Descendants that replace themselves, each in a session of its own, cannot run away."""
+    chain = "import os\nwhile True:\n    if os.fork(): os._exit(0)\n    os.setsid()\n"
+    with pytest.raises(Overdue):
+        await sh(f"python3 -c '{chain}' & sleep 32", out, timeout=0.5)
+
+    wait_for(lambda: not having(str(out)))
+
+
+async def test_one_that_ends_by_itself_keeps_what_it_has_started(hold, out):
+    """Daemons live on, as in Salt."""
+    await sh(FAMILY, out)
+
+    assert len(left(out)) == 2
+
+
+async def test_status_signal_pid_and_output_are_those_of_the_command(hold, out):
+    """Nothing between the agent and the command is seen."""
+    pids = []
+    done = await sh("echo $$; echo err >&2; ulimit -n; exit 7", out, check=False, on_start=pids.append)
+    assert (done.retcode, done.stdout.split()[0], done.stderr) == (7, str(done.pid), "err\n")
+    assert pids == [done.pid]
+    for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV):
+        assert (await sh(f"kill -{number.value} $$", out, check=False)).retcode == -number
+
+
+@pytest.mark.parametrize("user", [None, "daemon"])
+async def test_what_cannot_be_started_says_why(hold, out, user):
+    """The reason comes through the starter."""
+    for command, told in (
+        (Command(("no-such-command-here",), user=user), "cannot run no-such-command-here: No such file or directory"),
+        (Command(("true",), cwd="/no/such/dir", user=user), "cannot run true: /no/such/dir: No such file or directory"),
+        (Command(("true", "x" * (1 << 18)), user=user), "cannot run true: Argument list too long"),
+    ):
+        with pytest.raises(Permanent) as caught:
+            await run(command, Blocking())
+        assert str(caught.value) == told
+
+
+async def test_those_who_are_asked_have_time_to_end(hold, out):
+    """Not only the command itself: what it has started may tidy up, too."""
+    tidy = "setsid sh -c 'trap \"sleep 0.1; echo 1 >$OUT; exit\" TERM; echo $$ >>$OUT; while :; do sleep 0.01; done' & sleep 32"
+    task = asyncio.create_task(sh(tidy, out))
+    await started(out, 1)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+    assert out.read_text(encoding="ascii") == "1\n"
+
+
+async def test_groups_are_removed(directory, monkeypatch, out):
+    """When a command ends, and those in which something lives on, once that has ended: thousands of commands leave no group behind."""
+    groups = cgroups.Cgroups(directory)
+    monkeypatch.setattr(holds, "new", lambda: holds.Cgroup(groups))
+    for _ in range(20):
+        await sh("true", out)
+    assert [path for path in directory.iterdir() if path.is_dir()] == []
+
+    await sh(DAEMON + "while ! [ -s $OUT ]; do :; done", out)
+    assert len([path for path in directory.iterdir() if path.is_dir()]) == 1
+    assert len(left(out)) == 1
+    for each in having(str(out)):
+        os.kill(each, signal.SIGKILL)
+    wait_for(lambda: not cgroups.members(directory))
+    await sh("true", out)
+    assert [path for path in directory.iterdir() if path.is_dir()] == []
+
+
+async def test_a_new_agent_removes_what_a_dead_one_left(directory):
+    """Groups that are empty at once, with what commands have made in them; others when they are empty."""
+    (directory / "command-1" / "inner").mkdir(parents=True)
+    (directory / "command-2").mkdir()
+    process = await asyncio.create_subprocess_exec("sleep", "33")
+    (directory / "command-2" / "cgroup.procs").write_text(str(process.pid))
+    groups = cgroups.Cgroups(directory)
+    groups.adopt()
+    assert [path.name for path in directory.iterdir() if path.is_dir()] == ["command-2"]
+
+    made = [groups.make(), groups.make()]  # not the one that is there
+    process.kill()
+    await process.wait()
+    for path in made:
+        groups.release(path)
+    assert [path for path in directory.iterdir() if path.is_dir()] == []
+
+
+async def test_without_a_control_group_a_subreaper_holds(directory, monkeypatch, out):
+    """A group that cannot be made does not keep a command from running."""
+    groups = cgroups.Cgroups(directory / "gone")
+    monkeypatch.setattr(holds, "_groups", lambda: groups)
+    assert isinstance(holds.new(), holds.Subreaper)
+    assert (await sh("echo fine", out)).stdout == "fine\n"
+
+
+async def test_without_a_subreaper_the_process_group_is_ended(monkeypatch, out):
+    """What has left the group escapes, as the documentation says."""
+    monkeypatch.setattr(holds, "new", holds.Group)
+    task = asyncio.create_task(sh(f"sleep 34 & echo $! >>$OUT; {DAEMON} sleep 35", out))
+    await started(out, 2)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+    (escaped,) = left(out)
+    assert processes.group_of(escaped) == escaped
+
+
+async def test_group_that_is_gone_is_an_error_that_passes(directory, monkeypatch, out):
+    """Somebody has removed the control group between its making and the start."""
+    groups = cgroups.Cgroups(directory)
+
+    def new() -> holds.Hold:
+        hold = holds.Cgroup(groups)
+        descriptor = hold.entrance()
+        monkeypatch.setattr(hold, "entrance", lambda: descriptor)
+        (directory / "command-1").rmdir()
+        return hold
+
+    monkeypatch.setattr(holds, "new", new)
+    with pytest.raises(Temporary, match="cannot run /bin/sh: it cannot enter its control group: No such device"):
+        await sh("true", out)
+
+
+def test_a_number_that_stands_for_others_is_never_signalled(monkeypatch):
+    """0 and -1 are not one process, nor is 1 a command."""
+    sent = []
+    monkeypatch.setattr(os, "kill", lambda pid, number: sent.append(pid))
+    monkeypatch.setattr(os, "killpg", lambda group, number: sent.append(group))
+    for number in (-1, 0, 1):
+        processes.send(number, signal.SIGKILL)
+        processes.send_group(number, signal.SIGKILL)
+    assert sent == []
+    processes.send(2, 0)
+    assert sent == [2]
+
+
+def test_not_delegated_here():
+    """Where systemd has delegated nothing, no group is made, and this process stays where it is."""
+    before = Path("/proc/self/cgroup").read_text(encoding="utf-8")
+    assert cgroups.delegated() is None
+    assert Path("/proc/self/cgroup").read_text(encoding="utf-8") == before
