@@ -176,6 +176,11 @@ class Files:
         return frozenset()
 
 
+def was_interrupted() -> bool:
+    """A dpkg has not come to its end: what it has noted is not in its status file yet, and apt refuses everything."""
+    return any((ADMIN / "updates").iterdir())
+
+
 def differences(before: Database, after: Database) -> dict[str, dict[str, str]]:
     """What has changed between two looks: name -> {old, new}, empty text for not installed (as Salt writes it)."""
     old, new = before.versions(), after.versions()

@@ -18,7 +18,7 @@ from holdfast.resources.interfaces.base import Confine, Host, Options, Provider
 from holdfast.resources.interfaces.pkg import PkgInterface
 from holdfast.resources.interfaces.results import ChangeSet, Pkg, PkgSpec
 from holdfast.resources.providers._complaints import complaint, named, was_killed
-from holdfast.resources.providers._dpkg import ADMIN, LISTS, Database, Dpkg, Files, differences, planned, policies
+from holdfast.resources.providers._dpkg import ADMIN, LISTS, Database, Dpkg, Files, differences, planned, policies, was_interrupted
 from holdfast.resources.providers._locks import Others, lock_holder
 from holdfast.resources.registry import nearest
 
@@ -221,7 +221,17 @@ class Apt(Provider):
         if test:
             return ChangeSet(changes=planned((await self._apt(*arguments, test=True, explain=True)).stdout))
         before = await self._dpkg.read()
-        await self._finish(before)
+        if before.unfinished or was_interrupted():
+            await self._finish(before)
+        try:
+            await self._change(*arguments, again=again)
+        except HoldfastError:
+            if was_interrupted():  # all may be right all the same, and then nobody would come back to it
+                await self._finish(await self._dpkg.read())
+            raise
+        return ChangeSet(changes=differences(before, await self._dpkg.read()))
+
+    async def _change(self, *arguments: str, again: bool) -> None:
         try:
             await self._apt(*arguments, explain=True)
         except Permanent as error:
@@ -230,15 +240,13 @@ class Apt(Provider):
             self.host.log.info("apt cannot find it: fetching the lists of packages anew", why=str(error))
             await self.refresh(force=True)
             await self._apt(*arguments, explain=True)
-        return ChangeSet(changes=differences(before, await self._dpkg.read()))
 
     async def _finish(self, database: Database) -> None:
         """Bring an installation to its end that was interrupted: apt refuses everything until then."""
-        if database.unfinished or any((ADMIN / "updates").iterdir()):
-            await self._wait()
-            self.host.log.warning("an installation was interrupted: finishing it", packages=sorted(database.unfinished))
-            with self._at_work():
-                await self.host.run("dpkg", "--force-confdef", "--force-confold", "--configure", "--pending", env=QUIET, check=False)
+        await self._wait()
+        self.host.log.warning("an installation was interrupted: finishing it", packages=sorted(database.unfinished))
+        with self._at_work():
+            await self.host.run("dpkg", "--force-confdef", "--force-confold", "--configure", "--pending", env=QUIET, check=False)
 
     @contextmanager
     def _at_work(self) -> Iterator[None]:

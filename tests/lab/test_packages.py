@@ -233,6 +233,17 @@ def test_an_installation_that_is_killed_when_it_is_done_is_told(host: Host, driv
     driver.logged("the package manager failed, but this is right")
 
 
+def test_a_dpkg_that_left_notes_behind_is_finished_although_all_is_right(host: Host, driver: Driver):
+    """Nobody comes back to a package that is right, but every apt would refuse to work until `dpkg --configure -a`."""
+    host.sh("cp /usr/bin/dpkg /root/")
+    left = "dpkg-query -s tiny >/var/lib/dpkg/updates/0000; echo >>/var/lib/dpkg/updates/0000; kill -KILL $$"
+    host.write("/usr/bin/dpkg", f'#!/bin/sh\n/root/dpkg "$@"\ncase "$*" in *--status-fd*--configure*) {left};; esac\n', 0o755)
+
+    assert driver.apply("pkg.installed", "tiny").changes == {"tiny": {"old": "", "new": "installed"}}
+
+    host.sh("cp /root/dpkg /usr/bin/; apt-get -qq -y install tiny-needs")
+
+
 def test_what_a_failed_installation_has_changed_is_told(host: Host):
     """One of two packages refuses; the other is there, and is told of although the state has failed."""
     offer(host, "sulky", scripts={"postinst": "echo 'sulky: not today' >&2; exit 1\n"})

@@ -92,7 +92,7 @@ EXCEPTIONS = {
     "resources/providers/_locks.py:described": "/proc",
     "resources/providers/_locks.py:is_ours": "/proc",
     "resources/providers/apt.py:_fetched": "apt's own lists, at fixed paths that only root can write",
-    "resources/providers/apt.py:_finish": DATABASE,
+    "resources/providers/_dpkg.py:was_interrupted": DATABASE,
     "resources/interfaces/registry.py:refusals": "programs in the directories of PATH, and fixed paths of the system",
     "resources/kinds/service.py:inverse": "of a unit, not of a path",
     "resources/kinds/service.py:probe": "of a unit, not of a path",
