@@ -66,6 +66,7 @@ class Guard:
         private_directory(self._directory)
         if now != self._seen:
             renewed.append(f"{self._directory} was {'removed' if now is None else 'replaced'}")
+            self._directory.chmod(0o700)  # whoever needed it first may have made it, for all to read
             self._seen = _identity(self._directory)
         if self._lock.renew() and not renewed:
             renewed.append(f"{self._lock.path} was removed or replaced")

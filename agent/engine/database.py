@@ -69,6 +69,7 @@ class Database:
 
     def _open(self) -> None:
         """Connect. Where the file system has no shared memory for a log, SQLite flushes each transaction itself."""
+        _create(self._path)
         self._db = db = sqlite3.connect(self._path, timeout=BUSY, isolation_level=None, check_same_thread=False)
         try:
             (mode,) = db.execute("pragma journal_mode = wal").fetchone()
@@ -121,6 +122,7 @@ class Database:
             draft = self._path.with_name(f"{self._path.name}.draft")
             for end in ("", *BESIDE):
                 clear(draft.with_name(draft.name + end))
+            _create(draft)
             db = sqlite3.connect(draft, isolation_level=None)
             try:
                 db.execute(f"pragma synchronous = {'full' if self._durable else 'off'}")
@@ -224,6 +226,12 @@ def _stat(path: Path) -> os.stat_result | None:
         return path.lstat()
     except (FileNotFoundError, NotADirectoryError):
         return None
+
+
+def _create(path: Path) -> None:
+    """Make a file that nobody else can read, if there is none. SQLite gives its mode to those beside it."""
+    with suppress(OSError):  # SQLite says why it cannot open it
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 def _sync(directory: Path) -> None:

@@ -2,10 +2,13 @@
 
 import asyncio
 import fcntl
+import json
 import os
 import shutil
 import socket
+import sqlite3
 import sys
+from contextlib import closing
 
 import pytest
 
@@ -132,6 +135,12 @@ def copy(state):
     state.with_name("backup").rename(state)
 
 
+def make_another(state):
+    """As a state that needs a place of its own there would make it."""
+    shutil.rmtree(state)
+    (state / "resources").mkdir(parents=True)
+
+
 def empty(state):
     """Only what is in it."""
     for each in state.iterdir():
@@ -167,6 +176,7 @@ DAMAGES = [
     make_a_file,
     make_a_dangling_link,
     copy,
+    make_another,
     empty,
     remove_the_lock,
     turn_the_lock_into_a_directory,
@@ -250,6 +260,40 @@ async def test_a_user_who_takes_the_name_of_the_lock_keeps_nobody_from_starting(
         Lock(state / "lock", "start the agent").__enter__()
     squatter.stdin.close()
     await squatter.wait()
+
+
+def test_while_the_journal_is_locked_only_what_others_watch_waits(tree):
+    """For real: what nobody watches is repaired at once, `status` and `plan` answer, and when the lock is gone the rest is repaired and told. SQLite waits for a second."""
+    told = tree.host / "told"
+    tree.sls(
+        "site",
+        f"""HOST/alone:
+  file.managed:
+    - contents: right
+HOST/conf:
+  file.managed:
+    - contents: right
+'echo told >> {told}':
+  cmd.run:
+    - onchanges: [{{file: HOST/conf}}]
+""",
+    )
+    with Agent(tree) as agent, closing(sqlite3.connect(tree.root / "state" / "journal.db", isolation_level=None)) as other:
+        other.execute("begin exclusive")
+        (tree.host / "conf").write_text("wrong")
+        agent.wait_log("cannot write the journal")
+        (tree.host / "alone").write_text("wrong")
+        agent.wait(lambda: (tree.host / "alone").read_text() == "right\n", "the repair of what nobody watches")
+        status = tree.json("status")
+        conf = next(each for each in status["resources"] if each["identity"].endswith("conf]"))
+        assert "database is locked" in json.dumps(conf)
+        assert not status["converged"]
+        assert f"{tree.host}/conf" in tree("plan").stdout
+        assert ((tree.host / "conf").read_text(), told.read_text()) == ("wrong", "told\n")
+        other.execute("rollback")
+        agent.wait(lambda: (tree.host / "conf").read_text() == "right\n", "the repair of what is watched")
+        agent.wait(lambda: told.read_text() == "told\ntold\n", "the refresh")
+        agent.wait_log("no longer: cannot write the journal")
 
 
 def test_a_running_agent_survives_the_removal_of_its_state_directory(tree):
