@@ -1,4 +1,4 @@
-"""One run of one resource: its guards, its `check_apply` or refresh, its retries; it always ends in an `Outcome`.
+"""One attempt at one resource: its guards, its `check_apply` or refresh; it always ends in an `Outcome`.
 
 This is the one place where code of kinds is called, and so the one that catches whatever they raise.
 """
@@ -47,8 +47,8 @@ class Job:
     """Noop: what comes before it and would be changed, so that it cannot be said yet how this comes out."""
     disabled: str = ""
     """The pattern in the settings that says to leave it alone."""
-    one_shot: bool = False
-    """Endless retries happen within this run: nobody wakes it later."""
+    before: Rest | None = None
+    """The wait after the attempt before, which was for the same reason; None: this is the first."""
     batch: Batch | None = None
     """Those that run with it, to put things right in one go."""
     remember: Callable[[Reversible], Awaitable[None]] | None = None
@@ -57,17 +57,15 @@ class Job:
     """Somebody is told of its changes: to be awaited before the first."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Clock:
-    """When the run began, and which attempt this is."""
+    """When the first attempt began, and which this is."""
 
     began: float
     """Loop time."""
     started: float
     """Unix time."""
-    attempt: int = 0
-    touched: bool = False
-    """An earlier attempt had begun to change something when it failed."""
+    attempt: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,48 +76,10 @@ class Failure:
     delay: float | None
 
 
-async def run(
-    job: Job, emit: Callable[[Notice], None], rest: Callable[[Rest], Awaitable[None]] | None = None
-) -> tuple[Outcome, Failure | None]:
-    """Run with as many attempts as the state asks for, and a `rest` after each but the last; without it there is but one."""
-    retry, loop = job.call.meta.retry, asyncio.get_running_loop()
-    clock = Clock(loop.time(), time.time())
-    last = retry.attempts if retry and job.apply and rest else 1
-    if last < 0:
-        last = sys.maxsize if job.one_shot else 1
-    while True:
-        clock.attempt += 1
-        outcome, failure = await _once(job, clock, emit)
-        if job.batch:
-            job.batch.leave(job.call.identity)
-        if retry is None or rest is None or clock.attempt >= last or outcome.result is retry.until:
-            return outcome, failure
-        clock.touched = clock.touched or job.ctx.report.touched
-        delay = backoff(job.call.meta, clock.attempt, failure)
-        emit(
-            Notice(
-                "warning",
-                "attempt-failed",
-                job.call.identity,
-                f"attempt {clock.attempt} of {last}: {outcome.comment}; again in {delay:.3g} s",
-            )
-        )
-        await rest(Rest(clock.attempt, last, outcome.comment, loop.time() + delay))
-
-
-def backoff(meta: Meta | None, attempt: int, failure: Failure | None = None) -> float:
-    """Seconds until the next attempt: what the failure asks for, else the state's interval, or its `delay` doubled with jitter."""
-    if failure is not None and failure.delay is not None:
-        return failure.delay
-    retry = meta.retry if meta else None
-    if retry is None or retry.backoff:
-        base = meta.delay if meta else 1.0
-        return float(min(BACKOFF_LIMIT, base * 2 ** min(attempt - 1, 16) * random.uniform(0.8, 1.2)))  # noqa: S311 - spreads load
-    return retry.interval + random.uniform(0, retry.splay)  # noqa: S311 - spreads load
-
-
-async def _once(job: Job, clock: Clock, emit: Callable[[Notice], None]) -> tuple[Outcome, Failure | None]:
-    """One attempt, within its deadline; whatever the kind raises becomes the outcome."""
+async def run(job: Job, emit: Callable[[Notice], None]) -> tuple[Outcome, Failure | None]:
+    """Make it, within its deadline; whatever the kind raises becomes the outcome."""
+    before = job.before
+    clock = Clock(before.began, before.started, before.attempt + 1) if before else Clock(asyncio.get_running_loop().time(), time.time(), 1)
     job.ctx.report = Report(batch=job.batch, intent=job.announce, sends=_sends(job), wanted=job.wanted, received=job.received)
     meta = job.call.meta
     try:
@@ -145,6 +105,26 @@ async def _once(job: Job, clock: Clock, emit: Callable[[Notice], None]) -> tuple
         text = f"internal error in {job.call.kind}: {type(error).__name__}: {error}"
         return _outcome(job, clock, result=False, comment=text), Failure(temporary=False, delay=None)
     return _outcome(job, clock, result=True if right or job.apply else None, refreshed=refreshed), failure
+
+
+def rest(meta: Meta, outcome: Outcome, began: float, *, endless: bool) -> Rest | None:
+    """What there is to be said of the wait before the next attempt; None: there is none. `endless`: for ever means for ever, else the first is the last."""
+    retry = meta.retry
+    if retry is None or outcome.result is retry.until:
+        return None
+    last = retry.attempts if retry.attempts >= 0 else sys.maxsize if endless else 1
+    return Rest(outcome.attempts, last, outcome.comment, began, outcome.started) if outcome.attempts < last else None
+
+
+def backoff(meta: Meta | None, attempt: int, failure: Failure | None = None) -> float:
+    """Seconds until the next attempt: what the failure asks for, else the state's interval, or its `delay` doubled with jitter."""
+    if failure is not None and failure.delay is not None:
+        return failure.delay
+    retry = meta.retry if meta else None
+    if retry is None or retry.backoff:
+        base = meta.delay if meta else 1.0
+        return float(min(BACKOFF_LIMIT, base * 2 ** min(attempt - 1, 16) * random.uniform(0.8, 1.2)))  # noqa: S311 - spreads load
+    return retry.interval + random.uniform(0, retry.splay)  # noqa: S311 - spreads load
 
 
 async def _act(job: Job) -> tuple[bool, bool, Failure | None]:
@@ -215,7 +195,7 @@ def _outcome(job: Job, clock: Clock, *, result: bool | None, comment: str | None
         cause=job.cause,
         attempts=clock.attempt,
         refreshed=refreshed,
-        touched=clock.touched or (report.touched and result is False),
+        touched=report.touched and result is False,
         started=clock.started,
     )
 

@@ -29,8 +29,7 @@ class Batch:
     """The runs of one group that were started together, by identity in the order of execution."""
 
     def __init__(self, identities: Sequence[str]) -> None:
-        self.at_work = len(identities)
-        """Members whose runs have neither ended nor wait for their next attempt: counted by the scheduler."""
+        self._running = len(identities)
         self._order = {identity: place for place, identity in enumerate(identities)}
         self._coming = set(identities)
         self._here: list[Seat] = []
@@ -53,6 +52,11 @@ class Batch:
                 self._work.cancel()
                 await asyncio.wait([self._work])  # nobody is left who would wait for its end
             raise
+
+    def ended(self) -> bool:
+        """The run of one member has ended; whether it was the last."""
+        self._running -= 1
+        return not self._running
 
     def leave(self, identity: str) -> None:
         """It does not come any more; nothing happens when it has been here, or has left already."""

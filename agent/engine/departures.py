@@ -24,10 +24,7 @@ class Departures:
         return iter(self._ending)
 
     async def retire(self, vertices: Iterable[Vertex], patience: float) -> None:
-        """End the watches of these, and see to it that what runs of them ends: by itself within `patience` seconds, else it is cancelled.
-
-        One that only waits for its next attempt is cancelled at once.
-        """
+        """End the watches of these, and see to it that what runs of them ends: by itself within `patience` seconds, else it is cancelled."""
         leaving = list(vertices)
         for vertex in leaving:
             vertex.removed = True
@@ -36,7 +33,7 @@ class Departures:
         await cancel([vertex.watcher for vertex in leaving if vertex.watcher])
         for vertex in leaving:
             if running := [task for task in (vertex.task, vertex.look) if task]:
-                self._ending[vertex] = asyncio.create_task(_end(running, 0 if self._hurried or vertex.rest else patience))
+                self._ending[vertex] = asyncio.create_task(_end(running, 0 if self._hurried else patience))
                 self._ending[vertex].add_done_callback(partial(self._over, vertex))
 
     def before(self, succeeds: Callable[[Vertex], bool]) -> tuple[asyncio.Task[None], ...]:

@@ -8,6 +8,7 @@ everything comes in through the constructor, and goes out through `emit`.
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from fnmatch import fnmatchcase
@@ -15,6 +16,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from holdfast.agent.engine import limits
+from holdfast.agent.engine.alarms import Alarms
 from holdfast.agent.engine.autoedges import NOTHING, AutoEdges
 from holdfast.agent.engine.backgrounds import Backgrounds
 from holdfast.agent.engine.courier import Courier
@@ -24,8 +26,9 @@ from holdfast.agent.engine.graph import Graph, Vertex, connect, edges, others, r
 from holdfast.agent.engine.journal import Journal
 from holdfast.agent.engine.obstacles import Ask, Obstacles, nothing
 from holdfast.agent.engine.options import EngineOptions
+from holdfast.agent.engine.order import PATIENCE
 from holdfast.agent.engine.passes import Passes
-from holdfast.agent.engine.report import Cause, Event, Notice, Obstacle, PassRecord, Pause, Rest
+from holdfast.agent.engine.report import ROUTINE, WATCHED, Cause, Event, Notice, Obstacle, PassRecord, Pause
 from holdfast.agent.engine.reversals import ONCE, Reversals
 from holdfast.agent.engine.runs import Links, Runs
 from holdfast.agent.engine.scheduler import Scheduler
@@ -79,11 +82,11 @@ class Engine:
         self._reversals = Reversals(journal, emit)
         self._autoedges = AutoEdges(host.context, emit)
         self._obstacles = Obstacles(lambda vertex: self._woken(vertex, vertex.cause))
+        self._alarms = Alarms(self._woken, self._put_off_until_now)
         links = Links(
             emit,
-            self._rest,
             self._mark,
-            self._wake,
+            self._alarms,
             self._finished,
             self._give_up,
             self._applies,
@@ -93,11 +96,11 @@ class Engine:
             lambda: self.going_down,
         )
         self._runs = Runs(options, journal, self._courier, self._passes, links, reversals=self._reversals, daemon=watch)
-        self._scheduler = Scheduler(options.workers, self._runs.start, self._quiet, self._mark)
+        self._scheduler = Scheduler(
+            options.workers, self._runs.start, self._quiet, self._happened_meanwhile, PATIENCE if watch else math.inf
+        )
         self._backgrounds = Backgrounds(host.context, emit)
         self._hooks = Hooks(self._watch, self._armed, self._event, self._watch_failed)
-        self._resumed = asyncio.Event()
-        self._resumed.set()
         self._swapping = asyncio.Lock()
         self._departures = Departures(self._left)
         self._waiting: set[asyncio.Task[None]] = set()
@@ -161,7 +164,7 @@ class Engine:
                     vertex.first = self.options.ordering == "definition" or vertex.call.meta is ONCE
                     vertex.after = self._departures.before(partial(self._succeeds, vertex))
                     self._arm(vertex)
-                failed = vertex.failed and vertex.call.meta.rewatch and not vertex.running
+                failed = vertex.failed and vertex.call.meta.rewatch and vertex.settled
                 again = everything or failed or vertex.identity in outdated
                 if again or vertex not in kept or not same_shape(vertex.requisites, kept[vertex]):
                     self._mark(vertex, cause)
@@ -181,19 +184,15 @@ class Engine:
         """Start nothing any more; what runs may end. While the system goes down, a run that fails counts as interrupted, not as failed."""
         if why in self._scheduler.paused:
             return
-        self._scheduler.paused.add(why)
-        self._resumed.clear()
+        self._scheduler.pause(why)
         self._emit(Notice("info", "paused", "", PAUSED[why]))
 
     def resume(self, why: Pause = "operator") -> None:
         """End a pause; runs start again when no other pause is left."""
         if why not in self._scheduler.paused:
             return
-        self._scheduler.paused.discard(why)
         self._emit(Notice("info", "resumed", "", RESUMED[why]))
-        if not self._scheduler.paused:
-            self._resumed.set()
-            self._scheduler.pump()
+        self._scheduler.resume(why)
 
     def recheck(self, cause: Cause = "command") -> None:
         """Look at every resource again."""
@@ -219,11 +218,10 @@ class Engine:
     async def stop(self, timeout: float | None = None) -> None:
         """Stop: nothing new starts, what runs may end within `timeout` (default: stop_timeout), the rest is cancelled."""
         self._stopped = True
-        self._scheduler.paused.add("stopped")
+        self._scheduler.pause("stopped")
         self._obstacles.close()
         if self._recheck:
             self._recheck.cancel()
-        self._resumed.set()
         async with self._swapping:
             await self._departures.retire(reversed(self._graph.vertices), self.options.stop_timeout if timeout is None else timeout)
         await self._departures.over()
@@ -276,19 +274,8 @@ class Engine:
         view = self.view
         return [describe(vertex, view) for vertex in view.present]
 
-    async def _rest(self, vertex: Vertex, rest: Rest) -> None:
-        """Until the next attempt of its run. Others work meanwhile; nothing goes on while we are paused, stopping, or when the vertex has left."""
-        self._scheduler.rest(vertex, rest)
-        self._pump_soon()
-        await asyncio.sleep(rest.until - asyncio.get_running_loop().time())
-        await self._resumed.wait()
-        if self._stopped or vertex.removed:
-            raise asyncio.CancelledError
-        self._scheduler.rested(vertex)
-
     def _hold_back(self, vertex: Vertex, obstacle: Obstacle) -> None:
-        vertex.not_before = obstacle.until
-        self._wake(vertex, obstacle.until - asyncio.get_running_loop().time(), vertex.cause)
+        self._alarms.hold(vertex, obstacle.until - asyncio.get_running_loop().time(), "retry")
         self._obstacles.hold(vertex, obstacle)
 
     def _applies(self, vertex: Vertex) -> bool:
@@ -307,7 +294,7 @@ class Engine:
         if turned:
             self._courier.listened.clear()  # a turn that was only a look is none
         self.options = self._runs.options = options
-        self._scheduler.workers = options.workers
+        self._scheduler.workers.limit = options.workers
         return changed
 
     # -- swapping ----------------------------------------------------------------------------------------------
@@ -396,6 +383,8 @@ class Engine:
         vertex.listening = False
         self._emit(Notice("warning", "watch-failed", vertex.identity, f"cannot watch: {why}; again in {delay:.3g} s", error))
         if vertex.dirty:
+            if vertex.rest or vertex.obstacle:
+                self._alarms.clear(vertex)
             self._runs.unwatched(vertex, why)
             self._scheduler.settle(vertex)
             self._scheduler.pump()
@@ -403,23 +392,39 @@ class Engine:
     # -- events ------------------------------------------------------------------------------------------------
 
     def _event(self, vertex: Vertex, cause: Cause) -> None:
-        """Something may have changed: look, unless too many looks or repairs lie behind us."""
-        if not vertex.dirty:
-            now = asyncio.get_running_loop().time()
-            known = vertex.not_before > now  # told once for each time that it is held back, however many events come
-            if self.paused and not known:
-                self._emit(Notice("info", "noticed", vertex.identity, "may have drifted; nothing is repaired while paused"))
-            wait = max(limits.take(vertex, self.options, now), limits.hold_off(vertex, now))
-            if wait > 0:
-                if not known:
-                    self._emit(Notice("info", "held-off", vertex.identity, f"may have drifted; looked at in {wait:.3g} s"))
-                vertex.not_before = now + wait
-                vertex.told = now if vertex.told is None else vertex.told
+        """Its watch tells that something may have changed."""
+        if vertex.running or (vertex.dirty and vertex.rest is None):
+            self._mark(vertex, cause)
+        elif vertex.rest or vertex.not_before <= asyncio.get_running_loop().time():
+            self._noticed(vertex, cause)
+
+    def _noticed(self, vertex: Vertex, cause: Cause) -> None:
+        """One that does not run may have changed: look now, unless that is its own doing, or too many looks or repairs lie behind us."""
+        now = asyncio.get_running_loop().time()
+        if self.paused and not vertex.dirty:
+            self._emit(Notice("info", "noticed", vertex.identity, "may have drifted; nothing is repaired while paused"))
+        echo = limits.own_doing(vertex, cause, now)
+        wait = max(limits.hold_off(vertex, now), echo or limits.take(vertex, self.options, now))
+        if wait == 0:
+            self._mark(vertex, cause)
+            self._pump_soon()
+        elif vertex.rest is None:
+            known = echo > 0 and vertex.timer is not None
+            if echo:
+                wait = self._alarms.put_off(vertex, wait, cause)
+            else:
+                self._alarms.hold(vertex, wait, cause)
                 self._held.add(vertex)
-                self._wake(vertex, wait, cause)
-                return
-        self._mark(vertex, cause)
-        self._pump_soon()
+            vertex.told = now if vertex.told is None else vertex.told
+            if not known:
+                self._emit(Notice("info", "held-off", vertex.identity, f"may have drifted; looked at in {wait:.3g} s"))
+
+    def _happened_meanwhile(self, vertex: Vertex, cause: Cause) -> None:
+        """It was marked while it ran, and that has ended."""
+        if cause in WATCHED:
+            self._noticed(vertex, cause)
+        else:
+            self._mark(vertex, cause)
 
     def _pump_soon(self) -> None:
         """When all that comes at this moment is marked, or armed: a directory that is gone before the files in it; those of one group together."""
@@ -431,24 +436,19 @@ class Engine:
         self._pumping = False
         self._scheduler.pump()
 
-    def _wake(self, vertex: Vertex, delay: float, cause: Cause) -> None:
-        """Look at it again after `delay` seconds, unless it is to be looked at sooner."""
-        when = asyncio.get_running_loop().time() + delay
-        if vertex.timer and not vertex.timer.cancelled() and vertex.timer.when() <= when:
-            return
-        if vertex.timer:
-            vertex.timer.cancel()
-        vertex.timer = asyncio.get_running_loop().call_later(delay, self._woken, vertex, cause)
+    def _put_off_until_now(self, vertex: Vertex, cause: Cause) -> None:
+        """An event was put off on account of its own failure; whether a limit allows a look is asked now."""
+        vertex.erred = None
+        self._alarms.clear(vertex)
+        self._event(vertex, cause)
 
     def _woken(self, vertex: Vertex, cause: Cause) -> None:
-        """Its time has come, whatever held it back."""
-        if vertex.timer:
-            vertex.timer.cancel()
-            vertex.timer = None
-        vertex.not_before = 0.0
+        """Look at it now, whatever held it back."""
+        self._alarms.clear(vertex)
         self._held.discard(vertex)
         self._courier.listened.discard(vertex)
-        self._mark(vertex, cause)
+        if cause != "retry" or vertex.rest is None:
+            self._mark(vertex, cause)
         self._scheduler.offer(vertex)
         self._scheduler.pump()
 
@@ -475,6 +475,9 @@ class Engine:
                     stack.extend(before for before in vertex.prerequired if before is not by and not before.removed)
             if vertex.dirty and vertex.listening:
                 vertex.again = cause  # its next run is a refresh alone; this is for the one after
+            elif vertex.dirty and vertex.rest and cause not in ROUTINE:
+                self._alarms.clear(vertex)  # what has happened may have made possible what has failed
+                self._scheduler.offer(vertex)
             self._scheduler.mark(vertex, cause)
 
     def _journal_told(self) -> None:
@@ -483,7 +486,7 @@ class Engine:
             return
         released = {*self._journal.released()}
         for vertex in self._graph if released else ():
-            if vertex.failed and not vertex.removed and (vertex.key in released or vertex.identity in released):
+            if (vertex.failed or vertex.rest) and not vertex.removed and (vertex.key in released or vertex.identity in released):
                 self._woken(vertex, "recovery")
 
     def _schedule_recheck(self) -> None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from holdfast.agent.engine.courier import incoming
 from holdfast.agent.engine.graph import CARRIES, Vertex
 from holdfast.agent.engine.judge import Judge
+from holdfast.agent.engine.order import holds_back
 from holdfast.agent.engine.report import Outcome, Pause
 from holdfast.agent.engine.semaphores import places
 from holdfast.agent.engine.status import View, describe, state_of
@@ -63,7 +64,12 @@ def waits(vertex: Vertex, view: View, now: float) -> Iterator[Wait]:
         yield Wait(
             "obstacle", f"{vertex.obstacle.text}; it is left alone until that is over, {vertex.obstacle.until - now:.0f} s more at most"
         )
-    elif vertex.not_before > now and vertex.timer is not None:
+    elif vertex.rest:
+        attempt, attempts, comment, *_ = vertex.rest
+        left = vertex.not_before - now
+        when = f"the next one in {left:.1f} s" if left > 0 else "the next one waits for its turn"
+        yield Wait("retry", f"attempt {attempt} of {attempts} failed: {comment}; {when}")
+    elif vertex.not_before > now:
         code = "flapping" if vertex.flapping else "rate-limit"
         why = (
             "it flaps: it was repaired in vain too often, so repairs are spaced"
@@ -71,10 +77,6 @@ def waits(vertex: Vertex, view: View, now: float) -> Iterator[Wait]:
             else "it ran as often as its limit allows"
         )
         yield Wait(code, f"{why}; {vertex.not_before - now:.1f} s more")
-    if vertex.rest:
-        attempt, attempts, comment, until = vertex.rest
-        when = f"the next one in {until - now:.1f} s" if until > now else "the next one waits for its turn"
-        yield Wait("retry", f"attempt {attempt} of {attempts} failed: {comment}; {when}")
     if vertex in view.unwatched:
         yield Wait("watch", f"its watch has failed ({view.unwatched[vertex]}) and is started again; until it is armed no drift is noticed")
     if not vertex.dirty:
@@ -102,8 +104,8 @@ def _others(vertex: Vertex, view: View) -> Iterator[Wait]:
     if name:
         inside = tuple(each for each in _running(view) if name in each.call.meta.sema)
         yield Wait("semaphore", f"all {places(name)} places of the semaphore {name!r} are taken", inside)
-    if view.scheduler.running >= view.scheduler.workers:
-        yield Wait("workers", f"all {view.scheduler.workers} workers are busy", _running(view))
+    if view.scheduler.workers.busy:
+        yield Wait("workers", f"all {view.scheduler.workers.limit} workers are busy", _running(view))
 
 
 def culprits(vertex: Vertex, view: View) -> tuple[Vertex, ...]:
@@ -162,8 +164,8 @@ def _roots_first(unsettled: set[Vertex]) -> tuple[Vertex, ...]:
 
 def _earlier(vertex: Vertex, view: View) -> tuple[Vertex, ...]:
     """Those that definition order puts before it and that are not settled."""
-    earlier = (each for each in view.scheduler.unsettled if each.position < vertex.position)
-    return tuple(sorted((each for each in earlier if not (each.running and each.call.meta.parallel)), key=lambda each: each.position))
+    earlier = (each for each in view.scheduler.unsettled if each.position < vertex.position and holds_back(each))
+    return tuple(sorted(earlier, key=lambda each: each.position))
 
 
 def _running(view: View) -> tuple[Vertex, ...]:
@@ -206,21 +208,15 @@ def _changed_before(vertex: Vertex, outcome: Outcome) -> Iterable[Vertex]:
 def _next(vertex: Vertex, view: View, now: float) -> Iterator[dict[str, Any]]:
     """What happens to it, in the order in which it can be foreseen; `in` is None for what needs an event."""
     meta = vertex.call.meta
-    if vertex.rest:
-        yield {"what": "retry", "in": round(max(0.0, vertex.rest.until - now), 1)}
     if vertex.running:
         yield {"what": "again" if vertex.again else "end", "in": None, "cause": vertex.again}
-    elif vertex.dirty:
+    elif vertex.dirty and (vertex.rest is None or vertex.timer is None):
         yield {"what": "run", "in": None, "cause": vertex.cause}
     if vertex.timer is not None:
         held = vertex.not_before > now
-        what = (
-            ("obstacle" if vertex.obstacle else "flapping" if vertex.flapping else "rate-limit")
-            if held
-            else "retry"
-            if vertex.failed
-            else "rerun"
-        )
+        retry = vertex.rest or (vertex.failed and not held)
+        why = "obstacle" if vertex.obstacle else "flapping" if vertex.flapping else "rate-limit"
+        what = "retry" if retry and not vertex.obstacle else why if held else "rerun"
         yield {"what": what, "in": _in(vertex.timer, now)}
     if meta.poll is not None and meta.poll > 0:
         yield {"what": "poll", "in": None, "every": meta.poll}

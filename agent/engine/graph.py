@@ -71,13 +71,17 @@ class Vertex:
     dirty: bool = False
     cause: Cause = "start"
     """Why it is dirty, or why it ran last."""
+    round: int = 0
+    """When it was marked, in pumps of the scheduler."""
     armed: bool = False
     """Its watch has said "armed" (or it needs none)."""
     first: bool = True
-    """It has not been settled since it came into the graph, so definition order still binds it."""
+    """It came into the graph and has neither settled nor failed since, so definition order still binds it, and those after it."""
     running: bool = False
     rest: Rest | None = None
-    """It runs, and waits for its next attempt."""
+    """It is dirty, and waits for its next attempt."""
+    before: Rest | None = None
+    """The wait that its present, or last, attempt came after."""
     again: Cause | None = None
     """Why it was marked while it ran: it is dirty again when the run ends."""
     removed: bool = False
@@ -95,7 +99,9 @@ class Vertex:
     told: float | None = None
     """Loop time of the first event that no run has answered yet."""
     not_before: float = 0.0
-    """Loop time before which it must not start (rate limit, flapping)."""
+    """Loop time before which it must not start (rate limit, flapping, the next attempt): that of its timer."""
+    erred: float | None = None
+    """Loop time at which its last attempt failed; None: it did not."""
     outcome: Outcome | None = None
     probe: Look | None = None
     """What it would do, found for those that have it as their prereq; kept while it is dirty."""
@@ -107,9 +113,9 @@ class Vertex:
     """The scheduler's epoch in which nothing unsettled was found above it."""
     last_change: Outcome | None = None
     failures: int = 0
-    """Failed runs in a row."""
+    """Failed attempts in a row."""
     repairs: tuple[float, ...] = ()
-    """Loop times of the last repairs of drift; as many as the flap limit."""
+    """Loop times of the last repairs of drift, and attempts at them; as many as the flap limit."""
     flapping: float = 0.0
     """Seconds between repairs while it flaps; 0: it does not."""
     tokens: float = -1.0
@@ -127,7 +133,7 @@ class Vertex:
     task: asyncio.Task[None] | None = None
     watcher: asyncio.Task[None] | None = None
     timer: asyncio.TimerHandle | None = None
-    """Wakes it for a retry, a rate limit or a rerun."""
+    """Has it looked at again: for a retry, a rerun, or because it was held back until then."""
 
     @property
     def identity(self) -> str:

@@ -12,6 +12,11 @@ from typing import Any, Literal, NamedTuple
 Cause = Literal["start", "states changed", "drift", "poll", "retry", "refresh", "recheck", "command", "recovery"]
 """Why a pass began, or why one resource ran in it."""
 
+WATCHED = ("drift", "poll")
+"""Causes that the watch of a resource tells of."""
+ROUTINE = ("poll", "recheck")
+"""Causes that do not say that anything has happened."""
+
 Reason = Literal["", "requisite_failed", "onfail", "onchanges", "prereq", "onlyif", "unless", "creates", "disabled", "action"]
 """Why a resource did not run."""
 GUARDS: frozenset[Reason] = frozenset({"onlyif", "unless", "creates"})
@@ -69,7 +74,7 @@ Pause = Literal["operator", "going-down", "stopped"]
 
 
 class Rest(NamedTuple):
-    """What a run does between two attempts."""
+    """A resource waits for its next attempt."""
 
     attempt: int
     """The one that has failed; the first is 1."""
@@ -77,8 +82,10 @@ class Rest(NamedTuple):
     """How many there may be."""
     comment: str
     """What came of it."""
-    until: float
-    """Loop time of the next one."""
+    began: float
+    """Loop time of the first attempt."""
+    started: float
+    """The same as Unix time."""
 
 
 class Obstacle(NamedTuple):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from holdfast.agent.engine import attempt, limits
+from holdfast.agent.engine.alarms import Alarms
 from holdfast.agent.engine.attempt import Failure, Job
 from holdfast.agent.engine.courier import Courier, Seen
 from holdfast.agent.engine.graph import Vertex
@@ -16,7 +17,7 @@ from holdfast.agent.engine.journal import Journal
 from holdfast.agent.engine.judge import Judge, digest, wanted
 from holdfast.agent.engine.options import EngineOptions
 from holdfast.agent.engine.passes import Passes
-from holdfast.agent.engine.report import GUARDS, Cause, Event, Notice, Obstacle, Outcome, Rest, Started
+from holdfast.agent.engine.report import GUARDS, WATCHED, Cause, Event, Notice, Obstacle, Outcome, Started
 from holdfast.agent.engine.reversals import Reversals
 from holdfast.agent.engine.transfer import Prepared, Transfers, wanted_from
 from holdfast.resources.contract import Resource
@@ -29,12 +30,10 @@ class Links:
     """What runs ask of the engine."""
 
     emit: Callable[[Event], None]
-    rest: Callable[[Vertex, Rest], Awaitable[None]]
-    """Lets a run rest, until its next attempt may begin."""
     mark: Callable[[Vertex, Cause, Vertex], None]
     """Make a vertex dirty, on account of what came of another."""
-    wake: Callable[[Vertex, float, Cause], None]
-    """Make it dirty after so many seconds."""
+    alarms: Alarms
+    """For what is to be looked at later."""
     finished: Callable[[Vertex], None]
     """The task of its run has ended."""
     give_up: Callable[[], None]
@@ -74,7 +73,7 @@ class Runs:
         self._courier = courier
         self._passes = passes
         self._reversals = reversals
-        self._emit, self._rest, self._mark, self._wake = links.emit, links.rest, links.mark, links.wake
+        self._emit, self._mark, self._alarms = links.emit, links.mark, links.alarms
         self._finished, self._give_up, self._applies, self._disabled = links.finished, links.give_up, links.applies, links.disabled
         self._going_down, self._obstacle, self._hold_back = links.going_down, links.obstacle, links.hold_back
         self._daemon = daemon
@@ -88,6 +87,8 @@ class Runs:
         vertex.real = self._applies(vertex)
         if not vertex.listening:
             vertex.forced, vertex.due = vertex.due, False
+            self._alarms.clear(vertex)
+        vertex.before, vertex.rest, vertex.erred = vertex.rest, None, None
         told, vertex.told = vertex.told, None
         self._emit(Started(vertex.identity, 0.0 if told is None else asyncio.get_running_loop().time() - told))
         vertex.task = asyncio.create_task(self._run(vertex), name=vertex.identity)
@@ -114,6 +115,8 @@ class Runs:
             self.conclude(vertex, prepared, seen)
             return
         outcome, failure = await self._attempt(vertex, self._job(vertex, prepared, refresh=decision.refresh))
+        if self._rests(vertex, outcome, failure):
+            return
         if vertex.real and outcome.result:
             vertex.forced = self._judge.is_action(vertex)  # should what follows break off, it is to be done again
             vertex.prepared = ahead
@@ -129,8 +132,7 @@ class Runs:
             return False
         if before is None or before.over is not vertex.obstacle.over:
             self._emit(Notice("info", "held-off", vertex.identity, f"left alone for now: {vertex.obstacle.text}"))
-        vertex.again = vertex.again or vertex.cause
-        vertex.due = vertex.due or vertex.forced
+        vertex.rest, vertex.due = vertex.before, vertex.due or vertex.forced
         if vertex.listening:
             self._courier.listened.discard(vertex)
         self._hold_back(vertex, vertex.obstacle)
@@ -149,16 +151,35 @@ class Runs:
                 outcome, failure = prepared, None
             else:
                 outcome, failure = await self._attempt(vertex, self._job(vertex, prepared, only_refresh=True))
+                if self._rests(vertex, outcome, failure):
+                    return
         self.conclude(vertex, replace(outcome, listener=True), seen, failure)
 
     async def _attempt(self, vertex: Vertex, job: Job) -> tuple[Outcome, Failure | None]:
         """Run it once nobody looks at it any more: there is one call of a resource at a time."""
         if vertex.look:
             await asyncio.wait([vertex.look])
-        outcome, failure = await attempt.run(job, self._emit, partial(self._rest, vertex))
+        outcome, failure = await attempt.run(job, self._emit)
         if outcome.result is False and self._going_down():
             raise asyncio.CancelledError
         return outcome, failure
+
+    def _rests(self, vertex: Vertex, outcome: Outcome, failure: Failure | None) -> bool:
+        """Another attempt follows: until then it stays dirty, and what it may have changed is told."""
+        began = vertex.before.began if vertex.before else asyncio.get_running_loop().time() - outcome.duration
+        rest = attempt.rest(vertex.call.meta, outcome, began, endless=not self._daemon) if vertex.real and not vertex.removed else None
+        if rest is None:
+            return False
+        if self._daemon:
+            self._courier.interrupted(vertex, begun=outcome.touched or outcome.changed)
+        vertex.failures += 1
+        delay = attempt.backoff(vertex.call.meta, vertex.failures, failure)
+        text = f"attempt {rest.attempt} of {rest.attempts}: {outcome.comment}; again in {delay:.3g} s"
+        self._emit(Notice("warning", "attempt-failed", vertex.identity, text))
+        vertex.rest, vertex.due = rest, vertex.due or vertex.forced
+        self._count(vertex, outcome)
+        self._alarms.hold(vertex, delay, "retry")
+        return True
 
     def _job(self, vertex: Vertex, prepared: Prepared, *, refresh: bool = False, only_refresh: bool = False) -> Job:
         remember = self._daemon and vertex.real and self._reversals.wanted(vertex)
@@ -173,7 +194,7 @@ class Runs:
             wanted=wanted_from(vertex),
             unsure=() if vertex.real else tuple(up.identity for up in vertex.upstream if up.outcome and up.outcome.result is None),
             disabled=self._disabled(vertex),
-            one_shot=not self._daemon,
+            before=vertex.before,
             batch=vertex.batch,
             remember=partial(self._reversals.remember, vertex) if remember else None,
             announce=partial(self._courier.announce, vertex) if vertex.real and vertex.notify and not only_refresh else None,
@@ -184,7 +205,7 @@ class Runs:
         vertex.task = None
         if vertex.listening and task.cancelled():
             self._courier.listened.discard(vertex)  # that was no turn
-        vertex.listening = False
+        vertex.listening = vertex.listening and vertex.rest is not None and vertex.obstacle is None
         if vertex.batch:
             vertex.batch.leave(vertex.identity)
         try:
@@ -198,7 +219,10 @@ class Runs:
 
     def _interrupted(self, vertex: Vertex) -> None:
         """Its run was cancelled: it has not come to an end, so look again, and what it may have changed is told."""
-        vertex.again = None if vertex.removed else vertex.again or vertex.cause
+        cause = vertex.again or vertex.cause
+        vertex.again = (
+            None if vertex.removed else "recovery" if cause in WATCHED else cause
+        )  # not held back: what it knows is worth nothing
         vertex.due = vertex.due or vertex.forced
         report = vertex.ctx.report
         if self._daemon:
@@ -256,15 +280,9 @@ class Runs:
             for below in vertex.downstream:
                 if any(vertex.identity in found.because for found in (below.outcome, below.probe and below.probe.outcome) if found):
                     self._mark(below, "recovery", vertex)
-        if (
-            self._daemon
-            and self.failing
-            and not outcome.listener
-            and not vertex.failed
-            and (recovered or (outcome.changed and outcome.result))
-        ):
+        if not outcome.listener and not vertex.failed and (recovered or (outcome.changed and outcome.result)):
             for below in vertex.downstream:
-                if below.failed and vertex in below.auto:
+                if below.rest or (below.failed and self._daemon and (below.timer or vertex in below.auto)):
                     self._mark(below, "recovery", vertex)
         if self._daemon and vertex.real and outcome.changed and outcome.result and not outcome.listener:
             for below in _who_know_it_by_number(vertex):
@@ -305,19 +323,27 @@ class Runs:
         """In the daemon: when this one is to be looked at again without an event."""
         if not self._daemon or vertex.removed:
             return
-        now, meta = asyncio.get_running_loop().time(), vertex.call.meta
-        tried = outcome.ran and (outcome.changed if outcome.result else outcome.result is False)
-        if outcome.cause == "drift" and tried and limits.repaired(vertex, self.options, now):
-            many = f"more than {self.options.flap_limit} times in {self.options.flap_window:g} s"
-            what = f"repaired {many}; somebody undoes it" if outcome.result else f"failed {many}, each time after an event of its watch"
-            text = f"flapping: {what}. From now on repairs are spaced, up to {self.options.flap_window:g} s apart"
-            self._emit(Notice("error", "flapping", vertex.identity, text))
+        meta = vertex.call.meta
+        self._count(vertex, outcome)
         if failure is not None:
             endless = meta.retry is not None and meta.retry.attempts < 0
             if endless or failure.temporary or self._courier.pending(vertex):
-                self._wake(vertex, attempt.backoff(meta, vertex.failures, failure), "retry")
+                self._alarms.wake(vertex, attempt.backoff(meta, vertex.failures, failure), "retry")
         if isinstance(meta.rerun, float):
-            self._wake(vertex, self._until_rerun(vertex, meta.rerun), "poll")
+            self._alarms.wake(vertex, self._until_rerun(vertex, meta.rerun), "poll")
+
+    def _count(self, vertex: Vertex, outcome: Outcome) -> None:
+        """Count an attempt at a drift, for there must not be too many. What its watch tells just after one that failed is its own doing."""
+        now, failed = asyncio.get_running_loop().time(), outcome.result is False
+        tried = outcome.ran and (failed or (outcome.changed and outcome.result))
+        if failed and tried:
+            vertex.erred = now
+        if self._daemon and outcome.cause == "drift" and tried and limits.repaired(vertex, self.options, now):
+            many = f"more than {self.options.flap_limit} times"
+            within = f"repaired {many} in {self.options.flap_window:g} s; somebody undoes it"
+            what = f"failed {many} in a row, each time after an event of its watch" if failed else within
+            text = f"flapping: {what}. From now on repairs are spaced, up to {self.options.flap_window:g} s apart"
+            self._emit(Notice("error", "flapping", vertex.identity, text))
 
     def _until_rerun(self, vertex: Vertex, period: float) -> float:
         """Seconds until an action with a period runs again. One that was due and failed, or was not to run, waits for a whole one."""

@@ -1,10 +1,12 @@
 """Which dirty vertex may run now: the one owner of every vertex's dirty and running state.
 
-Two rules. A vertex starts when it is dirty, armed, not held back, and nothing before it in its requisites, near or far, is
-unsettled. And until a vertex has settled once, definition order binds it: it starts only when everything earlier in the order is
-settled (`parallel: true` on an earlier one lifts that for those after it). A semaphore that is full holds it back, too.
+A vertex starts when it is dirty, armed, not held back, and nothing before it in its requisites, near or far, is unsettled; when
+definition order lets it (`order`), a worker is free (`workers`) and no semaphore that it names is full.
 
-Work follows what is unsettled, not what exists: heaps of positions with lazy deletion, a search upward through requisites
+There are three queues: those that definition order binds, those that were marked, and those that are due for a routine look (recheck, poll).
+They take turns. The last two are served in the order of marking, so that no vertex waits for ever.
+
+Work follows what is unsettled, not what exists: heaps with lazy deletion, a search upward through requisites
 that stops at the earliest unsettled position and at what was found clear since something last became unsettled, and waiting
 lists on the vertex that blocks.
 """
@@ -12,16 +14,16 @@ lists on the vertex that blocks.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Container, Hashable, Iterable, Iterator
-from heapq import heappop, heappush
+import math
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from heapq import heappop
 
 from holdfast.agent.engine.batch import Batch
 from holdfast.agent.engine.graph import Vertex
-from holdfast.agent.engine.report import Cause, Pause, Rest
+from holdfast.agent.engine.order import DefinitionOrder, Heap, Item
+from holdfast.agent.engine.report import ROUTINE, WATCHED, Cause, Pause
 from holdfast.agent.engine.semaphores import Semaphores
-
-Heap = list[tuple[int, int, Vertex]]
-"""(position, a number that breaks ties, vertex)."""
+from holdfast.agent.engine.workers import Workers
 
 
 class Scheduler:
@@ -33,140 +35,168 @@ class Scheduler:
     """
 
     def __init__(
-        self, workers: int, start: Callable[[Vertex], None], idle: Callable[[], None], again: Callable[[Vertex, Cause], None]
+        self,
+        workers: int,
+        start: Callable[[Vertex], None],
+        idle: Callable[[], None],
+        again: Callable[[Vertex, Cause], None],
+        patience: float = math.inf,
     ) -> None:
-        self.workers = workers
+        self.workers = Workers(workers)
         self.paused: set[Pause] = set()
         """Why nothing is started now; empty: what may start is started."""
         self.unsettled: set[Vertex] = set()
-        self.running = 0
         self.semaphores = Semaphores()
         self._start = start
         self._idle = idle
         self._again = again
-        self._pushed = 0
+        self._order = DefinitionOrder(patience)
+        self._alarm: asyncio.TimerHandle | None = None
+        """Pumps when something may have taken too long."""
+        self._round = 0
+        """Grows with each pump: what is marked between two of them starts in definition order."""
+        self._turn = 0
+        """The queue whose turn it is."""
         self._epoch = 0
         """Grows whenever something becomes unsettled: what was found clear in this epoch is clear still."""
-        self._bound: Heap = []
+        self._bound = Heap()
         """Dirty vertices that definition order still binds."""
-        self._free: Heap = []
+        self._marked = Heap()
         """Dirty vertices that only their requisites bind."""
-        self._lowest: Heap = []
+        self._routine = Heap()
+        """Those of them that nothing has happened to: a recheck or a poll is due."""
+        self._lowest = Heap()
         """Unsettled vertices."""
-        self._barrier: Heap = []
-        """Unsettled vertices that hold back those bound by definition order."""
         self._groups: dict[Hashable, set[Vertex]] = {}
         """Group -> its vertices that were marked and may be dirty still."""
 
     def mark(self, vertex: Vertex, cause: Cause) -> None:
         """The vertex may not be right any more. While it runs, it becomes dirty when the run ends: no event is lost."""
-        if vertex.removed or vertex.dirty:
+        if vertex.removed:
+            return
+        if vertex.dirty:
+            if vertex.cause in ROUTINE and cause not in ROUTINE:
+                vertex.cause, vertex.round = cause, self._round
+                self.offer(vertex)
             return
         if vertex.told is None:
             vertex.told = asyncio.get_running_loop().time()
         if vertex.running:
-            vertex.again = vertex.again or cause
+            if vertex.again is None or vertex.again in WATCHED:
+                vertex.again = cause
             return
-        vertex.dirty, vertex.cause = True, cause
+        vertex.dirty, vertex.cause, vertex.round = True, cause, self._round
         self._epoch += 1
         self.unsettled.add(vertex)
-        self._push(self._lowest, vertex)
-        self._push(self._barrier, vertex)
-        self._join_group(vertex)
-        self.offer(vertex)
+        self._enter(vertex)
 
     def offer(self, vertex: Vertex) -> None:
         """A dirty vertex may be startable now: it was marked, armed, or what blocked it has settled."""
-        if vertex.dirty:
-            self._push(self._bound if vertex.first else self._free, vertex)
+        if not vertex.dirty:
+            return
+        if vertex.first:
+            self._bound.push(vertex)
+        else:
+            (self._routine if vertex.cause in ROUTINE else self._marked).push(vertex, vertex.round)
 
     def pump(self) -> None:
         """Start all that may start."""
-        while not self.paused and self.running < self.workers:
-            vertex = self._next()
+        now = asyncio.get_running_loop().time()
+        self._round += 1
+        while not self.paused and not self.workers.busy:
+            vertex = self._next(now)
             if vertex is None:
                 break
-            self.running += 1
             self._begin(vertex)
-            together = [vertex] if vertex.group is None or vertex.listening else [vertex, *self._companions(vertex)]
+            together = [vertex] if vertex.group is None or vertex.listening else [vertex, *self._companions(vertex, now)]
             batch = Batch([each.identity for each in together]) if len(together) > 1 else None
+            self.workers.take(batch or vertex, now)
             for each in together:
                 each.batch = batch
                 self._start(each)
         if not self.unsettled:
             self._idle()
+        elif self.workers.busy:
+            self._look_again_at(self.workers.until)
+
+    def pause(self, why: Pause) -> None:
+        """Start nothing any more."""
+        self.paused.add(why)
+
+    def resume(self, why: Pause) -> None:
+        """Go on if no other pause is left. What held others back when it was paused has its whole time again."""
+        self.paused.discard(why)
+        if not self.paused:
+            self._order.forget_time()
+            self.pump()
 
     def finished(self, vertex: Vertex) -> None:
-        """The run of a vertex has ended."""
-        if vertex.rest is None:
-            self._let_go(vertex)
-        vertex.batch = vertex.rest = None
+        """The run of a vertex has ended; or only an attempt, or something was in its way, and it is dirty until the next."""
+        if not vertex.batch or vertex.batch.ended():
+            self.workers.give(vertex.batch or vertex)
+        vertex.batch = None
         vertex.running = False
         for waiter in self.semaphores.give(vertex):
             self.offer(waiter)
-        self.settle(vertex)
-
-    def rest(self, vertex: Vertex, rest: Rest) -> None:
-        """Its run waits for its next attempt: others may have its worker meanwhile."""
-        vertex.rest = rest
-        self._let_go(vertex)
-
-    def rested(self, vertex: Vertex) -> None:
-        """It goes on, and takes up a worker again; if all are busy, one more than there are, for a busy one may wait for just this run."""
-        vertex.rest = None
-        if not vertex.batch or not vertex.batch.at_work:
-            self.running += 1
-        if vertex.batch:
-            vertex.batch.at_work += 1
+        if (vertex.rest is None and vertex.obstacle is None) or vertex.removed:
+            self.settle(vertex)
+            return
+        vertex.dirty, vertex.first, vertex.round = True, False, self._round
+        self._enter(vertex)
+        self._over(vertex)
 
     def settle(self, vertex: Vertex) -> None:
         """The vertex has an outcome, by a run or without one; who waited for it is looked at again."""
         vertex.first = vertex.dirty = False
+        vertex.rest = vertex.obstacle = None
         self.unsettled.discard(vertex)
         waiters, vertex.waiters = vertex.waiters, None
         for waiter in waiters or ():
             self.offer(waiter)
-        if vertex.again:
-            cause, vertex.again = vertex.again, None
-            self._again(vertex, cause)
+        self._over(vertex)
 
     def rebuild(self, vertices: Iterable[Vertex]) -> None:
         """Positions have changed with the graph: build the heaps anew from what is unsettled."""
-        for heap in (self._bound, self._free, self._lowest, self._barrier):
+        for heap in (self._bound, self._marked, self._routine, self._lowest):
             heap.clear()
+        self._order.clear()
         self._groups.clear()
         self._epoch += 1
         self.unsettled = {vertex for vertex in vertices if not vertex.settled}
         for vertex in self.unsettled:
             vertex.waiters = None
-            self._push(self._lowest, vertex)
-            self._push(self._barrier, vertex)
-            self._join_group(vertex)
-            self.offer(vertex)
+            self._enter(vertex)
 
-    def _let_go(self, vertex: Vertex) -> None:
-        """Take up no worker any more, unless another one of its batch does."""
-        if vertex.batch:
-            vertex.batch.at_work -= 1
-        if not vertex.batch or not vertex.batch.at_work:
-            self.running -= 1
+    def _over(self, vertex: Vertex) -> None:
+        """Its run has ended: what happened to it meanwhile counts now, and those that overtook it are looked at again."""
+        if vertex.again:
+            cause, vertex.again = vertex.again, None
+            self._again(vertex, cause)
+        for each in self._order.ended(vertex):
+            self._again(each, "recovery")
+
+    def _enter(self, vertex: Vertex) -> None:
+        """It is unsettled."""
+        self._lowest.push(vertex)
+        if vertex.first:
+            self._order.enter(vertex)
+        if (group := vertex.group) is not None:
+            self._groups.setdefault(group, set()).add(vertex)
+        self.offer(vertex)
 
     def _begin(self, vertex: Vertex) -> None:
         vertex.dirty, vertex.running = False, True
+        self._order.began(vertex)
         self.semaphores.take(vertex)
 
-    def _join_group(self, vertex: Vertex) -> None:
-        if (group := vertex.group) is not None:
-            self._groups.setdefault(group, set()).add(vertex)
-
-    def _companions(self, leader: Vertex) -> Iterator[Vertex]:
+    def _companions(self, leader: Vertex, now: float) -> Iterator[Vertex]:
         """Those of its group that may start with it, begun one by one: no path connects any two, and nobody jumps the queue.
 
         Definition order binds them but for the batch itself: what is only asked for later does not come before what stands between.
         `aggregate: true` lifts that, as in Salt.
         """
-        group, now, batch = self._groups[leader.group], asyncio.get_running_loop().time(), {leader}
-        passed: Heap = []
+        group, batch = self._groups[leader.group], {leader}
+        passed: list[Item] = []
         bound = False
         for vertex in sorted(group, key=lambda vertex: vertex.position):
             if not vertex.dirty or vertex.removed:
@@ -175,35 +205,48 @@ class Scheduler:
             if vertex.listening or not self._ready(vertex, now) or self.semaphores.full(vertex):
                 continue
             if vertex.first and not vertex.call.meta.aggregate:
-                bound = bound or not self._at_barrier(vertex, batch, passed)
+                bound = bound or not self._order.lets_start(vertex, batch, passed)
                 if bound:
                     continue
             if self._blocker(vertex) is None:
                 self._begin(vertex)
                 batch.add(vertex)
                 yield vertex
-        for item in passed:
-            heappush(self._barrier, item)
+        self._order.put_back(passed)
 
-    def _push(self, heap: Heap, vertex: Vertex) -> None:
-        self._pushed += 1
-        heappush(heap, (vertex.position, self._pushed, vertex))
-
-    def _next(self) -> Vertex | None:
-        now = asyncio.get_running_loop().time()
-        while self._bound:
-            vertex = self._bound[0][2]
-            if vertex.dirty and not vertex.removed and vertex.first:
-                if not self._ready(vertex, now) or not self._at_barrier(vertex) or self._blocker(vertex) is not None:
-                    break
-                if self.semaphores.full(vertex):
-                    break
-                heappop(self._bound)
+    def _next(self, now: float) -> Vertex | None:
+        for _ in range(3):
+            turn, self._turn = self._turn, (self._turn + 1) % 3
+            vertex = self._next_bound(now) if turn == 0 else self._next_free(self._marked if turn == 1 else self._routine, now)
+            if vertex is not None:
                 return vertex
-            heappop(self._bound)
-        while self._free:
-            vertex = heappop(self._free)[2]
-            if not vertex.dirty or vertex.removed or not self._ready(vertex, now):
+        return None
+
+    def _next_bound(self, now: float) -> Vertex | None:
+        while self._bound:
+            vertex = self._bound.first
+            if vertex.removed or not vertex.dirty or not vertex.first:
+                heappop(self._bound)
+                continue
+            if self._order.lets_start(vertex):
+                blocker = self._blocker(vertex)
+                if vertex.not_before > now or (blocker and self._order.has_let_go(blocker)):
+                    self._lift(vertex)
+                    continue
+                if not blocker and vertex.armed and not self.semaphores.full(vertex):
+                    heappop(self._bound)
+                    return vertex
+            slow = self._order.overdue(now)
+            if slow is None:
+                self._look_again_at(self._order.until)
+                break
+            self._lift(slow)
+        return None
+
+    def _next_free(self, heap: Heap, now: float) -> Vertex | None:
+        while heap:
+            round_, *_, vertex = heappop(heap)
+            if not vertex.dirty or vertex.removed or vertex.round != round_ or not self._ready(vertex, now):
                 continue  # it is offered again when it is armed, or its time has come
             blocker = self._blocker(vertex)
             if blocker is not None:
@@ -220,25 +263,30 @@ class Scheduler:
     def _ready(vertex: Vertex, now: float) -> bool:
         return vertex.armed and vertex.not_before <= now
 
-    def _at_barrier(self, vertex: Vertex, batch: Container[Vertex] = (), passed: Heap | None = None) -> bool:
-        """Everything earlier in the order is settled, runs in parallel, or is of its batch; the last are moved to `passed`."""
-        heap = self._barrier
-        while heap:
-            first = heap[0][2]
-            if first.settled or first.obstacle or (first.running and first.call.meta.parallel):
-                heappop(heap)
-            elif passed is not None and first in batch:
-                passed.append(heappop(heap))
-            else:
-                return first is vertex
-        return True
+    def _lift(self, vertex: Vertex) -> None:
+        """Definition order binds it no longer."""
+        vertex.first = False
+        self.offer(vertex)
+
+    def _look_again_at(self, when: float) -> None:
+        """Something may have taken too long then."""
+        if when < math.inf and (self._alarm is None or self._alarm.when() > when):
+            if self._alarm:
+                self._alarm.cancel()
+            self._alarm = asyncio.get_running_loop().call_at(when, self._alarmed)
+
+    def _alarmed(self) -> None:
+        """What runs for too long gives up its worker."""
+        self._alarm = None
+        self.workers.release(asyncio.get_running_loop().time())
+        self.pump()
 
     def _blocker(self, vertex: Vertex) -> Vertex | None:
         """An unsettled vertex somewhere above in the requisites; None when there is none."""
         heap = self._lowest
-        while heap and heap[0][2].settled:
+        while heap and heap.first.settled:
             heappop(heap)
-        lowest = heap[0][0] if heap else vertex.position
+        lowest = heap.first.position if heap else vertex.position
         if lowest >= vertex.position:
             return None
         seen: set[Vertex] = set()

@@ -66,7 +66,6 @@ def describe(vertex: Vertex, view: View) -> dict[str, Any]:
     """The row of one resource. `next`: seconds until one that is not right is looked at again without an event; else None."""
     now, options = asyncio.get_running_loop().time(), view.options
     times = [timer.when() for timer in (vertex.timer, view.recheck if vertex.failed else None) if timer is not None]
-    times += [vertex.rest.until] if vertex.rest else []
     outcome, change, low = vertex.outcome, vertex.last_change, vertex.call.low
     return {
         "identity": vertex.identity,
@@ -90,11 +89,10 @@ def describe(vertex: Vertex, view: View) -> dict[str, Any]:
 
 
 def _comment(vertex: Vertex, view: View) -> str:
-    """What there is to say of it: how its last run ended, or why it is not watched, or left alone."""
+    """What there is to say of it: how its last attempt ended, or why it is not watched, or left alone."""
     if vertex in view.unwatched and not vertex.failed:
         return f"cannot watch: {view.unwatched[vertex]}"
     if vertex.obstacle:
         return f"left alone for now: {vertex.obstacle.text}"
-    if vertex.outcome:
-        return vertex.outcome.comment
-    return vertex.rest.comment if vertex.rest else "not looked at yet"
+    last = vertex.rest or vertex.outcome
+    return last.comment if last else "not looked at yet"

@@ -25,6 +25,7 @@ from holdfast.agent.engine.batch import Batch
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.graph import Vertex
 from holdfast.agent.engine.journal import Journal
+from holdfast.agent.engine.order import DefinitionOrder
 from holdfast.agent.engine.report import Outcome
 from holdfast.agent.engine.reversals import Reversals
 from holdfast.agent.engine.runs import Runs
@@ -137,7 +138,7 @@ PREPARE, PUBLISH, START, SEND = Transfers.prepare, Transfers.publish, Runs.start
 
 SABOTAGE = [
     ("is settled", Scheduler, "_blocker", never(None)),
-    ("jumps the queue", Scheduler, "_at_barrier", never(True)),
+    ("jumps the queue", DefinitionOrder, "lets_start", never(True)),
     ("without a watch", Scheduler, "_ready", never(True)),
     ("are in the semaphore", Semaphores, "full", never(None)),
     ("noop, and yet", Engine, "_applies", never(True)),

@@ -168,7 +168,7 @@ async def test_flapping_tells_when_it_is_looked_at_again(bench: Bench) -> None:
 
 
 @in_virtual_time
-async def test_a_run_between_two_attempts_says_what_failed_and_when_it_goes_on(bench: Bench) -> None:
+async def test_one_between_two_attempts_says_what_failed_and_when_it_goes_on(bench: Bench) -> None:
     """It has no outcome yet, and still there is something to tell."""
     bench.machine.broken["a"] = Permanent("disk on fire")
     engine = await started(bench, state("a", meta={"retry": {"attempts": 3, "interval": 20, "splay": 0}}))
@@ -177,9 +177,9 @@ async def test_a_run_between_two_attempts_says_what_failed_and_when_it_goes_on(b
     assert [(wait["code"], wait["text"]) for wait in told["waits"]] == [
         ("retry", "attempt 1 of 3 failed: disk on fire; the next one in 20.0 s")
     ]
-    assert steps(engine, "a") == {"retry": pytest.approx(20, abs=0.1), "end": None, "event": None}
+    assert steps(engine, "a") == {"retry": pytest.approx(20, abs=0.1), "event": None}
     (row,) = engine.status()
-    assert (row["state"], row["comment"], row["next"]) == ("running", "disk on fire", pytest.approx(20, abs=0.1))
+    assert (row["state"], row["comment"], row["next"]) == ("waiting", "disk on fire", pytest.approx(20, abs=0.1))
     await engine.stop()
 
 

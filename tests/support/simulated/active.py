@@ -24,8 +24,8 @@ class Active:
     """Only for one that must not change anything: its changes, and what was delivered to it."""
     said_before: dict[str, int] = field(default_factory=dict)
     """Identity of who sends to it -> how much that had said when it started."""
-    rested: bool = False
-    """It has waited for its next attempt: what goes on then may be more than there are workers."""
+    since: float = 0.0
+    """Loop time of its start."""
     told: bool = False
     """What came of it was told."""
     excused: bool = False

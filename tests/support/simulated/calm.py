@@ -29,7 +29,7 @@ def unhealed(engine: Engine, rules: Rules, world: World) -> Iterator[str]:
         yield f"not undone: {left}"
     if not engine.converged and not helpless:
         yield "not converged"
-    if engine._scheduler.running or engine._scheduler.unsettled:
+    if engine._scheduler.workers.at_work or engine._scheduler.unsettled:
         yield "the scheduler is busy"
 
 

@@ -12,7 +12,9 @@ from holdfast.agent.engine.ends import Edge
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.graph import Graph, Vertex
 from holdfast.agent.engine.journal import Adoption
-from holdfast.agent.engine.report import Event, Notice, Outcome, Ran, Rest
+from holdfast.agent.engine.order import PATIENCE
+from holdfast.agent.engine.report import Event, Notice, Outcome, Ran
+from holdfast.agent.engine.workers import LONG
 from simulated.active import Active
 from simulated.deeds import Deeds
 from simulated.values import Values
@@ -39,8 +41,10 @@ class Rules:
         self._graph: Graph | None = None
         """The graph of which is known what is above whom."""
         self._known: dict[Vertex, set[Vertex]] = {}
-        self._rest = engine._scheduler.rest
-        engine._scheduler.rest = self.rests
+        self._ran: set[Vertex] = set()
+        """Those of which an attempt has ended, or something came without one."""
+        self._since: dict[Vertex, float] = {}
+        """Loop time at which others first waited for it by definition order."""
         self.paused = self.stopped = False
         """What operators have asked for."""
         self.values = Values(engine, machine, self._wrong)
@@ -68,7 +72,7 @@ class Rules:
         self._let_go()
         for what in self._against(vertex):
             self._wrong(vertex, what)
-        active = self._active[vertex] = Active(vertex, len(self._machine.done))
+        active = self._active[vertex] = Active(vertex, len(self._machine.done), since=asyncio.get_running_loop().time())
         for kind in GATES:
             active.failed.update({up: up.outcome for up in vertex.requisites.get(kind, ()) if up.failed})
         self.values.starts(active)
@@ -78,12 +82,6 @@ class Rules:
         if self._noop(vertex):
             active.counts = self._counts(vertex)
         self._count_units()
-
-    def rests(self, vertex: Vertex, rest: Rest) -> None:
-        """Its run waits for its next attempt."""
-        self._rest(vertex, rest)
-        if vertex in self._active:
-            self._active[vertex].rested = True
 
     def _against(self, vertex: Vertex) -> Iterator[str]:
         """What speaks against starting it."""
@@ -105,10 +103,17 @@ class Rules:
             for up in engine._graph.vertices[: vertex.position]:
                 together = up.running and up.batch is None and up.group == vertex.group is not None
                 together = together or (up.batch is not None and up.batch is vertex.batch)
-                if not (up.settled or together or (up.running and up.call.meta.parallel)):
+                if not (up.settled or together or (up.running and up.call.meta.parallel) or self._lets_pass(up, now)):
                     yield f"jumps the queue before {up.identity}"
         if meta.limit and vertex.cause in {"drift", "poll"} and not vertex.listening and _alone(vertex):
             yield from self._too_often(vertex, now)
+
+    def _lets_pass(self, vertex: Vertex, now: float) -> bool:
+        """It has run, or waits for one that has, or has had its time."""
+        if vertex in self._ran or now - self._since.setdefault(vertex, now) >= PATIENCE:
+            return True
+        above = self._above(vertex).union(*map(self._above, vertex.requisites.get("prereq", ())))
+        return not vertex.first and any(self._lets_pass(up, now) for up in above - {vertex})
 
     def _watched(self, vertex: Vertex, now: float) -> bool:
         """Or need not be; or was, until this very moment."""
@@ -161,11 +166,12 @@ class Rules:
         return self._engine.options.noop if noop is None else noop
 
     def _count_units(self) -> None:
-        """A batch takes one worker, and as many places in a semaphore as it has members that name it; who has rested finds room."""
+        """A batch takes one worker, and as many places in a semaphore as it has members that name it; what takes long takes none."""
         running = [active.vertex for active in self._active.values()]
-        at_work = {id(active.vertex.batch or active.vertex) for active in self._active.values() if not active.rested}
-        if len(at_work) > self._engine._scheduler.workers:
-            self._wrong(None, f"more than {self._engine._scheduler.workers} run: {[vertex.identity for vertex in running]}")
+        now = asyncio.get_running_loop().time()
+        at_work = {id(active.vertex.batch or active.vertex) for active in self._active.values() if active.since > now - LONG}
+        if len(at_work) > self._engine._scheduler.workers.limit:
+            self._wrong(None, f"more than {self._engine._scheduler.workers.limit} run: {[vertex.identity for vertex in running]}")
         for name, inside in Counter(name for vertex in running for name in set(vertex.call.meta.sema)).items():
             if inside > int(name.partition(":")[2] or 1):
                 self._wrong(None, f"{inside} are in the semaphore {name}")
@@ -198,6 +204,7 @@ class Rules:
         for vertex, active in list(self._active.items()):
             if vertex.task is not active.task or vertex.task is None:
                 del self._active[vertex]
+                self._ran.add(vertex)
                 self._ended(active)
 
     def _happened(self, line: str) -> None:
@@ -241,6 +248,8 @@ class Rules:
             self.deeds.undone(event.identity)
         if isinstance(event, Ran):
             self._read_on()  # what was done comes before what is told of it
+            if (vertex := self._engine._graph.by_identity.get(event.outcome.identity)) is not None:
+                self._ran.add(vertex)
             active = next((each for each in self._active.values() if each.vertex.identity == event.outcome.identity), None)
             if active:
                 active.told = True

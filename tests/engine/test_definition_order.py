@@ -1,0 +1,104 @@
+"""The first pass keeps definition order, but not for the sake of what fails, waits for a retry, or hangs."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from engine_bench import Bench, Machine, compilation, in_virtual_time, state
+from holdfast import Permanent
+from holdfast.agent.engine.order import PATIENCE
+from holdfast.agent.engine.workers import LONG
+
+TROUBLES: dict[str, tuple[dict[str, Any], float]] = {
+    "fails": ({}, 0),
+    "waits for its next attempt": ({"retry": {"attempts": 5, "interval": 100}}, 0),
+    "waits for a retry without end": ({"retry": {"attempts": -1, "interval": 100}}, 0),
+    "cannot be watched": ({}, 0),
+    "hangs": ({}, PATIENCE),
+    "hangs as its watch is armed": ({}, PATIENCE),
+}
+"""What is the matter with the first of them: its arguments, and for how many seconds it may hold back the others."""
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+@pytest.mark.parametrize("trouble", TROUBLES)
+@in_virtual_time
+async def test_trouble_with_one_does_not_keep_those_behind_it_from_their_first_look(
+    bench: Bench, machine: Machine, trouble: str, workers: int
+) -> None:
+    """Nor does one that requires it. What may be at work does so for a minute, and for some seconds more where it has the only worker."""
+    meta, seconds = TROUBLES[trouble]
+    if trouble == "hangs":
+        machine.hold("a")
+    elif trouble == "hangs as its watch is armed":
+        machine.hold("watch a")
+    elif trouble == "cannot be watched":
+        machine.unwatchable.add("a")
+    else:
+        machine.broken["a"] = Permanent("no")
+    engine = bench.engine(workers=workers)
+    await engine.swap(compilation(state("a", meta=meta), state("b", require=["a"]), state("c"), state("d", require=["c"])))
+    await asyncio.sleep(seconds - 1 if seconds else 0.1)
+    assert bool(machine.settings) is not bool(seconds)
+    await asyncio.sleep(LONG + 1.2 if seconds else 0)
+
+    assert machine.settings == {"c": "right", "d": "right"}
+    machine.free()
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_one_shot_keeps_definition_order_whatever_takes_long(bench: Bench, machine: Machine) -> None:
+    """Somebody waits for it, and can end it; as in Salt."""
+    machine.hold("a")
+    engine = bench.engine(watch=False)
+    await engine.swap(compilation(state("a"), state("b")), "start")
+    await asyncio.sleep(1000)
+    assert machine.settings == {}
+
+    machine.free()
+    await engine.settle()
+    assert machine.settings == {"a": "right", "b": "right"}
+
+
+@in_virtual_time
+async def test_what_overtook_a_slow_one_is_looked_at_again_when_that_ends(bench: Bench, machine: Machine) -> None:
+    """It may have failed for want of what was not there yet, or may have found that it is not needed. What has run is not run again."""
+    machine.hold("slow")
+    machine.broken["a"] = Permanent("there is no such command")
+    engine = bench.engine()
+    await engine.swap(compilation(state("slow"), state("a"), state("b", "zaction.run"), state("c")))
+    await asyncio.sleep(PATIENCE + LONG)
+    assert machine.settings == {"c": "right"}
+    assert machine.log.count("run b") == 1
+    bench.forget()
+
+    machine.broken.clear()
+    machine.free()
+    await engine.settle()
+    assert machine.settings == {"slow": "right", "a": "right", "c": "right"}
+    assert "check c" in machine.log
+    assert "run b" not in machine.log
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_a_pause_does_not_use_up_the_patience(bench: Bench, machine: Machine) -> None:
+    """Order is kept after it, as if there had been none."""
+    machine.hold("a")
+    engine = bench.engine()
+    await engine.swap(compilation(state("a"), state("b")))
+    await asyncio.sleep(1)
+    engine.pause()
+    await asyncio.sleep(1000)
+    engine.resume()
+    await asyncio.sleep(PATIENCE - 1)
+    assert machine.settings == {}
+
+    await asyncio.sleep(LONG)
+    assert machine.settings == {"b": "right"}
+    machine.free()
+    await engine.stop()

@@ -1,0 +1,127 @@
+"""One that wakes itself by its own failing is tried at growing intervals; what it cannot have done itself is answered at once."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+import engine_bench
+from engine_bench import Bench, Machine, Setting, compilation, in_virtual_time, state
+from holdfast import Permanent, Temporary
+from holdfast.agent.engine.explain import explain
+
+ECHO = 0.5
+"""Seconds after which a watch tells once more of what an attempt has done."""
+
+
+class Restless(Setting, kind="zsetting.restless"):
+    """Each attempt touches what it watches, and touches it again a little later, before it fails if it is broken."""
+
+    async def apply(self, ctx: Any, delta: Any) -> None:
+        """Touch it on the way."""
+        self.machine.touch(self.name)
+        asyncio.get_running_loop().call_later(ECHO, self.machine.touch, self.name)
+        await asyncio.sleep(0.1)
+        await self.machine.gate(f"stuck {self.name}")
+        await super().apply(ctx, delta)
+
+
+engine_bench.KINDS[Restless.kind] = Restless
+
+
+def attempts(bench: Bench, name: str) -> list[float]:
+    """Loop time of each attempt from now on; filled while time goes by."""
+    times: list[float] = []
+    log = bench.machine.log
+
+    class Log(list[str]):
+        def append(self, line: str) -> None:
+            super().append(line)
+            if line == f"check {name}":
+                times.append(asyncio.get_running_loop().time())
+
+    bench.machine.log = Log(log)
+    return times
+
+
+FAILURES: dict[str, tuple[Exception | None, dict[str, Any]]] = {
+    "for good": (Permanent("no"), {}),
+    "for now": (Temporary("busy"), {}),
+    "by its deadline": (None, {"timeout": 5}),
+    "with attempts left": (Permanent("no"), {"retry": 3}),
+    "with attempts without end": (Permanent("no"), {"retry": -1}),
+    "and is polled": (Permanent("no"), {"poll": 0.7}),
+}
+
+
+@pytest.mark.parametrize(("error", "meta"), FAILURES.values(), ids=FAILURES)
+@in_virtual_time
+async def test_one_that_wakes_itself_and_fails_is_tried_at_growing_intervals(
+    bench: Bench, machine: Machine, error: Exception | None, meta: dict[str, Any]
+) -> None:
+    """However it fails: about ten attempts in two minutes, then one a minute, and it is told as flapping."""
+    if error:
+        machine.broken["a"] = error
+    else:
+        machine.hold("stuck a")
+    machine.watchers["a"] = asyncio.Queue()  # a poll has none
+    engine = bench.engine()
+    times = attempts(bench, "a")
+    await engine.swap(compilation(state("a", "zsetting.restless", meta=meta), state("b")))
+    await asyncio.sleep(0.2)
+    began = asyncio.get_running_loop().time()
+    await asyncio.sleep(3600)
+
+    waits = [after - before for before, after in pairwise(times)]
+    assert 6 <= len([at for at in times if at < began + 120]) <= 11
+    assert max(waits[:2]) < 10
+    assert min(waits[-20:]) > 45
+    assert machine.settings == {"b": "right"}
+    assert len(bench.notices("flapping")) == ("poll" not in meta)
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_a_drift_that_no_attempt_can_have_made_is_answered_at_once(bench: Bench, machine: Machine) -> None:
+    """After a run that went well, and some seconds after one that failed, however many have failed before."""
+    engine = bench.engine()
+    await engine.swap(compilation(state("a", "zsetting.restless")))
+    await engine.settle()
+    await asyncio.sleep(2 * ECHO)
+    machine.drift("a")
+    await asyncio.sleep(0.15)
+    assert machine.settings == {"a": "right"}
+
+    await asyncio.sleep(2 * ECHO)
+    machine.broken["a"] = Permanent("no")
+    machine.drift("a")
+    await asyncio.sleep(95)  # the last attempt was at about 63 s, the next would be at about 123 s
+    machine.broken.clear()
+    machine.touch("a")
+    await asyncio.sleep(0.15)
+    assert machine.settings == {"a": "right"}
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_the_wait_of_one_that_wakes_itself_is_told_the_same_everywhere(bench: Bench, machine: Machine) -> None:
+    """By the log, by `why` and by `status`; and an operator need not wait."""
+    machine.broken["a"] = Permanent("no")
+    engine = bench.engine()
+    await engine.swap(compilation(state("a", "zsetting.restless")))
+    await asyncio.sleep(0.2)
+    (notice,) = bench.notices("held-off")
+    said = float(notice.text.removeprefix("may have drifted; looked at in ").removesuffix(" s"))
+    told = explain(engine.view.graph.by_identity["zsetting.restless[a]"], engine.view)
+    (row,) = engine.status()
+
+    assert told["next"][0] == {"what": "retry", "in": pytest.approx(said - 0.1, abs=0.1)}
+    assert row["next"] == told["next"][0]["in"]
+    machine.broken.clear()
+    engine.trigger("zsetting.restless[a]")
+    await asyncio.sleep(0.15)
+    assert machine.settings == {"a": "right"}
+    await engine.stop()
