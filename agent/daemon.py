@@ -27,6 +27,7 @@ from holdfast.agent.control.schema import ControlError, Request
 from holdfast.agent.control.server import ControlServer
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.report import Cause, Event, Notice, Outcome, PassEnded, Ran
+from holdfast.agent.grain_watch import GrainWatch
 from holdfast.agent.guard import Guard
 from holdfast.agent.health import Condition, Health
 from holdfast.agent.host import descriptors, holds
@@ -124,6 +125,8 @@ class Daemon:
         administrator = Administrator(self._host.interface, self.health)
         self._engine = Engine(self._host, settings.engine, journal, self._emit, obstacle=administrator.obstacle)
         stack.push_async_callback(self._stop_engine)
+        self._grains = GrainWatch(lambda: self._blocking(self._trees.grains, self.settings), self._wanted.set, self._host.paths.watch)
+        stack.push_async_callback(self._grains.close)
         self._watch = ConfigWatch(self._watched(settings), settings.watch, self._config_changed, self.health, self._host.paths)
         works = {"watch of the configuration": self._watch.run(), "reconciling": self._reconcile(), "administrator": administrator.run()}
         if BOOTED.is_dir():
@@ -273,11 +276,15 @@ class Daemon:
         self._outdated |= self._host.update(
             facts=compiled.grains, pillar=compiled.pillar, options=compiled.options, managed=compiled.managed
         )
-        self._failing &= {call.identity for call in compiled.compilation.calls}
+        declared = {call.identity for call in compiled.compilation.calls}
+        self._failing &= declared
+        self._host.forget_all_but(declared)
         await self._engine.swap(compiled.compilation, cause=self._cause, options=settings.engine, outdated=self._outdated)
         self._outdated = set()
         self._tell_of_watches()
         self._cause = "states changed"
+        read = compiled.read | (frozenset() if settings.id else {"id"})
+        self._grains.use(compiled.grains, lambda: read | self._host.read)
         self._presence.note(self._read_from(settings))
 
     def _compile(self, settings: Settings) -> Compiled:
@@ -324,6 +331,7 @@ class Daemon:
     def _emit(self, event: Event) -> None:
         self._logs.emit(event)
         self._insight.tell(event)
+        self._grains.tell(event)
         if isinstance(event, Ran):
             (self._failing.add if event.outcome.result is False else self._failing.discard)(event.outcome.identity)
             for waiting in self._triggered.pop(event.outcome.identity, ()):

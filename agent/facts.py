@@ -5,18 +5,23 @@ Only local files and system calls: no name service, no command, nothing that can
 
 from __future__ import annotations
 
+import copy
+import errno
 import os
 import platform
 import pwd
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from holdfast.agent.host.surroundings import Topic
 from holdfast.agent.places import read_mapping
 from holdfast.agent.settings import Settings
+from holdfast.resources.errors import PASSING
+from holdfast.states.grains import ALL, CALLS
 from holdfast.states.marks import plain
 from holdfast.states.source import exists
 
@@ -73,9 +78,12 @@ HYPERVISORS = {
 """What firmware says of the machine (in lower case) -> Salt's `virtual`."""
 
 
-def gather(settings: Settings) -> Grains:
-    """The host's grains with those that the operator set on top. Raises `CompileError` when the grains file is broken."""
-    grains = host(Path("/"))
+def gather(settings: Settings, parts: Parts | None = None) -> Grains:
+    """The host's grains with those that the operator set on top.
+
+    Raises `CompileError` when the grains file is broken, `OSError` for what cannot be read, unless `parts` know it from before.
+    """
+    grains = (Parts() if parts is None else parts).read()
     if exists(settings.grains_file):
         grains.update(plain(read_mapping(settings.grains_file)[1]))
     grains.update(settings.grains)
@@ -91,12 +99,22 @@ def stand_in(file: Path, settings: Settings) -> Grains:
     return dict(grains)
 
 
-def host(root: Path) -> Grains:
-    """All grains of the machine itself; `root` is where its files are looked for."""
-    grains: Grains = {}
-    for part in (_names, _kernel, _system, _hardware, _network, _process):
-        grains.update(part(root))
-    return grains
+class Parts:
+    """The grains of the machine itself, read again and again: a part that cannot be read is what it was. `root` is where its files are looked for."""
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._root = root
+        self._known: dict[Callable[[Path], Grains], Grains] = {}
+
+    def read(self) -> Grains:
+        """All of them. Raises `OSError` when one cannot be read and never could."""
+        for part in PARTS:
+            try:
+                self._known[part] = part(self._root)
+            except OSError:  # there are no more descriptors, perhaps
+                if part not in self._known:
+                    raise
+        return copy.deepcopy({name: value for part in PARTS for name, value in self._known[part].items()})
 
 
 def _names(root: Path) -> Grains:
@@ -242,6 +260,34 @@ def _network(_: Path) -> Grains:
     }
 
 
+def _routes(root: Path) -> Grains:
+    """The gateways of the default routes, as Salt has them: an address, true for a route without one, false for none."""
+    four = next((_four(fields[2]) for fields in _table(root, "route") if fields[1] == fields[7] == "0" * 8), False)
+    zero = "0" * 32
+    rows = (fields for fields in _table(root, "ipv6_route") if (fields[0], fields[1]) == (zero, "00") and fields[9] != "lo")
+    six = next((_six(fields[4]) for fields in rows), False)
+    return {"ip_gw": bool(four or six), "ip4_gw": four, "ip6_gw": six}
+
+
+def _table(root: Path, name: str) -> list[list[str]]:
+    return [line.split() for line in _text(root / "proc/net" / name).splitlines() if "Iface" not in line]
+
+
+def _four(number: str) -> str | bool:
+    """An address of the kernel's table: a number in the byte order of the machine."""
+    return socket.inet_ntop(socket.AF_INET, int(number, 16).to_bytes(4, sys.byteorder)) if int(number, 16) else True
+
+
+def _six(number: str) -> str | bool:
+    return socket.inet_ntop(socket.AF_INET6, bytes.fromhex(number)) if int(number, 16) else True
+
+
+def _disks(root: Path) -> Grains:
+    """Block devices that turn, and those that do not."""
+    turning = {queue.parents[1].name: _line(queue) for queue in (root / "sys/block").glob("*/queue/rotational")}
+    return {name: sorted(device for device, turns in turning.items() if turns == is_) for name, is_ in (("disks", "1"), ("ssds", "0"))}
+
+
 def _process(_: Path) -> Grains:
     """The agent's own process and Python."""
     from holdfast import __version__  # noqa: PLC0415 - the package's own top imports nothing
@@ -273,10 +319,12 @@ def _try(call: Callable[[], str]) -> str:
 
 
 def _text(path: Path) -> str:
-    """Content of a small file; empty when it cannot be read."""
+    """Content of a small file; empty when there is none, or none for us. Raises `OSError` when it cannot be read now."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
+    except OSError as error:
+        if error.errno in PASSING or error.errno in (errno.EIO, errno.ESTALE):
+            raise
         return ""
 
 
@@ -287,3 +335,22 @@ def _line(path: Path) -> str:
 def _kibibytes(value: str) -> int:
     number = value.split()[:1]
     return int(number[0]) if number and number[0].isdigit() else 0
+
+
+PARTS = (_names, _kernel, _system, _hardware, _network, _routes, _disks, _process)
+"""What reads a part of them."""
+_TOPICS = {
+    **dict.fromkeys(("ipv4", "ipv6", "ip4_interfaces", "ip6_interfaces", "ip_interfaces", "hwaddr_interfaces"), (Topic.ADDRESSES,)),
+    **dict.fromkeys(("ip_gw", "ip4_gw", "ip6_gw"), (Topic.ROUTES,)),
+    **dict.fromkeys(("nodename", "host", "localhost", "fqdn", "domain", "id"), (Topic.NAME,)),
+    **dict.fromkeys(("disks", "ssds"), (Topic.DEVICES,)),
+    ALL: (Topic.ADDRESSES, Topic.ROUTES, Topic.NAME, Topic.DEVICES),
+    **dict.fromkeys((f"{CALLS}network", f"{CALLS}dnsutil"), (Topic.ADDRESSES, Topic.ROUTES)),
+    **dict.fromkeys((f"{CALLS}mount", f"{CALLS}disk", f"{CALLS}status"), (Topic.MOUNTS,)),
+}
+"""Grain, or module of calls, that templates may read -> the news after which it may be another."""
+
+
+def topics(read: Iterable[str]) -> frozenset[Topic]:
+    """The news of the machine that somebody depends on who has read these grains."""
+    return frozenset(topic for name in read for topic in _TOPICS.get(name, ()))

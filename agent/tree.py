@@ -20,7 +20,7 @@ from holdfast.resources.paths import trusted_uids
 from holdfast.states.compile import Compiler
 from holdfast.states.data import Call, Compilation, Request
 from holdfast.states.errors import CompileError, Place, Problem
-from holdfast.states.grains import Grains
+from holdfast.states.grains import Grains, unnoted
 from holdfast.states.hostfiles import absolute
 from holdfast.states.pillar import PillarCompiler
 from holdfast.states.source import Text, Tree, refuse
@@ -58,6 +58,7 @@ class Trees:
 
     def __init__(self) -> None:
         self._compiler = Compiler()
+        self._facts = facts.Parts()
         self._pillars: dict[Path, PillarCompiler] = {}
         self._kinds: dict[Path, str] = {}
         """File of own kinds -> digest of what was loaded."""
@@ -73,7 +74,7 @@ class Trees:
         compilation = self._compiler.compile(replace(request, pillar=pillar.data, sls=sls))
         read = frozenset(noting.read) | pillars.renderer.read | self._compiler.read
         warnings = (*pillar.warnings, *compilation.warnings)
-        return Compiled(compilation, dict.copy(noting), pillar.data, request.options, warnings, read)
+        return Compiled(compilation, unnoted(noting), pillar.data, request.options, warnings, read)
 
     def check(self, settings: Settings, *, sls: tuple[str, ...] = (), grains: Mapping[str, Any] | None = None) -> Report:
         """Everything that is to be said of the states. Raises `CompileError` when kinds or pillar do not get that far."""
@@ -88,8 +89,12 @@ class Trees:
         """The pillar alone. Raises `CompileError`."""
         return PillarCompiler(settings.pillar).compile(self._request(settings, grains)).data
 
+    def grains(self, settings: Settings) -> dict[str, Any]:
+        """Grains of this host, read again; what cannot be read is what it was. Raises `CompileError`, and `OSError` at the first time."""
+        return facts.gather(settings, self._facts)
+
     def _request(self, settings: Settings, grains: Mapping[str, Any] | None) -> Request:
-        known = facts.gather(settings) if grains is None else dict(grains)
+        known = self.grains(settings) if grains is None else dict(grains)
         return Request(
             states=settings.states,
             grains=known,

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 ALL = "*"
 """Stands for every grain: they were gone through as a whole."""
+CALLS = "salt."
+"""With the name of a module behind it: a template has made calls of that, which may look at the machine."""
 
 
 class Grains(dict[str, Any]):
     """A host's grains. `read` has the names of those that somebody has looked at, or for."""
 
-    def __init__(self, values: Mapping[str, Any]) -> None:
+    def __init__(self, values: Mapping[str, Any], read: set[str] | None = None) -> None:
         super().__init__(dict.items(values) if isinstance(values, dict) else values)
-        self.read: set[str] = set()
+        self.read: set[str] = set() if read is None else read
 
     def _note(self, name: object) -> None:
         self.read.add(name if isinstance(name, str) else ALL)
@@ -99,13 +101,18 @@ class Grains(dict[str, Any]):
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies, pickled or not, are plain."""
         self._note(ALL)
-        return dict, (dict.copy(self),)
+        return dict, (unnoted(self),)
 
 
-def seen(grains: Mapping[str, Any], names: set[str]) -> dict[str, str]:
+def unnoted(grains: Mapping[str, Any]) -> dict[str, Any]:
+    """A plain copy of grains, the making of which is not noted."""
+    return dict(dict.items(grains) if isinstance(grains, dict) else grains)
+
+
+def seen(grains: Mapping[str, Any], names: Iterable[str]) -> dict[str, str]:
     """What these grains, which somebody has read, look like now: by that it can be told later whether one of them has changed.
 
     Those that are not there belong to it. `ALL` stands for all of them.
     """
-    plain = dict.copy(grains) if isinstance(grains, dict) else dict(grains)
+    plain = unnoted(grains)
     return {name: repr(plain) if name == ALL else repr(plain[name]) if name in plain else "" for name in names}

@@ -107,7 +107,7 @@ class Renderer:
             return True
         if kept.world != self._digest or any(self.loader.digest(name) != was for name, was in kept.used.items()):
             return False
-        return kept.grains == seen(self.world.grains, {*kept.grains})
+        return kept.grains == seen(self.world.grains, kept.grains)
 
     def _render(self, text: Text, sls: str, more: Mapping[str, Any] | None = None) -> Rendered:
         pipe, body = split_shebang(text)
@@ -239,13 +239,15 @@ def render_text(
     grains: Mapping[str, Any],
     pillar: Mapping[str, Any],
     options: Mapping[str, Any] | None = None,
+    read: set[str] | None = None,
     root: Path | None = None,
     trusted: frozenset[int] = frozenset({0}),
 ) -> str:
     """Render the template of a managed file, in the sandbox.
 
-    `name` is what the template is called in errors. It sees salt, grains, pillar, opts and `variables`; `root` is the
-    directory that it may import from, what `trusted` owners have written there. Raises `CompileError` with the template's line.
+    `name` is what the template is called in errors. It sees salt, grains, pillar, opts and `variables`; `read` is given the names
+    of the grains that it has read; `root` is the directory that it may import from, what `trusted` owners have written there.
+    Raises `CompileError` with the template's line.
     """
     options, tree = options or {}, None if root is None else Tree(root, trusted)
     world = World(grains, pillar, options, str(grains.get("id", "")), str(options.get("saltenv", "base")), tree).copy()
@@ -264,6 +266,9 @@ def render_text(
         line = problem.place.line + (chosen is not None)
         place = Place(name, line) if problem.place.file.startswith("<") else problem.place
         raise CompileError([Problem(place, problem.code, problem.message, problem.hint, problem.text)]) from error
+    finally:
+        if read is not None:
+            read |= world.read
 
 
 def syntax_problem(text: Text) -> Problem | None:

@@ -15,7 +15,7 @@ from typing import Any
 from jinja2 import StrictUndefined
 
 from holdfast.resources.registry import nearest
-from holdfast.states.grains import Grains
+from holdfast.states.grains import CALLS, Grains, unnoted
 from holdfast.states.source import Tree
 
 MISSING: Any = object()
@@ -35,14 +35,15 @@ class World:
     """The directory that `import` and `include` begin at; None: there is none."""
     looked: bool = False
     """A template has asked for something that may change without any file changing."""
+    asked: set[str] = field(default_factory=set)
+    """Modules whose calls it has made, each as `CALLS` and its name."""
     _frozen: tuple[bytes, bytes] | None = None
     """The grains, and the rest."""
 
     def freeze(self) -> str:
         """Keep all data as they are now; returns a digest of them but for the grains, which each copy notes the reading of."""
-        grains = dict.copy(self.grains) if isinstance(self.grains, dict) else dict(self.grains)
         rest = pickle.dumps((dict(self.pillar), dict(self.options)))
-        self._frozen = pickle.dumps(grains), rest
+        self._frozen = pickle.dumps(unnoted(self.grains)), rest
         return hashlib.sha256(rest + repr((self.minion_id, self.env)).encode()).hexdigest()
 
     def copy(self) -> World:
@@ -54,8 +55,8 @@ class World:
 
     @property
     def read(self) -> set[str]:
-        """Names of the grains that the template of this copy has read."""
-        return self.grains.read if isinstance(self.grains, Grains) else set()
+        """Names of the grains that the template of this copy has read, and the modules that it has called."""
+        return self.asked | self.grains.read if isinstance(self.grains, Grains) else self.asked
 
     def variables(self) -> dict[str, Any]:
         """The names that every template has."""
@@ -119,6 +120,7 @@ class Calls:
         if full not in self._table:
             return StrictUndefined(name=full, exc=lambda _: NoSuchCall(full, self._table))  # type: ignore[arg-type] # it is called, with a text
         helper, world = self._table[full], self.world
+        world.asked.add(CALLS + full.partition(".")[0])
 
         def call(*args: Any, **kwargs: Any) -> Any:
             return helper(world, *args, **kwargs)

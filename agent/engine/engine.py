@@ -196,6 +196,7 @@ class Engine:
 
     def recheck(self, cause: Cause = "command") -> None:
         """Look at every resource again."""
+        self._emit(Notice("debug", "recheck", "", "everything is looked at again"))
         for vertex in self._graph:
             self._mark(vertex, cause)
         self._schedule_recheck()

@@ -20,6 +20,7 @@ from holdfast.resources.context import Completed, Logger, Report, World
 from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.interfaces.base import Bus
 from holdfast.resources.paths import Place
+from holdfast.states.grains import Grains
 
 if TYPE_CHECKING:
     from holdfast.agent.host.host import Host
@@ -40,8 +41,7 @@ class HostContext:
     @property
     def facts(self) -> Mapping[str, Any]:
         """The host's grains."""
-        self._host.read_by(self.identity)
-        return self._host.facts
+        return Grains(self._host.facts, self._host.reads(self.identity))
 
     @property
     def pillar(self) -> Mapping[str, Any]:
@@ -140,12 +140,14 @@ class HostContext:
         """Render a Jinja template in the sandbox. Raises `Permanent` with the line."""
         from holdfast.states.render import render_text  # noqa: PLC0415 - only templates pay for it
 
+        self._host.read_by(self.identity)
         try:
             return render_text(
                 text,
                 name=name,
                 variables=variables,
-                grains=self.facts,
+                grains=self._host.facts,
+                read=self._host.reads(self.identity),
                 pillar=self.pillar,
                 options=self._host.options,
                 root=self._host.states,
@@ -160,7 +162,9 @@ class HostContext:
         from holdfast.states.world import World, traverse  # noqa: PLC0415 - the same
 
         options = {**self._host.options, "template_commands": True}  # a guard may be a command anyway
-        world = World(self.facts, self.pillar, options, str(self.facts.get("id", "")), tree=Tree(self._host.states, paths.trusted_uids()))
+        world = World(
+            self.facts, self.pillar, options, str(self._host.facts.get("id", "")), tree=Tree(self._host.states, paths.trusted_uids())
+        )
         name, args = str(call.get("fun", "")), call.get("args") or ()
         named = {key: value for key, value in call.items() if key not in {"fun", "args", "get_return"}}
         try:

@@ -5,7 +5,7 @@ One `Host` belongs to one event loop. What a single resource sees of it is its `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -19,6 +19,7 @@ from holdfast.agent.host.world import LocalWorld
 from holdfast.agent.tasks import Tasks
 from holdfast.resources.interfaces.base import Bus
 from holdfast.resources.secrets import Cover
+from holdfast.states.grains import seen
 
 DOWNLOADS = 4
 """Downloads at once; apart from what else blocks, so that a slow server does not hold up the disk."""
@@ -52,6 +53,8 @@ class Host:
         self.options: Mapping[str, Any] = options or {}
         """The settings that templates see as `opts`."""
         self._readers: set[str] = set()
+        self._reads: dict[str, set[str]] = {}
+        """Resource -> names of the grains that it has read."""
         """Identities of the resources that have read grains, pillar or options since these changed last."""
         self._managed: Sequence[str] = ()
         self._find_managed: Callable[[], Iterable[str]] | None = None
@@ -105,22 +108,38 @@ class Host:
     ) -> set[str]:
         """Replace what has changed; contexts that exist already see it at once. `managed` finds the paths that states manage.
 
-        Returns the identities of the resources that have read grains, pillar or options, if these have changed.
+        Returns the identities of the resources that have read what has changed: some of the grains, the pillar or the options.
         """
-        before = (self.facts, self.pillar, self.options)
+        facts_before, before = self.facts, (self.pillar, self.options)
         self.facts = self.facts if facts is None else facts
         if pillar is not None:
             self.pillar, self.cover = pillar, Cover(pillar)
         self.options = self.options if options is None else options
         self._find_managed = managed or self._find_managed
-        if before == (self.facts, self.pillar, self.options):
-            return set()
-        outdated, self._readers = self._readers, set()
+        outdated = {who for who, names in self._reads.items() if seen(facts_before, names) != seen(self.facts, names)}
+        if before != (self.pillar, self.options):
+            outdated |= self._readers
+        self._readers -= outdated
         return outdated
 
     def read_by(self, identity: str) -> None:
-        """Note that this resource has read grains, pillar or options."""
+        """Note that this resource has read pillar or options."""
         self._readers.add(identity)
+
+    def reads(self, identity: str) -> set[str]:
+        """Names of the grains that this resource reads; to be added to."""
+        return self._reads.setdefault(identity, set())
+
+    @property
+    def read(self) -> frozenset[str]:
+        """Names of the grains that resources have read."""
+        return frozenset().union(*self._reads.values())
+
+    def forget_all_but(self, identities: Collection[str]) -> None:
+        """Of all other resources nothing has to be known any more."""
+        self._readers.intersection_update(identities)
+        for gone in self._reads.keys() - identities:
+            del self._reads[gone]
 
     @property
     def managed(self) -> Sequence[str]:

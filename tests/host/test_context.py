@@ -83,7 +83,9 @@ async def test_an_update_tells_who_has_read_what_it_replaces(host):
     """Those who have read grains or pillar, by themselves or in a template or a guard, since these were replaced last; nobody when nothing has changed."""
     reads = {
         "pillar": lambda ctx: ctx.pillar,
-        "facts": lambda ctx: ctx.facts,
+        "grain": lambda ctx: ctx.facts["os"],
+        "template of a grain": lambda ctx: ctx.render("{{ grains.os }}", name="x", variables={}),
+        "guard of a grain": lambda ctx: ctx.call({"fun": "grains.get", "args": ["os"]}),
         "template": lambda ctx: ctx.render("x", name="x", variables={}),
         "guard": lambda ctx: ctx.call({"fun": "pillar.get", "args": ["a"]}),
         "nothing": lambda ctx: ctx.covered("x"),
@@ -92,10 +94,14 @@ async def test_an_update_tells_who_has_read_what_it_replaces(host):
         read(host.context(name))
 
     assert host.update(pillar=dict(host.pillar), facts=dict(host.facts), options=dict(host.options)) == set()
-    assert host.update(pillar={"new": True}) == {"pillar", "facts", "template", "guard"}
+    assert host.update(pillar={"new": True}) == {*reads} - {"grain", "nothing"}
     assert host.update(pillar={"new": False}) == set()
     assert host.context("pillar").pillar == {"new": False}
     assert host.update(options={"new": True}) == {"pillar"}
+    assert host.update(facts={**host.facts, "os": "Another", "new": 1}) == {"grain", "template of a grain", "guard of a grain"}
+    assert host.update(facts={**host.facts, "new": 2}) == set()
+    host.forget_all_but({"grain"})
+    assert host.update(facts={**host.facts, "os": "Debian"}) == {"grain"}
 
 
 async def test_managed_paths_are_found_fast(host):

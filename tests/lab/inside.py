@@ -90,7 +90,7 @@ async def main() -> None:
     reader = asyncio.StreamReader(limit=1 << 24)
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     with tempfile.TemporaryDirectory() as directory:
-        async with Host(states=Path(directory), var_dir=Path(directory), facts=facts.host(Path("/")), health=health) as host:
+        async with Host(states=Path(directory), var_dir=Path(directory), facts=facts.Parts(Path("/")).read(), health=health) as host:
             watches: dict[str, asyncio.Task[None]] = {}
             tasks = set()
             while line := await reader.readline():

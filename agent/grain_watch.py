@@ -1,0 +1,90 @@
+"""Notices when grains that somebody has read are others than those that the graph was made with."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from typing import Any
+
+import structlog
+
+from holdfast.agent.engine.report import Event, Notice, PassEnded
+from holdfast.agent.facts import Grains, topics
+from holdfast.agent.host.surroundings import Surroundings, Topic
+from holdfast.states.errors import CompileError
+from holdfast.states.grains import CALLS, seen
+
+log = structlog.get_logger("holdfast")
+
+
+class GrainWatch:
+    """Follows the machine for as long as it is open. `gather` reads all grains; `changed` is called when those that matter differ.
+
+    `watch` watches paths, as `PathWatcher.watch` does.
+    """
+
+    def __init__(
+        self, gather: Callable[[], Awaitable[Grains]], changed: Callable[[], None], watch: Callable[..., AsyncIterator[None]]
+    ) -> None:
+        self._gather = gather
+        self._changed = changed
+        self._surroundings = Surroundings(self._heard, watch)
+        self._grains: Mapping[str, Any] = {}
+        self._read: Callable[[], Collection[str]] = tuple
+        self._again = False
+        """Somebody wants to know while a look is under way."""
+        self._looking: asyncio.Task[None] | None = None
+
+    def use(self, grains: Mapping[str, Any], read: Callable[[], Collection[str]]) -> None:
+        """The graph was made with these grains; `read` gives the names of those, and of modules, that were read so far."""
+        self._grains, self._read = grains, read
+        self._follow()
+
+    def tell(self, event: Event) -> None:
+        """Of the engine: at each recheck grains are read again, and when much has run, others may have been read than before."""
+        if isinstance(event, Notice) and event.code == "recheck":
+            self.look()
+        elif isinstance(event, PassEnded) and event.record.cause in ("start", "states changed", "recheck"):
+            self._follow()
+
+    def _follow(self) -> None:
+        self._surroundings.follow(topics(self._read()))
+
+    def look(self) -> None:
+        """Read them again, soon."""
+        if self._looking is not None:
+            self._again = True
+        elif self._grains:
+            self._looking = asyncio.create_task(self._look(), name="grains")
+
+    async def close(self) -> None:
+        """Follow nothing any more."""
+        await self._surroundings.close()
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.gather(self._looking, return_exceptions=True)
+
+    def _heard(self, news: frozenset[Topic]) -> None:
+        if any(topics([name]) & news for name in self._read() if name.startswith(CALLS)):
+            self._changed()  # what a call has returned is not known any more: all that is rendered again
+        else:
+            self.look()
+
+    async def _look(self) -> None:
+        try:
+            while True:
+                self._again = False
+                try:
+                    found = await self._gather()
+                except (CompileError, OSError):  # the next compilation says so, or the next look finds it readable
+                    found = None
+                read = self._read()
+                before = seen(self._grains, read)
+                different = () if found is None else sorted(name for name, is_ in seen(found, read).items() if is_ != before[name])
+                if different:
+                    log.info("grains have changed: %s", ", ".join(different))
+                    self._changed()
+                if not self._again:
+                    return
+        finally:
+            self._looking = None

@@ -1,0 +1,150 @@
+"""Grains that change while the agent runs: who is told, and what is done again."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+
+import pytest
+
+from holdfast.agent import facts
+from holdfast.agent.engine.report import Notice
+from holdfast.agent.facts import Parts
+from holdfast.agent.grain_watch import GrainWatch
+from holdfast.agent.host.surroundings import Topic
+from holdfast.states.grains import ALL
+
+GRAINS = {"id": "web1", "os": "Debian", "ipv4": ["10.0.0.1"]}
+RECHECK = Notice("debug", "recheck", "", "")
+
+
+class Changing:
+    """A host whose grains a test changes."""
+
+    def __init__(self):
+        self.grains, self.looks, self.changes, self.gate = dict(GRAINS), 0, 0, asyncio.Event()
+        self.gate.set()
+        self.watch = GrainWatch(self.gather, self.changed, self.idle)
+
+    async def gather(self):
+        """Read the grains."""
+        self.looks += 1
+        found = dict(self.grains)
+        await self.gate.wait()
+        if "error" in found:
+            raise found["error"]
+        return found
+
+    def changed(self):
+        """Those that matter are others."""
+        self.changes += 1
+
+    @staticmethod
+    async def idle(*_):
+        """A watch without events."""
+        yield None
+        await asyncio.Event().wait()
+
+    async def looked(self):
+        """Let what is under way come to its end."""
+        while self.watch._looking:
+            await asyncio.sleep(0)
+
+
+@pytest.fixture
+async def host():
+    """One whose states have read `ipv4`."""
+    changing = Changing()
+    changing.watch.use(GRAINS, lambda: {"ipv4"})
+    yield changing
+    await changing.watch.close()
+
+
+@pytest.mark.parametrize(
+    ("change", "changes"),
+    [({}, 0), ({"os": "Ubuntu"}, 0), ({"new": 1}, 0), ({"ipv4": []}, 1), ({"error": OSError(errno.EMFILE, "Too many open files")}, 0)],
+    ids=["nothing", "not read", "new", "read", "unreadable"],
+)
+async def test_at_a_recheck_only_what_was_read_counts(host, change, changes):
+    """They are read again each time; what cannot be read now is no change."""
+    host.grains |= change
+    host.watch.tell(RECHECK)
+    await host.looked()
+
+    assert (host.looks, host.changes) == (1, changes)
+
+
+async def test_who_asks_while_a_look_is_under_way_gets_another(host):
+    """What changes meanwhile is not missed."""
+    host.gate.clear()
+    host.watch.look()
+    await asyncio.sleep(0)
+    host.grains["ipv4"] = []
+    host.watch.look()
+    host.gate.set()
+    await host.looked()
+
+    assert (host.looks, host.changes) == (2, 1)
+
+
+async def test_news_of_what_a_call_has_looked_at_need_no_grain(host):
+    """What `salt['mount.active']()` returned is not known any more, so the templates are rendered again."""
+    host.watch.use(GRAINS, lambda: {"salt.mount"})
+    host.watch._heard(frozenset({Topic.MOUNTS}))
+
+    assert (host.looks, host.changes) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("read", "wanted"),
+    [
+        ({"os", "osfinger"}, set()),
+        ({"ipv4"}, {Topic.ADDRESSES}),
+        ({"ip4_gw", "fqdn"}, {Topic.ROUTES, Topic.NAME}),
+        ({"disks"}, {Topic.DEVICES}),
+        ({"salt.network"}, {Topic.ADDRESSES, Topic.ROUTES}),
+        ({"salt.mount"}, {Topic.MOUNTS}),
+        ({ALL}, {*Topic} - {Topic.MOUNTS}),
+    ],
+)
+def test_only_what_somebody_depends_on_is_followed(read, wanted):
+    """A group of the kernel's messages is joined for a grain that is read."""
+    assert facts.topics(read) == wanted
+
+
+def test_a_part_that_cannot_be_read_is_what_it_was(monkeypatch):
+    """The others are read again all the same."""
+    parts, broken, counter = Parts(), [], iter(range(9))
+
+    def network(_):
+        if broken:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return {"ipv4": ["10.0.0.1"]}
+
+    monkeypatch.setattr(facts, "PARTS", (network, lambda _: {"count": next(counter)}))
+    first = parts.read()
+    first["ipv4"].append("a caller's own")
+    broken.append(True)
+
+    assert parts.read() == {"ipv4": ["10.0.0.1"], "count": 1}
+    with pytest.raises(OSError, match="Too many"):
+        Parts().read()
+
+
+def test_gateways_and_disks_as_salt_names_them(tmp_path):
+    """Read from the kernel's tables."""
+    (tmp_path / "proc/net").mkdir(parents=True)
+    (tmp_path / "proc/net/route").write_text("Iface\tDestination\tGateway\neth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n")
+    zero = "0" * 32
+    (tmp_path / "proc/net/ipv6_route").write_text(
+        f"{zero} 00 {zero} 00 fe800000000000000000000000000001 00000064 00000001 00000000 00000003 eth0\n"
+    )
+    for name, turns in (("sda", "1"), ("nvme0n1", "0")):
+        (tmp_path / f"sys/block/{name}/queue").mkdir(parents=True)
+        (tmp_path / f"sys/block/{name}/queue/rotational").write_text(f"{turns}\n")
+    found = Parts(tmp_path).read()
+
+    assert (found["ip4_gw"], found["ip6_gw"], found["ip_gw"]) == ("192.0.2.1", "fe80::1", True)
+    assert (found["disks"], found["ssds"]) == (["sda"], ["nvme0n1"])
+    (tmp_path / "proc/net/route").unlink()
+    assert Parts(tmp_path).read()["ip4_gw"] is False

@@ -1,0 +1,61 @@
+"""Grains that change on a real host are noticed at once, and concern only those who have read them."""
+
+from __future__ import annotations
+
+import lab
+import pytest
+
+pytestmark = pytest.mark.lab
+
+STATES = """
+/srv/addresses:
+  file.managed:
+    - contents: {{ grains.ipv4 | json }}
+"""
+TEMPLATE = "/srv/name:\n  file.managed:\n    - source: salt://name.jinja\n    - template: jinja\n"
+
+
+@pytest.fixture
+def agent(host: lab.Host) -> lab.Host:
+    """A host whose states have read addresses, and a template of a file the name; one has read nothing."""
+    host.write("/etc/holdfast/states/addresses.sls", STATES)
+    host.write("/etc/holdfast/states/name.sls", TEMPLATE)
+    host.write("/etc/holdfast/states/name.jinja", "{{ grains.fqdn }}\n")
+    host.write("/etc/holdfast/states/other.sls", "/srv/other:\n  file.managed:\n    - contents: same\n")
+    host.run("holdfast", "install")
+    lab.wait_for("all files", lambda: host.run("holdfast", "status", check=False).returncode == 0, 30)
+    return host
+
+
+def content(host: lab.Host, path: str) -> str:
+    """What is in a file."""
+    return host.run("cat", path).stdout
+
+
+def told(host: lab.Host) -> list[str]:
+    """All messages of the agent."""
+    return [str(entry.get("MESSAGE")) for entry in host.journal("holdfast")]
+
+
+def test_an_address_and_a_name_are_taken_over_within_seconds(agent: lab.Host) -> None:
+    """By the states and templates that have read them; the others are not looked at."""
+    looks = sum("/srv/other" in line for line in told(agent))
+    agent.run("ip", "address", "add", "10.99.1.1/32", "dev", "lo")
+    lab.wait_for("the new address", lambda: "10.99.1.1" in content(agent, "/srv/addresses"), 10)
+    agent.run("hostnamectl", "set-hostname", "renamed.example.org")
+    lab.wait_for("the new name", lambda: content(agent, "/srv/name") == "renamed.example.org\n", 10)
+    agent.run("ip", "address", "del", "10.99.1.1/32", "dev", "lo")
+    lab.wait_for("the address is gone", lambda: "10.99.1.1" not in content(agent, "/srv/addresses"), 10)
+
+    lines = told(agent)
+    assert any(line.startswith("grains have changed: ipv4") for line in lines)
+    assert sum("/srv/other" in line for line in lines) == looks
+
+
+def test_a_flood_of_addresses_is_one_compilation(agent: lab.Host) -> None:
+    """As many as come within a second count as one; the loop is not held up."""
+    before = sum(line.startswith("compiled") for line in told(agent))
+    agent.sh("for i in $(seq 250); do echo address add 10.98.1.$i/32 dev lo; done | ip -batch -")
+    lab.wait_for("the last address", lambda: "10.98.1.250" in content(agent, "/srv/addresses"), 10)
+
+    assert sum(line.startswith("compiled") for line in told(agent)) - before <= 2
