@@ -47,27 +47,38 @@ class Administrator:
         who = self._others()
         if not who:
             return None
-        names, paths = concerns(resource)
         try:
-            if not (names or paths) or not await self._pkg.in_other_hands(names, paths):
-                return None
+            why = await self._why(resource)
         except HoldfastError:
             return None  # what cannot be read will be found by the run itself
+        if not why:
+            return None
         if not self._who:
             self._who, self._over = who, asyncio.Event()
             self._until = asyncio.get_running_loop().time() + PATIENCE
             self._begun.set()
-        return Obstacle(f"{self._who} is changing its package", self._until, self._over)
+        return Obstacle(f"{self._who} {why}", self._until, self._over)
+
+    async def _why(self, resource: Resource) -> str:
+        """What they do that is in its way; empty: nothing."""
+        names, paths = concerns(resource)
+        if (names or paths) and await self._pkg.in_other_hands(names, paths):
+            return "is changing its package"
+        from holdfast.resources.kinds.pkg import Packages  # noqa: PLC0415 - only who is not alone needs it
+
+        # It would wait for their lock, and take up a worker meanwhile.
+        waits = isinstance(resource, Packages) and await resource.wrong(self._pkg, apply=False)
+        return "uses the package manager" if waits else ""
 
     async def run(self) -> NoReturn:
         """Follow those who are at work, for ever."""
         while True:
             await self._begun.wait()
             self._begun.clear()
-            self._health.set(CONDITION, f"{self._who} is changing packages: what belongs to them is left alone meanwhile")
+            self._health.set(CONDITION, f"{self._who} uses the package manager: what it has in its hands is left alone meanwhile")
             while self._others():
                 if asyncio.get_running_loop().time() >= self._until and not self._over.is_set():
-                    text = f"{self._who} has been changing packages for {PATIENCE / 60:g} min: repairs go on in spite of that"
+                    text = f"{self._who} has used the package manager for {PATIENCE / 60:g} min: repairs go on in spite of that"
                     self._health.set(CONDITION, text)
                     self._over.set()
                 await asyncio.sleep(INTERVAL)

@@ -17,8 +17,8 @@ from pathlib import Path
 from holdfast.resources.interfaces.base import Host
 from holdfast.resources.providers._dpkg import ADMIN, LISTS, Database, Dpkg, differences
 
-PACKAGES = (ADMIN / "lock", ADMIN / "lock-frontend")
-"""Locks of those who change packages."""
+PACKAGES = (ADMIN / "lock-frontend", ADMIN / "lock")
+"""Locks of those who change packages; a frontend is named before the dpkg that works for it."""
 LOCKS = (*PACKAGES, LISTS / "lock", Path("/var/cache/apt/archives/lock"))
 """And of those who fetch something."""
 FLOCK = "hhqqi4x"

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from typing import Any
 
 from engine_bench import in_virtual_time
 from holdfast.agent.health import Health
 from holdfast.agent.host.administrator import CONDITION, PATIENCE, Administrator
 from holdfast.resources.errors import Permanent
+from holdfast.resources.interfaces.results import Pkg
 from holdfast.resources.kinds.cmd import Run
 from holdfast.resources.kinds.file.managed import Managed
 from holdfast.resources.kinds.pkg import Installed
 from holdfast.resources.kinds.service import Running
 
 
-class Pkg:
+class Manager:
     """A package manager that somebody else uses, perhaps."""
 
     def __init__(self) -> None:
         self.who = ""
         self.names: set[str] = set()
         self.paths: set[str] = set()
+        self.installed = {"toy", "tiny"}
 
     def others(self) -> str:
         """Who it is."""
@@ -30,6 +33,14 @@ class Pkg:
     async def in_other_hands(self, names: Collection[str], paths: Collection[str]) -> bool:
         """What he has."""
         return not (self.names.isdisjoint(names) and self.paths.isdisjoint(paths))
+
+    async def list_installed(self, names: Sequence[str] = ()) -> dict[str, list[Any]]:
+        """What is installed."""
+        return {name: [Pkg(name=name, version="1")] for name in names if name in self.installed}
+
+    async def latest(self, names: Sequence[str], refresh: bool = False) -> dict[str, str | None]:
+        """Nobody asks for it here."""
+        return {}
 
 
 def conditions(health: Health) -> dict[str, str]:
@@ -40,7 +51,7 @@ def conditions(health: Health) -> dict[str, str]:
 @in_virtual_time
 async def test_a_package_its_files_and_its_units_are_left_alone_until_he_is_done() -> None:
     """And nothing else."""
-    pkg, health = Pkg(), Health()
+    pkg, health = Manager(), Health()
     administrator = Administrator(lambda _: pkg, health)
     task = asyncio.create_task(administrator.run())
     mine = [Installed.declare("toy"), Managed.declare("/etc/toy.conf", contents="x"), Running.declare("toyd")]
@@ -53,7 +64,9 @@ async def test_a_package_its_files_and_its_units_are_left_alone_until_he_is_done
     assert [each and each.text for each in found] == ["process 7 (apt-get) is changing its package"] * 3
     assert [await administrator.obstacle(each) for each in others] == [None] * 4
     await asyncio.sleep(10)
-    assert conditions(health) == {CONDITION: "process 7 (apt-get) is changing packages: what belongs to them is left alone meanwhile"}
+    assert conditions(health) == {
+        CONDITION: "process 7 (apt-get) uses the package manager: what it has in its hands is left alone meanwhile"
+    }
     pkg.who = ""
     await found[0].over.wait()
 
@@ -65,7 +78,7 @@ async def test_a_package_its_files_and_its_units_are_left_alone_until_he_is_done
 @in_virtual_time
 async def test_after_ten_minutes_repairs_go_on_and_health_says_so() -> None:
     """Until he is done: the next one has his ten minutes again."""
-    pkg, health, loop = Pkg(), Health(), asyncio.get_running_loop()
+    pkg, health, loop = Manager(), Health(), asyncio.get_running_loop()
     administrator = Administrator(lambda _: pkg, health)
     task = asyncio.create_task(administrator.run())
     toy = Installed.declare("toy")
@@ -75,13 +88,26 @@ async def test_after_ten_minutes_repairs_go_on_and_health_says_so() -> None:
 
     assert PATIENCE <= loop.time() - began < PATIENCE + 1
     assert await administrator.obstacle(toy) is None
-    assert conditions(health) == {CONDITION: "process 7 (apt-get) has been changing packages for 10 min: repairs go on in spite of that"}
+    assert conditions(health) == {CONDITION: "process 7 (apt-get) has used the package manager for 10 min: repairs go on in spite of that"}
     pkg.who = ""
     await asyncio.sleep(1)
     assert conditions(health) == {}
     pkg.who = "process 8 (dpkg)"
     assert (await administrator.obstacle(toy)).until > loop.time() + PATIENCE - 1
     task.cancel()
+
+
+@in_virtual_time
+async def test_a_package_that_has_to_be_installed_waits_for_the_lock_without_a_worker() -> None:
+    """Somebody has it, and nothing in his hands; a package that is right waits for nothing."""
+    pkg = Manager()
+    administrator = Administrator(lambda _: pkg, Health())
+    pkg.who, pkg.installed = "process 7 (aptitude)", {"tiny"}
+
+    found = await administrator.obstacle(Installed.declare("toy"))
+    assert found.text == "process 7 (aptitude) uses the package manager"
+    assert await administrator.obstacle(Installed.declare("tiny")) is None
+    assert await administrator.obstacle(Managed.declare("/etc/toy.conf", contents="x")) is None
 
 
 @in_virtual_time

@@ -83,7 +83,9 @@ def test_a_removal_is_not_fought_while_it_runs(agent: lab.Host) -> None:
     with agent.spawn("apt-get", "-qq", "-y", "purge", "toy", stdout=-1, stderr=-1) as apt:
         lab.wait_for("the removal is under way", lambda: agent.run("test", "-e", "/srv/begun", check=False).returncode == 0, 20)
         agent.sh("echo drift >/etc/toy.conf")
-        lab.wait_for("the agent leaves it alone", lambda: "is changing packages" in agent.run("holdfast", "status", check=False).stdout, 5)
+        lab.wait_for(
+            "the agent leaves it alone", lambda: "uses the package manager" in agent.run("holdfast", "status", check=False).stdout, 5
+        )
         lab.wait_for("the file is left alone", lambda: "obstacle" in why(agent, "file.managed[/etc/toy.conf]"), 5)
         lab.wait_for("the service is left alone", lambda: "is changing its package" in why(agent, "service.running[toyd]"), 5)
         assert repaired(agent)
@@ -105,14 +107,19 @@ def why(host: lab.Host, identity: str) -> str:
 
 @pytest.mark.parametrize("locks", [["lock-frontend"], ["lock-frontend", "lock"]])
 def test_a_lock_alone_holds_back_nothing(agent: lab.Host, locks: list[str]) -> None:
-    """Somebody sits in aptitude, or thinks about a question of apt's: he has no package in his hands yet."""
+    """Somebody sits in aptitude, or thinks about a question of apt's: he has no package in his hands yet. What has to be installed takes up no worker."""
+    agent.write("/etc/holdfast/agent.yaml", "engine: {workers: 1}\n")
     with agent.spawn("/usr/bin/python3", "-c", HOLD_LOCK, *[f"/var/lib/dpkg/{name}" for name in locks], stdin=-1, stdout=-1) as holder:
         holder.stdout.readline()
+        agent.write("/etc/holdfast/states/tiny.sls", "tiny:\n  pkg.installed: []\n/srv/behind:\n  file.managed:\n    - contents: x\n")
+        lab.wait_for("what stands behind it", lambda: agent.run("test", "-e", "/srv/behind", check=False).returncode == 0, 10)
+        assert "uses the package manager" in why(agent, "pkg.installed[tiny]")
         agent.sh("systemctl stop toyd; echo drift >/etc/toy.conf")
 
         lab.wait_for("all is right again", lambda: whole(agent), 10)
         assert repaired(agent)
         holder.stdin.close()
+    lab.wait_for("the other package", lambda: agent.run("which", "tiny", check=False).returncode == 0, 20)
 
 
 def test_the_agents_own_apt_holds_back_nothing_of_its_own(agent: lab.Host) -> None:
