@@ -23,6 +23,7 @@ import structlog
 from holdfast import __version__
 from holdfast.agent.config_watch import ConfigWatch, Watched
 from holdfast.agent.connections import Exhaustion
+from holdfast.agent.control.account import Account
 from holdfast.agent.control.schema import ControlError, Request
 from holdfast.agent.control.server import ControlServer
 from holdfast.agent.engine.engine import Engine
@@ -44,7 +45,7 @@ from holdfast.agent.notify import Notifier
 from holdfast.agent.places import CONFIG
 from holdfast.agent.presence import Presence
 from holdfast.agent.settings import Settings, load
-from holdfast.agent.statedir import Lock, open_journal, private_directory
+from holdfast.agent.statedir import JOURNAL, LOCK, Lock, absorb, open_journal, private_directory
 from holdfast.agent.tasks import Tasks
 from holdfast.agent.tree import Compiled, Trees
 from holdfast.agent.words import first_of, number_of
@@ -116,14 +117,15 @@ class Daemon:
         descriptors.raise_limit()
         holds.prepare()
         directory = private_directory(settings.state_dir)
-        lock = stack.enter_context(Lock(directory / "lock", "start the agent"))
+        lock = stack.enter_context(Lock(directory / LOCK, "start the agent"))
         stack.callback(self._notifier.close)
         stack.push_async_callback(self._tasks.stop)
-        journal = open_journal(directory / "journal.db", self.health, durable=settings.durable)
-        stack.callback(journal.close)
+        self._journal = open_journal(directory / JOURNAL, self.health, durable=settings.durable)
+        stack.callback(self._journal.close)
+        await absorb(directory, self._journal, self.health)
         self._host = await stack.enter_async_context(self._make_host())
         administrator = Administrator(self._host.interface, self.health)
-        self._engine = Engine(self._host, settings.engine, journal, self._emit, obstacle=administrator.obstacle)
+        self._engine = Engine(self._host, settings.engine, self._journal, self._emit, obstacle=administrator.obstacle)
         stack.push_async_callback(self._stop_engine)
         self._grains = GrainWatch(lambda: self._blocking(self._trees.grains, self.settings), self._wanted.set, self._host.paths.watch)
         stack.push_async_callback(self._grains.close)
@@ -136,7 +138,7 @@ class Daemon:
         server = ControlServer(settings.socket, self, self._logs)
         await server.start()
         stack.push_async_callback(server.stop)
-        guard = Guard(directory, lock, journal, server, self.health)
+        guard = Guard(directory, lock, self._journal, server, self.health)
         stack.push_async_callback(_end, self._tasks.start("guard of the state directory", guard.run()))
         stack.push_async_callback(self._exporter.stop)
         await self._exporter.use(settings.metrics)
@@ -212,6 +214,12 @@ class Daemon:
         outcome = await ran
         line = Narrator().tell(Ran(0, outcome))
         return {"text": line.text if line else "", "result": outcome.result}
+
+    def account(self, tree: str) -> Account:
+        """For a one-shot run beside this agent. Raises `ControlError` when it applies other states."""
+        if tree != self.settings.tree:
+            raise ControlError("cannot share the journal: this agent keeps other states")
+        return Account(self._journal, self._engine)
 
     async def reload(self) -> dict[str, Any]:
         """Read settings and states again, and wait until that is done; `problems` says what is wrong with them."""

@@ -3,58 +3,77 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import signal
+import sqlite3
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
+from holdfast.agent.control.remote import beside
+from holdfast.agent.control.schema import ControlError
+from holdfast.agent.engine.ends import SPELLINGS
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.journal import Journal
-from holdfast.agent.engine.report import Event, PassRecord
+from holdfast.agent.engine.report import Event, Notice, PassRecord
+from holdfast.agent.engine.tables import read
 from holdfast.agent.health import Health
 from holdfast.agent.host.host import Host
 from holdfast.agent.places import STATE_DIR
 from holdfast.agent.settings import Settings
-from holdfast.agent.statedir import Lock, LockedError, open_journal, private_directory
+from holdfast.agent.statedir import JOURNAL, LOCK, Lock, LockedError, absorb, open_journal, private_directory
 from holdfast.agent.tree import Compiled
 
 
-def converge(settings: Settings, compiled: Compiled, emit: Callable[[Event], None], *, timeout: float | None) -> PassRecord | None:
+def converge(
+    settings: Settings, compiled: Compiled, emit: Callable[[Event], None], *, timeout: float | None, whole: bool = False
+) -> PassRecord | None:
     """Bring the host to what was compiled (with `engine.noop`: only look); None when `timeout` seconds did not suffice.
 
-    Raises `KeyboardInterrupt` on SIGINT and SIGTERM, when all that ran is ended.
+    `whole`: these are all states that the settings name, for this host. Raises `KeyboardInterrupt` on SIGINT and SIGTERM, when all that
+    ran is ended.
     """
-    with _memory(settings) as (journal, directory):
-        return asyncio.run(_converge(settings, compiled, emit, timeout=timeout, journal=journal, directory=directory))
+    return asyncio.run(_converge(settings, compiled, emit, timeout=timeout, whole=whole))
 
 
 async def _converge(
-    settings: Settings, compiled: Compiled, emit: Callable[[Event], None], *, timeout: float | None, journal: Journal, directory: Path
+    settings: Settings, compiled: Compiled, emit: Callable[[Event], None], *, timeout: float | None, whole: bool
 ) -> PassRecord | None:
-    host = Host(
-        states=settings.states,
-        var_dir=directory,
-        facts=compiled.grains,
-        pillar=compiled.pillar,
-        options=compiled.options,
-        providers=settings.providers,
-        durable=settings.durable,
-    )
-    async with host:
-        host.update(managed=compiled.managed)
-        engine = Engine(host, settings.engine, journal, emit, watch=False)
-        with _interruptible():
-            try:
-                async with asyncio.timeout(timeout):
-                    await engine.swap(compiled.compilation, cause="start")
-                    return await engine.settle()
-            except TimeoutError:
-                return None
-            finally:
-                await engine.stop(0)
+    async with _memory(settings, emit) as (journal, directory):
+        host = Host(
+            states=settings.states,
+            var_dir=directory,
+            facts=compiled.grains,
+            pillar=compiled.pillar,
+            options=compiled.options,
+            providers=settings.providers,
+            durable=settings.durable,
+        )
+        async with host:
+            host.update(managed=compiled.managed)
+            engine = Engine(host, settings.engine, journal, emit, watch=False)
+            with _interruptible():
+                try:
+                    async with asyncio.timeout(timeout):
+                        await engine.swap(compiled.compilation, cause="start", whole=whole)
+                        if settings.engine.noop:
+                            _tell_what_is_owed(journal, compiled, emit)
+                        return await engine.settle()
+                except TimeoutError:
+                    return None
+                finally:
+                    await engine.stop(0)
+
+
+def _tell_what_is_owed(journal: Journal, compiled: Compiled, emit: Callable[[Event], None]) -> None:
+    """Each delivery that is due to one of these states."""
+    identities = {call.identity for call in compiled.compilation.calls}
+    for upstream, downstream, kind in journal.owed():
+        if downstream in identities:
+            what = "refreshed" if kind in SPELLINGS else "run"
+            text = f"is to be {what}, for {upstream} has {'failed' if kind == 'onfail' else 'changed'}"
+            emit(Notice("info", "owed", downstream, text))
 
 
 @contextmanager
@@ -82,25 +101,54 @@ def _interruptible() -> Iterator[None]:
             loop.remove_signal_handler(number)
 
 
-@contextmanager
-def _memory(settings: Settings) -> Iterator[tuple[Journal, Path]]:
-    """The journal of one-shot runs, apart from the daemon's, and the directory for what must last.
+@asynccontextmanager
+async def _memory(settings: Settings, emit: Callable[[Event], None]) -> AsyncIterator[tuple[Journal, Path]]:
+    """The journal, and the directory for what must last.
 
-    Without a state directory of its own (an ordinary user, the default place), a run remembers nothing; nor does one that
-    only looks.
+    Where an agent runs, its journal, which it goes on writing itself. A run that only looks has a copy, if it may read the journal.
+    Without a state directory of its own (an ordinary user, the default place) a run remembers nothing.
     """
-    with ExitStack() as stack:
+    async with AsyncExitStack() as stack:
         directory = None if settings.engine.noop else _state_dir(settings.state_dir)
-        journal = None
         if directory is not None:
-            with contextlib.suppress(LockedError):  # another run is under way: this one goes on without a memory
-                stack.enter_context(Lock(directory / "apply.lock", "apply"))
-                journal = open_journal(directory / "apply.db", Health(), durable=settings.durable)
+            journal = await _journal(settings, directory, stack, emit)
+        elif settings.engine.noop:
+            journal = await _known(settings, stack, emit)
+        else:
+            journal = Journal()
         if directory is None:
             directory = private_directory(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-"))))
-        journal = journal or Journal(None)
-        stack.callback(journal.close)
         yield journal, directory
+
+
+async def _journal(settings: Settings, directory: Path, stack: AsyncExitStack, emit: Callable[[Event], None]) -> Journal:
+    """The one of this directory: by the lock, or beside the agent that holds it."""
+    try:
+        stack.enter_context(Lock(directory / LOCK, "apply"))
+    except LockedError:
+        try:
+            return await stack.enter_async_context(beside(settings.socket, settings.tree, emit))
+        except (ControlError, OSError):  # another one-shot run, or an agent that keeps other states
+            journal = Journal()
+    else:
+        journal = open_journal(directory / JOURNAL, Health(), durable=settings.durable)
+        stack.callback(journal.close)
+        await absorb(directory, journal, Health())
+    return journal
+
+
+async def _known(settings: Settings, stack: AsyncExitStack, emit: Callable[[Event], None]) -> Journal:
+    """What is known now, for a run that only looks: to the agent, or by the file, or nothing where neither is ours to ask."""
+    try:
+        return await stack.enter_async_context(beside(settings.socket, settings.tree, emit))
+    except (ControlError, OSError):
+        path = settings.state_dir / JOURNAL
+    if os.access(path, os.R_OK):
+        try:
+            return Journal(copied=read(path))
+        except sqlite3.Error as error:
+            emit(Notice("warning", "journal-unread", "", f"cannot read {path}: {error}; refreshes that are owed are not known"))
+    return Journal()
 
 
 def _state_dir(path: Path) -> Path | None:

@@ -159,6 +159,11 @@ class Settings(_Strict):
         """Where the control socket is."""
         return self.control if self.control is not None else default_socket(self.state_dir)
 
+    @property
+    def tree(self) -> str:
+        """Which states these are, and for whom: runs with an equal tree work on the same resources."""
+        return "\n".join(map(str, (self.states, self.pillar, self.environment, self.id)))
+
 
 def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -> Settings:
     """Read the settings; `overrides` (from the command line) win over the file, None among them counts as not given.

@@ -9,7 +9,7 @@ import socket
 import sqlite3
 import stat
 import struct
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -17,6 +17,7 @@ from typing import Self
 
 from holdfast.agent.engine.database import clear, damaged, set_aside
 from holdfast.agent.engine.journal import Journal
+from holdfast.agent.engine.store import Unwritable
 from holdfast.agent.health import Health
 from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.places import demand_safe
@@ -28,6 +29,10 @@ CREDENTIALS = struct.Struct("3i")
 """Process, user and group of a peer."""
 ASKERS = 128
 """Processes that can ask who holds a lock, between two looks of its holder."""
+JOURNAL, LOCK = "journal.db", "lock"
+"""Names of the files in a state directory."""
+APART = ("apply.db", "apply.db-wal", "apply.db-shm", "apply.lock")
+"""Those in which one-shot runs of older versions remembered."""
 UNWRITABLE = "journal-unwritable"
 """Code of the health condition that holds while the journal cannot be written."""
 TOLD = 3600.0
@@ -184,6 +189,18 @@ def open_journal(path: Path, health: Health, *, durable: bool) -> Journal:
         journal = Journal(path, durable=durable, blocking=Blocking(1))
     journal.listen(partial(_tell, journal, path, health))
     return journal
+
+
+async def absorb(directory: Path, journal: Journal, health: Health) -> None:
+    """Take over what one-shot runs of older versions kept apart, unless one is under way. Whatever ends this early, it is done again."""
+    if not paths.exists(absolute(directory / APART[0])):
+        return
+    with suppress(LockedError, Unwritable), Lock(directory / APART[-1], "apply"):
+        with closing(open_journal(directory / APART[0], health, durable=False)) as old:
+            journal.absorb(old)
+        await journal.secure()
+        for name in APART:
+            (directory / name).unlink(missing_ok=True)
 
 
 def _tell(journal: Journal, path: Path, health: Health) -> None:

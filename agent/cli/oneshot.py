@@ -45,7 +45,7 @@ def apply(sls: tuple[str, ...], source: Source, form: str, timeout: float | None
 
 @one_shot
 def plan(sls: tuple[str, ...], source: Source, form: str, timeout: float | None, verbose: bool) -> None:
-    """Show what `apply` would change, with diffs; change nothing.
+    """Show what `apply` would change, with diffs, and which refreshes are owed for earlier changes; change nothing.
 
     Exit codes: 0 nothing would have to be changed, 2 something would be, 1 something failed, 3 the states do not compile,
     4 out of time.
@@ -58,6 +58,8 @@ class Printer:
 
     def __init__(self, settings: Settings, *, show: bool, verbose: bool) -> None:
         self.outcomes: list[Outcome] = []
+        self.owed: list[Notice] = []
+        """What earlier changes have left to be done."""
         self._running: dict[str, float] = {}
         """Identity -> when it began."""
         self._show, self._verbose = show, verbose
@@ -66,7 +68,9 @@ class Printer:
 
     def emit(self, event: Event) -> None:
         """Take what the engine tells."""
-        if isinstance(event, Notice):
+        if isinstance(event, Notice) and event.code == "owed":
+            self._owe(event)
+        elif isinstance(event, Notice):
             self._warn(event)
         elif isinstance(event, Started):
             self._running[event.identity] = time.monotonic()
@@ -86,6 +90,11 @@ class Printer:
     def close(self) -> None:
         """Write what is left of the log."""
         self._logs.close()
+
+    def _owe(self, notice: Notice) -> None:
+        self.owed.append(notice)
+        if self._show:
+            say(f"owed: {notice.identity} {notice.text}")
 
     def _warn(self, notice: Notice) -> None:
         """For a person a sentence like any other; with a traceback perhaps, or for programs, a line of the log."""
@@ -111,7 +120,8 @@ def _converge(sls: tuple[str, ...], source: Source, form: str, *, timeout: float
     printer = Printer(settings, show=form == "text", verbose=verbose)
     record, interrupted = None, False
     try:
-        record = once.converge(settings, compiled, printer.emit, timeout=timeout)
+        whole = not sls and source.grains is None and not any(source.overrides.values())
+        record = once.converge(settings, compiled, printer.emit, timeout=timeout, whole=whole)
     except KeyboardInterrupt:
         interrupted = True
     finally:
@@ -120,7 +130,8 @@ def _converge(sls: tuple[str, ...], source: Source, form: str, *, timeout: float
     ended = printer.broken_off() if record is None else []
     if form == "json":
         converged, number = (record.converged, record.number) if record else (False, 1)
-        print_json({"pass": number, "converged": converged, "results": list(results(compiled, [*outcomes, *ended]))})
+        owed = {"owed": [{"identity": each.identity, "text": each.text} for each in printer.owed]} if printer.owed else {}
+        print_json({"pass": number, "converged": converged, **owed, "results": list(results(compiled, [*outcomes, *ended]))})
     if interrupted:
         say(("\n" if sys.stderr.isatty() else "") + f"interrupted: {_so_far(compiled, outcomes, ended)}", err=True)  # not beside the ^C
     elif form != "json":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,14 +33,21 @@ def converse(path: Path, request: Request, timeout: float | None) -> Iterator[di
     """Every response to a request. Raises `ControlError` when nobody listens, or the agent says no."""
     with unix_socket() as connection:
         connection.settimeout(timeout)
-        try:
-            with address(_trusted(path)) as name:
-                connection.connect(name)
+        with reached(path) as name:
+            connection.connect(name)
             connection.sendall(encode(request))
-        except OSError as error:
-            raise ControlError(_why(path, error)) from error
         with connection.makefile("rb") as stream:
             yield from _responses(path, stream)
+
+
+@contextmanager
+def reached(path: Path) -> Iterator[str]:
+    """An address to connect to while this lasts. Raises `ControlError`, also in place of an `OSError` of the connection."""
+    try:
+        with address(_trusted(path)) as name:
+            yield name
+    except OSError as error:
+        raise ControlError(_why(path, error)) from error
 
 
 def _trusted(path: Path) -> Path:

@@ -6,7 +6,7 @@
     <- {"entry": {...}}
     <- {"entry": {...}}
 
-A response with `ok` is the last one of its connection.
+A response with `ok` is the last one of its connection. What follows the request `apply` is told in `account`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any, Literal, get_args
 
 from holdfast.resources.errors import HoldfastError
 
-Verb = Literal["status", "log", "pause", "resume", "reload", "recheck", "trigger", "why", "graph", "trace", "metrics", "watch"]
+Verb = Literal["status", "log", "pause", "resume", "reload", "recheck", "trigger", "why", "graph", "trace", "metrics", "watch", "apply"]
 VERBS: frozenset[str] = frozenset(get_args(Verb))
 LIMIT = 64 * 1024
 """Bytes that a request may have."""
@@ -47,6 +47,8 @@ class Request:
     """`log`: go on with each new entry."""
     number: int | None = None
     """`trace`: of the pass; None: the last."""
+    tree: str = ""
+    """`apply`: what the run applies, as `Settings.tree` says it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ def decode_request(line: bytes) -> Request:
         raise ControlError("cannot read the request: it is nested too deeply") from None
     if not isinstance(request.verb, str) or request.verb not in VERBS:
         raise ControlError(f"cannot do {request.verb!r}: known verbs are {', '.join(sorted(VERBS))}")
-    expected = (("identity", str), ("lines", int), ("follow", bool), ("number", int | None))
+    expected = (("identity", str), ("lines", int), ("follow", bool), ("number", int | None), ("tree", str))
     wrong = [name for name, kind in expected if not isinstance(getattr(request, name), kind)]
     if wrong:
         raise ControlError(f"cannot read the request: wrong type of {', '.join(wrong)}")

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from holdfast.agent.connections import BACKLOG, Connections
 from holdfast.agent.console import Entry
+from holdfast.agent.control.account import Account, receive
 from holdfast.agent.control.schema import LIMIT, ControlError, Request, Response, address, decode_request, encode, unix_socket
 from holdfast.agent.logs import Logs
 from holdfast.agent.places import demand_safe
@@ -65,6 +66,10 @@ class Agent(Protocol):
 
     def frame(self) -> dict[str, Any]:
         """What is now, of bounded size: health, the pass, the resources where something happens."""
+        ...
+
+    def account(self, tree: str) -> Account:
+        """For a one-shot run of this tree. Raises `ControlError` when that is another one than the agent keeps."""
         ...
 
     async def trigger(self, identity: str) -> dict[str, Any]:
@@ -162,6 +167,8 @@ class ControlServer:
                 return await self._log(request, reader, writer)
             case "watch":
                 return await self._frames(reader, writer)
+            case "apply":
+                return await self._account(request, reader, writer)
         return Response(ok=True, data=await self._data(request))
 
     async def _data(self, request: Request) -> Any:
@@ -206,6 +213,19 @@ class ControlServer:
         finally:
             self._logs.followers.discard(put)
             gone.cancel()
+
+    async def _account(self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Response:
+        """A run beside the agent tells what it does, until it ends."""
+        account = self._agent.account(request.tree)
+        try:
+            writer.write(encode({"done": True}) + await account.begin())
+            while (message := await receive(reader)) is not None:
+                if await account.take(message):
+                    writer.write(encode({"done": True}))
+                    await writer.drain()
+        finally:
+            account.close()
+        return Response(ok=True)
 
     async def _frames(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Response:
         """What is now, again and again until the client goes; one that is slow gets fewer, and nothing that is the same twice."""

@@ -53,6 +53,12 @@ class Courier:
         """Some upstream has a change or failure that this one has not acted on."""
         return any(self._journal.pending(edge) for edge, _ in incoming(vertex))
 
+    def owes(self, vertex: Vertex) -> bool:
+        """Likewise, of changes that may have been counted by somebody else."""
+        if "listen" in vertex.requisites:
+            self._listeners.add(vertex)
+        return self.pending(vertex)
+
     def behind(self, edge: Edge) -> int:
         """How many changes, or failures, this edge has not delivered yet."""
         return self._journal.behind(edge)

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 Statement = tuple[str, Sequence[Sequence[object]]]
 """An SQL statement and the rows with which it is executed."""
@@ -82,7 +83,7 @@ class Database:
             raise
         self._seen = self._look()
 
-    def read(self, query: str) -> list[tuple[object, ...]]:
+    def read(self, query: str) -> list[tuple[Any, ...]]:
         """All rows of a query."""
         return self._connection().execute(query).fetchall()
 

@@ -7,7 +7,7 @@ survives a new ID. Where no state manages that thing any more, the key stays wit
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -153,13 +153,6 @@ def needed(after: Mapping[str, End], known: Mapping[str, End], wanted: Collectio
     """Those that are wanted, or stand at an edge. One that has just left may still run, and so stays once more."""
     bound = {key for edge in edges for key in edge[:2]}
     return {key: end for key, end in after.items() if key in wanted or key in bound or (end.absent == 0.0 and known[key].absent is None)}
-
-
-def due(delivered: Mapping[Edge, int], count: Callable[[Edge], int], ends: Mapping[str, End]) -> Iterator[Owed]:
-    """All deliveries that are owed."""
-    for edge, done in sorted(delivered.items()):
-        if count(edge) > done:
-            yield named(edge, ends)
 
 
 def named(edge: Edge, ends: Mapping[str, End]) -> Owed:

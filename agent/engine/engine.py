@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any, Protocol
@@ -47,6 +47,9 @@ PAUSED: Mapping[Pause, str] = {
 """Pause -> what is said when it begins."""
 RESUMED: Mapping[Pause, str] = {"operator": "resumed", "going-down": "the system does not go down after all: repairs go on"}
 """Pause -> what is said when it ends."""
+
+LENT_AT_LAST = 10.0
+"""Seconds after which a run beside this engine goes on though a run here has not ended."""
 
 
 class Host(Protocol):
@@ -124,12 +127,14 @@ class Engine:
         cause: Cause = "states changed",
         options: EngineOptions | None = None,
         outdated: Collection[str] = (),
+        *,
+        whole: bool = True,
     ) -> None:
         """Replace the graph by that of a new compilation; whatever is the same in both keeps its watch and its past.
 
         Resources that leave may finish what runs, for `stop_timeout`; then it is cancelled. Only who takes their place waits for
         that. `options` take effect with the new graph. Resources that stay, and are named in `outdated`, are looked at again: what they have
-        read elsewhere has changed.
+        read elsewhere has changed. When these are not all states (not `whole`), the journal forgets nothing of the others.
         """
         async with self._swapping:
             if self._stopped:
@@ -141,7 +146,7 @@ class Engine:
             vertices = [vertex or Vertex(call, self._host.context(call.identity)) for vertex, call in zip(found, calls, strict=True)]
             declared = {call.identity for call in calls}
             known = remembered(calls)
-            adoption = self._journal.adopt(edges(calls), known, others(calls, known))
+            adoption = self._journal.adopt(edges(calls), known, others(calls, known), whole=whole)
             for vertex, call in zip(vertices, calls, strict=True):
                 vertex.key = adoption.keys.get(call.identity, call.identity)
             self._tell_what_was_dropped(adoption.dropped)
@@ -209,6 +214,26 @@ class Engine:
             raise KeyError(identity)
         vertex.due = True
         self._woken(vertex, "command")
+
+    async def lend(self, keys: Sequence[str]) -> None:
+        """Leave these to a run beside this engine; when this returns, nothing is done to them here, unless that takes very long."""
+        self._scheduler.lent.update(keys)
+        lent = set(keys)
+        runs = [vertex.task for vertex in self._graph if vertex.key in lent and vertex.task and vertex.rest is None]
+        if runs:
+            await asyncio.wait(runs, timeout=LENT_AT_LAST)
+
+    def take_back(self, keys: Sequence[str]) -> None:
+        """Care for them again, and deliver what that run has left undelivered."""
+        self._scheduler.lent.subtract(keys)
+        self._scheduler.lent = +self._scheduler.lent
+        back = set(keys)
+        for vertex in self._graph if back else ():
+            if vertex.key in back:
+                if self._courier.owes(vertex):
+                    self._mark(vertex, "refresh")
+                self._scheduler.offer(vertex)
+        self._scheduler.pump()
 
     def set_options(self, options: EngineOptions) -> None:
         """Take over changed settings; everything is looked at again when noop was turned on or off."""

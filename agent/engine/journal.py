@@ -18,13 +18,13 @@ import json
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from holdfast.agent.engine import ends
 from holdfast.agent.engine.database import Database, Statement
 from holdfast.agent.engine.ends import DAY, Edge, End, Owed, Settlement
 from holdfast.agent.engine.store import Blocking, Store, Unwritable
-from holdfast.agent.engine.tables import BY_IDENTITY, INSERT, SCHEMA, Reversal, Row, reversal_row
+from holdfast.agent.engine.tables import BY_IDENTITY, INSERT, SCHEMA, SELECT, Reversal, Row, Rows, reversal_row
 from holdfast.resources.traits import Declaration
 
 
@@ -40,10 +40,13 @@ class Adoption(NamedTuple):
 class Journal:
     """The engine's memory. Raises `sqlite3.Error` when the file cannot be read; later errors are told by `trouble`.
 
-    `durable` says whether it has to outlive a loss of power; `blocking` makes the calls that wait for the disk.
+    `durable` says whether it has to outlive a loss of power; `blocking` makes the calls that wait for the disk. `copied` are the rows of
+    another journal to begin with, without a file; what is being changed there is not its business.
     """
 
-    def __init__(self, path: Path | None = None, *, durable: bool = True, blocking: Blocking = asyncio.to_thread) -> None:
+    def __init__(
+        self, path: Path | None = None, *, durable: bool = True, blocking: Blocking = asyncio.to_thread, copied: Rows | None = None
+    ) -> None:
         self._listeners: list[Callable[[], None]] = []
         self._waiting: set[str] = set()
         """Keys and identities of resources that were not changed because the file could not be written."""
@@ -69,33 +72,40 @@ class Journal:
         if path is not None:
             database = Database(path, SCHEMA, durable=durable)
             try:
-                self.interrupted = self._read(database)
+                rows = {table: database.read(query) for table, query in SELECT.items()}
             except BaseException:
                 database.close()
                 raise
+            self._load(rows)
             self._store = Store(database, self._everything, blocking, self._tell)
+            self.interrupted = tuple(identity for (identity,) in rows["intent"])
             for identity in self.interrupted:
                 self.changed(identity)
+        elif copied is not None:
+            self._load(copied)
 
-    def _read(self, database: Database) -> tuple[str, ...]:
-        """Take over what the file says. The resources that were being changed."""
-        read = cast("Callable[[str], list[tuple[Any, ...]]]", database.read)
-        for identity, changes, failures in read("select identity, changes, failures from counter"):
+    def _load(self, rows: Rows) -> None:
+        """Take over what was written."""
+        for identity, changes, failures in rows["counter"]:
             self._changes[identity], self._failures[identity] = changes, failures
-        self._delivered = {(u, d, k): n for u, d, k, n in read("select upstream, downstream, kind, count from delivered")}
-        self._actions = {i: (h, at) for i, h, at in read("select identity, digest, at from action")}
-        self._sent = {i: json.loads(values) for i, values in read("select identity, content from sent")}
-        self._received = {(i, a): h for i, a, h in read("select identity, argument, digest from received")}
-        rows = read("select identity, name, kind, arguments, kept from reversals order by rowid")
-        self.reversals = {(i, n): Reversal(i, n, Declaration(k, json.loads(a), kept)) for i, n, k, a, kept in rows}
-        self._failing = {identity for (identity,) in read("select identity from failing")}
-        self._ends = {key: End(*end) for key, *end in read("select key, thing, identity, absent from ends")}
-        ((self._adopted_at,),) = read("select max(at) from adopted")
-        return tuple(identity for (identity,) in read("select identity from intent"))
+        self._delivered = {(up, down, kind): count for up, down, kind, count in rows["delivered"]}
+        self._actions = {identity: (digest, at) for identity, digest, at in rows["action"]}
+        self._sent = {identity: json.loads(values) for identity, values in rows["sent"]}
+        self._received = {(identity, argument): digest for identity, argument, digest in rows["received"]}
+        self.reversals = {(i, n): Reversal(i, n, Declaration(k, json.loads(a), kept)) for i, n, k, a, kept in rows["reversals"]}
+        self._failing = {identity for (identity,) in rows["failing"]}
+        self._ends = {key: End(*end) for key, *end in rows["ends"]}
+        self._adopted_at = max((at for (at,) in rows["adopted"]), default=None)
 
     def _everything(self) -> list[Statement]:
         """The statements that make the content of the file from memory, whatever it says now."""
-        rows: dict[str, list[Row]] = {
+        rows = self.rows()
+        statements: list[Statement] = [(f"delete from {table}", [()]) for table in rows]  # noqa: S608 - ours
+        return statements + [(INSERT[table], found) for table, found in rows.items()]
+
+    def rows(self) -> Rows:
+        """All that is to be in the file."""
+        return {
             "counter": [self._counter(identity) for identity in {*self._changes, *self._failures}],
             "delivered": [(*edge, count) for edge, count in self._delivered.items()],
             "failing": [(identity,) for identity in self._failing],
@@ -107,8 +117,6 @@ class Journal:
             "ends": [(key, *end) for key, end in self._ends.items()],
             "adopted": [(self._adopted_at,)] if self._adopted_at is not None else [],
         }
-        statements: list[Statement] = [(f"delete from {table}", [()]) for table in rows]  # noqa: S608 - ours
-        return statements + [(INSERT[table], found) for table, found in rows.items()]
 
     def _put(self, table: str, *rows: Row) -> None:
         """Write rows, in place of those with the same key."""
@@ -245,6 +253,33 @@ class Journal:
     def count(self, edge: Edge) -> int:
         """How far the upstream has counted: to be handed to `deliver` once the downstream has acted on it."""
         return self._count(edge)
+
+    def owed(self) -> list[Owed]:
+        """All that is owed."""
+        return [ends.named(edge, self._ends) for edge in sorted(self._delivered) if self.pending(edge)]
+
+    def name(self, named: Mapping[str, tuple[str, str]]) -> None:
+        """Keys of resources that states may not declare yet, each with its thing and its identity."""
+        new = {key: End(*end, 0.0) for key, end in named.items() if key not in self._ends}
+        self._ends.update(new)
+        self._put("ends", *((key, *end) for key, end in new.items()))
+
+    def absorb(self, other: Journal) -> None:
+        """Owe what another journal owes, and know what it alone knows. Its keys are identities."""
+        for edge in other._delivered:
+            if other.pending(edge) and edge[2] != "onfail" and not self.pending(edge):
+                told = [each for each in self._delivered if each[0] == edge[0] and each != edge and not self.pending(each)]
+                self.changed(edge[0], [edge])
+                self.deliver((each, self.count(each)) for each in told)
+        for key, action in other._actions.items():
+            if key not in self._actions:
+                self.done(key, *action)
+        for key, values in other._sent.items():
+            if key not in self._sent:
+                self.send(key, values)
+        for (key, argument), digest in other._received.items():
+            if (key, argument) not in self._received:
+                self.receive(key, {argument: digest})
 
     def deliver(self, seen: Iterable[tuple[Edge, int]]) -> None:
         """The downstream has acted on the upstream's changes up to these counts."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from heapq import heappop
 
@@ -47,6 +48,8 @@ class Scheduler:
         """Why nothing is started now; empty: what may start is started."""
         self.unsettled: set[Vertex] = set()
         self.semaphores = Semaphores()
+        self.lent: Counter[str] = Counter()
+        """Keys of resources that runs beside this engine are at, and by how many: they do not start here."""
         self._start = start
         self._idle = idle
         self._again = again
@@ -259,9 +262,8 @@ class Scheduler:
                 return vertex
         return None
 
-    @staticmethod
-    def _ready(vertex: Vertex, now: float) -> bool:
-        return vertex.armed and vertex.not_before <= now
+    def _ready(self, vertex: Vertex, now: float) -> bool:
+        return vertex.armed and vertex.not_before <= now and not (self.lent and self.lent[vertex.key])
 
     def _lift(self, vertex: Vertex) -> None:
         """Definition order binds it no longer."""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import NamedTuple
+import sqlite3
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from holdfast.resources.traits import Declaration
 
@@ -40,11 +43,15 @@ INSERT = {
     }.items()
 }
 """Table -> the statement that writes a row, in place of one with the same key."""
+SELECT = {table: f"select * from {table}" for table in INSERT} | {"reversals": "select * from reversals order by rowid"}  # noqa: S608 - ours
+"""Table -> the query for its rows, in the order in which they were made where that matters."""
 BY_IDENTITY = "identity = ?"
 """A condition that picks the row of one resource."""
 
-Row = Sequence[object]
+Row = Sequence[Any]
 """The values of one row."""
+Rows = Mapping[str, Sequence[Row]]
+"""Table -> all that is in it."""
 
 
 class Reversal(NamedTuple):
@@ -61,3 +68,14 @@ def reversal_row(reversal: Reversal) -> Row:
     """How it is written."""
     kind, arguments, kept = reversal.declaration
     return (reversal.identity, reversal.name, kind, json.dumps(arguments), kept)
+
+
+def read(path: Path) -> Rows:
+    """What is in the file of a journal, which may be of an older version, now. Writes nothing. Raises `sqlite3.Error`."""
+    with (
+        closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=1)) as file,
+        closing(sqlite3.connect(":memory:")) as copy,
+    ):
+        file.backup(copy)
+        copy.executescript(SCHEMA)
+        return {table: copy.execute(query).fetchall() for table, query in SELECT.items()}

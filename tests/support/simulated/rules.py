@@ -58,10 +58,12 @@ class Rules:
     def _wrong(self, vertex: Vertex | None, what: str) -> None:
         self._found.append(f"at {asyncio.get_running_loop().time():.2f}: {vertex.identity + ' ' if vertex else ''}{what}")
 
-    def changes_hands(self, edges: Iterable[Edge], declared: Mapping[str, str], others: Iterable[tuple[str, str]]) -> Adoption:
+    def changes_hands(
+        self, edges: Iterable[Edge], declared: Mapping[str, str], others: Iterable[tuple[str, str]], *, whole: bool
+    ) -> Adoption:
         """The journal takes over new states."""
         rest = dict(others)
-        adoption = self._adopt(edges, declared, rest.items())
+        adoption = self._adopt(edges, declared, rest.items(), whole=whole)
         self.values.adopted(declared.keys() | rest.keys())
         return adoption
 

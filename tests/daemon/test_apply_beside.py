@@ -1,0 +1,247 @@
+"""One journal with one writer: what `apply` changes beside a running agent, after it, or before it, is known to all."""
+
+import asyncio
+import os
+import signal
+import sqlite3
+import subprocess
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.agent.control.account import SHAPES, Account, message, receive
+from holdfast.agent.control.schema import ControlError
+from holdfast.agent.engine.journal import Journal
+from holdfast_process import COMMAND, Agent, Tree, environment
+
+STATES = """
+HOST/conf:
+  file.managed:
+    - contents: {}
+restart:
+  cmd.wait:
+    - name: test -e HOST/go && echo done >> HOST/restarts
+    - watch:
+      - file: HOST/conf
+once:
+  cmd.run:
+    - name: echo once >> HOST/once
+"""
+SLOW = """
+slow:
+  cmd.run:
+    - name: touch HOST/up; while [ ! -e HOST/go ]; do sleep 0.02; done
+told:
+  cmd.wait:
+    - name: echo told >> HOST/told
+    - watch: [cmd: slow]
+"""
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A file, what is restarted when it changes, and what runs once."""
+    tree = Tree(tmp_path)
+    tree.sls("web", STATES.format("one"))
+    (tree.host / "go").touch()
+    return tree
+
+
+def restarts(tree):
+    """How often it was restarted."""
+    path = tree.host / "restarts"
+    return len(path.read_text().splitlines()) if path.exists() else 0
+
+
+def paused(tree, agent):
+    """An agent that repairs nothing, and has taken over that the file is another one."""
+    tree("pause", check=0)
+    at = len(agent.log)
+    tree.sls("web", STATES.format("two"))
+    agent.wait_log("compiled", at)
+
+
+def row(tree, identity):
+    """What the agent says of one resource."""
+    return next(each for each in tree.json("status")["resources"] if each["identity"] == identity)
+
+
+def test_what_apply_could_not_deliver_the_agent_does(tree):
+    """And `plan` tells of it."""
+    with Agent(tree) as agent:
+        paused(tree, agent)
+        (tree.host / "go").unlink()
+        assert tree("apply", "web", check=1).stderr == ""
+        told = f"owed: cmd.wait[restart] is to be refreshed, for file.managed[{tree.host}/conf] has changed"
+        assert told in tree("plan").stdout
+        assert tree.json("plan")["owed"][0]["identity"] == "cmd.wait[restart]"
+        (tree.host / "go").touch()
+        tree("resume")
+        agent.wait(lambda: restarts(tree) == 2, "the restart")
+        tree("trigger", "cmd.wait[restart]")  # whatever is to come has come then
+    assert "owed" not in tree("plan").stdout
+    assert restarts(tree) == 2
+
+
+def test_what_apply_has_done_the_agent_does_not_do_again(tree):
+    """Neither the refresh nor the command; while the agent works as well, one of the two refreshes."""
+    with Agent(tree) as agent:
+        paused(tree, agent)
+        tree.sls("new", "new:\n  cmd.run:\n    - name: echo new >> HOST/new\n")
+        tree("apply", check=2)
+        assert restarts(tree) == 2
+        tree("resume")
+        tree("recheck")
+        agent.wait(lambda: row(tree, "cmd.run[new]")["reason"] == "action", "the look at the command")
+        agent.wait(lambda: not row(tree, "cmd.wait[restart]")["dirty"], "the look at the restart")
+    assert restarts(tree) == 2
+    assert (tree.host / "new").read_text() == "new\n"
+
+
+def test_an_apply_that_is_killed_has_told_what_it_was_about_to_change(tree):
+    """The agent counts it as changed."""
+    with Agent(tree) as agent:
+        paused(tree, agent)
+        (tree.host / "go").unlink()
+        at = len(agent.log)
+        tree.sls("slow", SLOW)
+        agent.wait_log("compiled", at)
+        with subprocess.Popen([*COMMAND, "apply", "slow", "--config", str(tree.config)], env=environment()) as process:
+            agent.wait((tree.host / "up").exists, "the command")
+            assert not row(tree, "cmd.wait[told]")["pending_refresh"]
+            process.send_signal(signal.SIGKILL)
+        agent.wait(lambda: row(tree, "cmd.wait[told]")["pending_refresh"], "what is owed")
+        assert "a run beside the agent ended while it changed cmd.run[slow]" in agent.log
+        (tree.host / "go").touch()
+
+
+def test_an_agent_that_is_killed_has_what_apply_told(tree):
+    """Apply goes on, and says that the agent is gone; the next agent delivers."""
+    agent = Agent(tree)
+    with agent:
+        paused(tree, agent)
+        (tree.host / "go").unlink()
+        at = len(agent.log)
+        tree.sls("slow", SLOW)
+        agent.wait_log("compiled", at)
+        command = [*COMMAND, "apply", "slow", "--config", str(tree.config)]
+        with subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE, text=True) as process:
+            agent.wait((tree.host / "up").exists, "the command")
+            agent.signal(signal.SIGKILL)
+            agent.process.wait()
+            (tree.host / "go").touch()
+            _, said = process.communicate(timeout=60)
+        assert "cannot tell the agent what was done: the agent has stopped" in said
+    with closing(Journal(tree.root / "state/journal.db", durable=False)) as journal:
+        assert ("cmd.run[slow]", "cmd.wait[told]", "watch") in journal.owed()
+
+
+def test_what_apply_owes_before_there_is_an_agent_the_agent_delivers(tree):
+    """And what it has done, the agent does not do again."""
+    (tree.host / "go").unlink()
+    tree("apply", check=1)
+    (tree.host / "go").touch()
+    with Agent(tree) as agent:
+        agent.wait(lambda: restarts(tree) == 1, "the restart")
+    assert (tree.host / "once").read_text() == "once\n"
+    assert not (tree.root / "state/apply.db").exists()
+
+
+@pytest.mark.parametrize("words", [("other",), ("--pillar", "/nowhere")], ids=["a part of the states", "another pillar"])
+def test_a_run_of_other_states_makes_the_agent_forget_nothing(tree, words):
+    """The command that it has run is done still."""
+    tree.file("other")
+    words = tuple(str(tree.etc) if word == "/nowhere" else word for word in words)
+    with Agent(tree):
+        pass
+    tree("apply", *words)
+    ran = (tree.host / "once").read_text()
+    with Agent(tree):
+        pass
+    assert (tree.host / "once").read_text() == ran
+
+
+def test_an_apply_of_other_states_has_nothing_to_do_with_the_agent(tree, tmp_path):
+    """It works without a memory; the agent owes nothing for it."""
+    other = tmp_path / "other"
+    other.mkdir(mode=0o755)
+    (other / "a.sls").write_text("a:\n  cmd.run:\n    - name: 'true'\nb:\n  cmd.wait:\n    - name: 'false'\n    - watch: [cmd: a]\n")
+    with Agent(tree):
+        tree("apply", "--states", str(other), check=1)
+        assert not any(each["pending_refresh"] for each in tree.json("status")["resources"])
+    with closing(Journal(tree.root / "state/journal.db", durable=False)) as journal:
+        assert journal.owed() == []
+
+
+def test_the_memory_of_older_one_shot_runs_is_taken_over(tree):
+    """What they owe is delivered, and their file is gone."""
+    conf, restart = f"file.managed[{tree.host}/conf]", "cmd.wait[restart]"
+    state = tree.root / "state"
+    state.mkdir(mode=0o700)
+    with sqlite3.connect(state / "apply.db") as old:
+        old.executescript((Path(__file__).parents[1] / "engine/journal_of_version_0.sql").read_text())
+        old.execute("update counter set identity = ?", (conf,))
+        old.execute("update delivered set upstream = ?", (conf,))
+        old.execute("update delivered set downstream = ? where downstream like '%svc%'", (restart,))
+    old.close()
+    (tree.host / "conf").write_text("one\n")
+    tree("apply", check=2)
+
+    assert restarts(tree) == 1
+    assert sorted(path.name for path in state.iterdir() if path.name.startswith("apply")) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can take rights away from a file and still be refused nothing")
+def test_plan_writes_nothing_and_needs_no_journal(tree):
+    """There is none yet."""
+    tree("plan", check=2)
+    assert not (tree.root / "state").exists()
+
+
+class Lender:
+    """An engine that remembers what was lent."""
+
+    def __init__(self):
+        self.lent = []
+
+    async def lend(self, keys):
+        """Remember."""
+        self.lent += keys
+
+    def take_back(self, keys):
+        """Remember."""
+        self.lent = [key for key in self.lent if key not in keys]
+
+
+KEYS = st.text(max_size=3)
+WORDS = st.recursive(
+    st.none() | st.integers() | st.floats() | KEYS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=3)
+)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([*SHAPES, "close", "adopt", "", "_db"]), st.lists(WORDS, max_size=4)), max_size=5),
+    st.binary(max_size=30),
+)
+def test_no_message_of_a_run_breaks_the_agent(messages, noise):
+    """Each is done, or refused in a sentence."""
+
+    async def talk():
+        with closing(Journal()) as journal:
+            account, reader = Account(journal, Lender()), asyncio.StreamReader()
+            for operation, arguments in messages:
+                reader.feed_data(message(operation, *arguments))
+            reader.feed_data(noise)
+            reader.feed_eof()
+            try:
+                while (found := await receive(reader)) is not None:
+                    await account.take(found)
+            except ControlError:
+                pass
+            account.close()
+            assert not account._lender.lent
+
+    asyncio.run(talk())

@@ -1,0 +1,122 @@
+"""A run beside the engine changes what the engine cares for as well: the engine leaves that alone, and takes over what is left of it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from engine_bench import Bench, compilation, in_virtual_time, state
+from holdfast.agent.control.account import Account, message
+from holdfast.agent.engine.engine import Engine
+
+CONF, SERVICE = "zsetting.present[conf]", "zsetting.present[svc]"
+EDGE = (CONF, SERVICE, "watch")
+
+
+async def calm(bench: Bench, *, way: str = "watch") -> tuple[Engine, Account]:
+    """An engine with nothing to do, and what it is told of a run beside it."""
+    bench.machine.settings |= {"conf": "right", "svc": "right", "other": "right"}
+    engine = bench.engine()
+    await engine.swap(compilation(state("conf"), state("svc", **{way: ["conf"]}), state("other")), "start")
+    await engine.settle()
+    bench.forget()
+    return engine, Account(bench.journal, engine)
+
+
+async def take(account: Account, operation: str, *arguments: object) -> None:
+    """The run says so."""
+    await account.take(message(operation, *arguments).partition(b"\n")[2])
+
+
+@pytest.mark.parametrize("way", ["watch", "listen"])
+@in_virtual_time
+async def test_what_a_run_has_not_delivered_the_engine_delivers_when_it_ends(bench: Bench, way: str) -> None:
+    """Not before, whatever happens to it; all else goes on."""
+    engine, account = await calm(bench, way=way)
+    edge = (CONF, SERVICE, way)
+    await take(account, "intend", CONF, [edge])
+    bench.machine.drift("conf", "right")
+    bench.machine.drift("svc")
+    bench.machine.drift("other")
+    await take(account, "changed", CONF, [edge])
+    await asyncio.sleep(100)
+    assert [line for line in bench.machine.log if "other" not in line] == []
+    assert bench.machine.settings["other"] == "right"
+    account.close()
+    await engine.settle()
+
+    assert bench.machine.settings["svc"] == "right"
+    assert not bench.journal.pending(edge)
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_what_a_run_has_delivered_is_not_delivered_again(bench: Bench) -> None:
+    """Its service was started anew by the run itself."""
+    engine, account = await calm(bench)
+    await take(account, "intend", CONF, [EDGE])
+    bench.machine.touch("conf")
+    await take(account, "changed", CONF, [EDGE])
+    bench.machine.touch("svc")
+    await take(account, "deliver", [(EDGE, 1)])
+    account.close()
+    await engine.settle()
+    await asyncio.sleep(100)
+
+    assert "refresh svc" not in bench.machine.log
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_a_run_that_ends_in_the_middle_of_a_change_has_made_it(bench: Bench) -> None:
+    """Another run that has changed nothing of its own is still at it: the engine waits for both."""
+    engine, account = await calm(bench)
+    other = Account(bench.journal, engine)
+    await take(other, "intend", CONF, [EDGE])
+    await take(account, "intend", CONF, [EDGE])
+    account.close()
+    await asyncio.sleep(100)
+    assert "refresh svc" not in bench.machine.log
+    await take(other, "unchanged", CONF)
+    other.close()
+    await engine.settle()
+
+    assert bench.machine.log.count("refresh svc") == 1
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_a_run_begins_when_the_engine_is_done_with_the_same_resource(bench: Bench) -> None:
+    """There is one at a time; one that takes very long is not waited for."""
+    engine, account = await calm(bench)
+    bench.machine.hold("apply conf")
+    bench.machine.drift("conf")
+    await asyncio.sleep(1)
+    intent = asyncio.create_task(take(account, "intend", CONF, [EDGE]))
+    await asyncio.sleep(1)
+    assert not intent.done()
+    bench.machine.free()
+    await intent
+    assert bench.machine.settings["conf"] == "right"
+    account.close()
+    await engine.settle()
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_new_states_leave_alone_what_a_run_is_at(bench: Bench) -> None:
+    """The states were edited, and both take them over at the same time."""
+    engine, account = await calm(bench)
+    await take(account, "intend", CONF, [EDGE])
+    await engine.swap(compilation(state("conf", value="new"), state("svc", watch=["conf"])))
+    await asyncio.sleep(100)
+    assert bench.machine.settings["conf"] == "right"
+    bench.machine.settings["conf"] = "new"
+    await take(account, "changed", CONF, [EDGE])
+    await take(account, "deliver", [(EDGE, 1)])
+    account.close()
+    await engine.settle()
+
+    assert [line for line in bench.machine.log if line.startswith(("apply", "refresh"))] == []
+    await engine.stop()
