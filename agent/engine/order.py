@@ -34,6 +34,12 @@ class Heap(list[Item]):
         self._pushed += 1
         heappush(self, (round_, vertex.position, self._pushed, vertex))
 
+    def rebuild(self, vertices: Iterable[Vertex]) -> None:
+        """Have these alone."""
+        self.clear()
+        for vertex in vertices:
+            self.push(vertex)
+
 
 class DefinitionOrder:
     """What holds back whom in one graph, for `patience` seconds each."""

@@ -26,6 +26,9 @@ from holdfast.agent.engine.report import ROUTINE, WATCHED, Cause, Pause
 from holdfast.agent.engine.semaphores import Semaphores
 from holdfast.agent.engine.workers import Workers
 
+SPARE = 64
+"""Entries of a heap that may be out of date, besides as many as are not."""
+
 
 class Scheduler:
     """Starts dirty vertices in order; `start` is called for each, `idle` whenever nothing is left unsettled.
@@ -180,6 +183,10 @@ class Scheduler:
 
     def _enter(self, vertex: Vertex) -> None:
         """It is unsettled."""
+        if (
+            len(self._lowest) > 2 * len(self.unsettled) + SPARE
+        ):  # what is settled leaves when it comes first, and so never below one that rests for long
+            self._lowest.rebuild(self.unsettled - {vertex})
         self._lowest.push(vertex)
         if vertex.first:
             self._order.enter(vertex)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from engine_bench import Bench, compilation, in_virtual_time, state
+from engine_bench import Bench, Machine, compilation, in_virtual_time, state
+from holdfast import Permanent
+from holdfast.agent.engine.order import Heap
 
 
 @pytest.mark.parametrize("watch", [True, False], ids=["daemon", "one-shot"])
@@ -21,4 +25,23 @@ async def test_a_daemon_tells_changes_in_full_and_keeps_only_that_there_were_som
     kept = [record.outcomes[0], vertex.outcome, vertex.last_change]
     assert all(outcome is not None and outcome.changed for outcome in kept)
     assert [("x" * 1000 in str(outcome)) for outcome in kept] == [not watch] * 3
+    await engine.stop()
+
+
+@pytest.mark.parametrize("resting", [False, True], ids=["alone", "while another rests"])
+@in_virtual_time
+async def test_the_scheduler_keeps_nothing_of_drifts_that_are_over(bench: Bench, machine: Machine, *, resting: bool) -> None:
+    """White box: after thousands of them its heaps have no more entries than after a few, also below one that is not settled for hours."""
+    if resting:
+        machine.broken["a"] = Permanent("no")
+    engine = bench.engine(flap_limit=100_000)
+    await engine.swap(compilation(state("a", meta={"retry": {"attempts": 9, "interval": 36_000}}), state("b")))
+    await asyncio.sleep(1)
+    for _ in range(2000):
+        machine.drift("b")
+        await asyncio.sleep(0.01)
+
+    assert machine.settings["b"] == "right"
+    scheduler = engine._scheduler
+    assert sum(len(heap) for heap in vars(scheduler).values() if isinstance(heap, Heap)) < 200
     await engine.stop()
