@@ -240,7 +240,7 @@ class Scheduler:
                 continue
             if self._order.lets_start(vertex):
                 blocker = self._blocker(vertex)
-                if vertex.not_before > now or (blocker and self._order.has_let_go(blocker)):
+                if vertex.not_before > now or self._is_lent(vertex) or (blocker and self._order.has_let_go(blocker)):
                     self._lift(vertex)
                     continue
                 if not blocker and vertex.armed and not self.semaphores.full(vertex):
@@ -270,7 +270,10 @@ class Scheduler:
         return None
 
     def _ready(self, vertex: Vertex, now: float) -> bool:
-        return vertex.armed and vertex.not_before <= now and not (self.lent and self.lent[vertex.key])
+        return vertex.armed and vertex.not_before <= now and not self._is_lent(vertex)
+
+    def _is_lent(self, vertex: Vertex) -> bool:
+        return bool(self.lent) and self.lent[vertex.key] > 0
 
     def _lift(self, vertex: Vertex) -> None:
         """Definition order binds it no longer."""
