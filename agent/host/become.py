@@ -17,6 +17,7 @@ from holdfast.resources.accounts import Account
 NOT_THERE = (errno.ENOENT, errno.ENOTDIR)
 """What the kernel says of a program that another directory of PATH may have."""
 PR_SET_DUMPABLE = 4
+PR_SET_NAME = 15
 PR_SET_CHILD_SUBREAPER = 36
 IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 """Signals that do not end a subreaper: it ends with its command."""
@@ -109,6 +110,7 @@ def _leave_subreaper(report: int) -> None:
         os.write(report, b"pid %d\n" % os.getpid())
         return
     _prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # no core of this process where the command leaves one
+    _prctl(PR_SET_NAME, b"holdfast-reaper", 0, 0, 0)
     for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
     os.closerange(0, 3)

@@ -11,6 +11,7 @@ A command that ends by itself keeps what it has started, as in Salt.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import signal
@@ -57,8 +58,9 @@ class Hold(ABC):
                 processes.send(pid, number)
 
     def kill(self) -> None:
-        """End all of them at once."""
-        processes.end(self.members)
+        """End all of them at once; those that cannot be looked for, with the process group."""
+        with contextlib.suppress(OSError):
+            processes.end(self.members)
         processes.send_group(self.pid, signal.SIGKILL)
 
     def release(self) -> None:  # noqa: B027 - the same
@@ -101,7 +103,9 @@ class Subreaper(Hold):
 
     def kill(self) -> None:
         """End its descendants; the subreaper then waits for the command and ends, unless it has not started that yet."""
-        begun = bool(self.members())
+        begun = self.pid != 0
+        with contextlib.suppress(OSError):
+            begun = bool(self.members())
         super().kill()
         processes.send(self._reaper, signal.SIGCONT if begun else signal.SIGKILL)
 
@@ -129,10 +133,13 @@ class Cgroup(Hold):
 
     def kill(self) -> None:
         """End those in the group in one step, and those elsewhere one by one."""
-        elsewhere = self.members() - cgroups.members(self._path)
+        elsewhere: set[int] = set()
+        with contextlib.suppress(OSError):
+            elsewhere = self.members() - cgroups.members(self._path)
         cgroups.kill(self._path)
         if elsewhere:
-            processes.end(lambda: elsewhere | processes.below(elsewhere).keys())
+            with contextlib.suppress(OSError):
+                processes.end(lambda: elsewhere | processes.below(elsewhere).keys())
         processes.send_group(self.pid, signal.SIGKILL)
 
     def release(self) -> None:

@@ -122,11 +122,13 @@ class Running:
         # Not waited for since, so the process id, and with it the group's, still is this process's.
         self.hold.begin_end(self._process.pid)
         try:
-            self.hold.ask(self.command.stop_signal)
-            with contextlib.suppress(TimeoutError):
+            with contextlib.suppress(TimeoutError, OSError):
+                self.hold.ask(self.command.stop_signal)
                 async with asyncio.timeout(GRACE):
                     await self._gone()
         finally:
+            for output in self._outputs:
+                output.close()  # nobody reads it any more, and descriptors may be what is missing to find the others
             self.hold.kill()
             await self._reap()
 

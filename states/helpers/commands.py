@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -46,18 +47,27 @@ def _run(
     else:
         options = {"cwd": cwd, "env": {**os.environ, **named}}
     try:
-        return subprocess.run(
-            argv,
-            **options,
-            input=stdin or "",
-            timeout=timeout or TIMEOUT,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-        )
+        return _ended(argv, stdin or "", timeout or TIMEOUT, options)
     except subprocess.TimeoutExpired as error:
         raise ValueError(f"the command did not end within {timeout or TIMEOUT:g} s: {cmd}") from error
+
+
+def _ended(argv: list[str], stdin: str, timeout: float, options: Mapping[str, Any]) -> subprocess.CompletedProcess[str]:
+    """Run an argument list to its end. Raises `subprocess.TimeoutExpired` when its process group had to be killed.
+
+    `subprocess.run` would kill the command alone, and then wait for whatever it has started.
+    """
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        argv, stdin=pipe, stdout=pipe, stderr=pipe, text=True, errors="replace", start_new_session=True, **options
+    ) as process:
+        try:
+            out, err = process.communicate(stdin, timeout)
+        except BaseException:
+            if process.returncode is None:  # not waited for, so the number is still that of its group
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
+    return subprocess.CompletedProcess(argv, process.returncode, out, err)
 
 
 def _as_user(user: str, argv: list[str], cwd: str | None, named: Mapping[str, str]) -> tuple[list[str], dict[str, Any]]:

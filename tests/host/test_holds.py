@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import resource
 import signal
 import tempfile
 import time
@@ -12,8 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.agent.engine.backgrounds import Shared
 from holdfast.agent.host import cgroups, holds, processes
 from holdfast.agent.host.blocking import Blocking
+from holdfast.agent.host.host import Host
 from holdfast.agent.host.run import kill_all, run
 from holdfast.agent.host.starting import Command
 from holdfast.resources.errors import Overdue, Permanent, Temporary
@@ -156,6 +160,46 @@ async def test_a_command_that_has_not_begun_never_begins(hold, out):
         with pytest.raises(asyncio.CancelledError):
             await task
         wait_for(lambda: not having(str(out)))
+
+
+async def test_descendants_end_when_no_descriptor_is_left(hold, out):
+    """An agent that has used up its descriptors still ends what it has to: it gives up those of the command itself."""
+    task = asyncio.create_task(sh(f"{FAMILY} sleep 32", out))
+    await started(out, 2)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    highest = max(int(path.name) for path in Path("/proc/self/fd").iterdir())
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 5, limits[1]))
+    taken = []
+    try:
+        with contextlib.suppress(OSError):
+            while True:
+                taken.append(os.dup(0))
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    finally:
+        for descriptor in taken:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+    wait_for(lambda: not left(out))
+
+
+async def test_the_command_of_a_background_task_ends_with_it(hold, out, tmp_path):
+    """What a kind runs for all of its resources is held like any other command."""
+
+    class Kind:
+        @classmethod
+        async def background(cls, services):
+            yield "ready"
+            await services.run("/bin/sh", "-c", f"{FAMILY} sleep 37", env={"OUT": str(out)})
+
+    async with Host(states=tmp_path, var_dir=tmp_path) as host:
+        shared = Shared(Kind, "x.y", host.context("background[x.y]"), print)
+        await started(out, 2)
+        shared.task.cancel()
+        await asyncio.wait([shared.task])
+
+    wait_for(lambda: not left(out))
 
 
 async def test_kill_all_ends_all_descendants_at_once(hold, out):
