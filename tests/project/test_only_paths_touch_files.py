@@ -112,6 +112,7 @@ EXCEPTIONS = {
     "agent/host/files.py:_write": DESCRIPTOR,
     "agent/host/files.py:carry": DESCRIPTOR,
     "agent/host/mounts.py:__init__": "/proc",
+    "agent/host/surroundings.py:__init__": "/proc",
     "agent/host/pathnodes.py:status": WATCHED,
     "agent/host/pathnodes.py:leads": WATCHED,
     "agent/host/pathtree.py:_cover": WATCHED,
