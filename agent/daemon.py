@@ -284,6 +284,7 @@ class Daemon:
         self._outdated |= self._host.update(
             facts=compiled.grains, pillar=compiled.pillar, options=compiled.options, managed=compiled.managed
         )
+        self._logs.cover = self._host.cover
         declared = {call.identity for call in compiled.compilation.calls}
         self._failing &= declared
         self._host.forget_all_but(declared)
@@ -399,7 +400,7 @@ class Daemon:
         return f"{'converged' if self._engine.converged else 'at work'}: {total}{looking}"
 
     def _say(self) -> None:
-        self._notifier.status(self._summary())
+        self._notifier.status(self._logs.cover(self._summary()))
 
     # -- start and end -----------------------------------------------------------------------------------------
 

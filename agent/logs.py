@@ -22,6 +22,7 @@ from holdfast.agent.outlet import JournalOutlet, Outlet, StreamOutlet, encode_jo
 from holdfast.agent.recent import Recent
 from holdfast.agent.settings import LogSettings
 from holdfast.resources import visible
+from holdfast.resources.secrets import Cover
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 PRIORITIES = {"debug": "7", "info": "6", "warning": "4", "error": "3", "critical": "2"}
@@ -36,6 +37,8 @@ class Logs:
         """The last entries, oldest first."""
         self.followers: set[Callable[[Entry], None]] = set()
         """Called with each entry; must not block."""
+        self.cover = Cover()
+        """Covers secrets in all that this process tells."""
         self._descriptor = descriptor
         self._narrator = Narrator()
         self._log = structlog.get_logger("holdfast")
@@ -52,7 +55,7 @@ class Logs:
         outlet = self._outlet = JournalOutlet() if form == "journal" else StreamOutlet(self._descriptor)
         render: Callable[[Entry], bytes] = {"journal": to_journal, "json": to_json}.get(form) or Console.at(self._descriptor).render
         structlog.configure(
-            processors=[_complete, structlog.processors.format_exc_info, self._keep, lambda _, __, entry: render(entry)],
+            processors=[_complete, structlog.processors.format_exc_info, self._covered, self._keep, lambda _, __, entry: render(entry)],
             wrapper_class=structlog.make_filtering_bound_logger(self._level),
             logger_factory=lambda *args: _Sink(outlet, *args),
             cache_logger_on_first_use=False,
@@ -71,6 +74,10 @@ class Logs:
         """Write what is left; for at most a second."""
         if self._outlet is not None:
             self._outlet.close()
+
+    def _covered(self, _: Any, __: str, entry: Entry) -> Entry:
+        covered: Entry = self.cover(entry)
+        return covered
 
     def _keep(self, _: Any, __: str, entry: Entry) -> Entry:
         self.recent.append(entry)

@@ -17,6 +17,7 @@ from pydantic_core import ErrorDetails
 from holdfast.agent.engine.options import EngineOptions
 from holdfast.agent.places import CONFIG, STATE_DIR, anchored, default_socket, read_settings
 from holdfast.resources.registry import nearest
+from holdfast.resources.secrets import Cover
 from holdfast.states.codes import demand_warning
 from holdfast.states.errors import CompileError, Problem
 from holdfast.states.marks import Document, Map, descend, plain
@@ -181,7 +182,8 @@ def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -
     try:
         settings = Settings.model_validate({**plain(values), **given})
     except ValidationError as error:
-        raise SettingsError(_problem(document, values, detail) for detail in error.errors()) from error
+        cover = Cover(values)
+        raise SettingsError(_problem(document, values, detail).covered(cover) for detail in error.errors()) from None
     return _in_environment(_anchored(settings, file.parent), document, given)
 
 

@@ -17,6 +17,7 @@ from holdfast.agent import facts
 from holdfast.agent.settings import Settings
 from holdfast.resources import paths, registry
 from holdfast.resources.paths import trusted_uids
+from holdfast.resources.secrets import Cover
 from holdfast.states.compile import Compiler
 from holdfast.states.data import Call, Compilation, Request
 from holdfast.states.errors import CompileError, Place, Problem
@@ -38,6 +39,8 @@ class Compiled:
     pillar: Mapping[str, Any]
     options: Mapping[str, Any]
     """The settings that templates see as `opts`."""
+    cover: Cover
+    """Covers the secrets of the pillar."""
     warnings: tuple[Problem, ...] = ()
     read: frozenset[str] = frozenset()
     """Names of the grains that states, pillar and top files have read."""
@@ -71,10 +74,14 @@ class Trees:
         request = replace(request, grains=noting)
         pillars = self._pillars.setdefault(settings.pillar, PillarCompiler(settings.pillar))
         pillar = pillars.compile(request)
-        compilation = self._compiler.compile(replace(request, pillar=pillar.data, sls=sls))
+        cover = Cover(pillar.data)
+        try:
+            compilation = self._compiler.compile(replace(request, pillar=pillar.data, sls=sls))
+        except CompileError as error:
+            raise error.covered(cover) from None
         read = frozenset(noting.read) | pillars.renderer.read | self._compiler.read
-        warnings = (*pillar.warnings, *compilation.warnings)
-        return Compiled(compilation, unnoted(noting), pillar.data, request.options, warnings, read)
+        warnings = tuple(problem.covered(cover) for problem in (*pillar.warnings, *compilation.warnings))
+        return Compiled(compilation, unnoted(noting), pillar.data, request.options, cover, warnings, read)
 
     def check(self, settings: Settings, *, sls: tuple[str, ...] = (), grains: Mapping[str, Any] | None = None) -> Report:
         """Everything that is to be said of the states. Raises `CompileError` when kinds or pillar do not get that far."""
@@ -83,7 +90,9 @@ class Trees:
         self.load_kinds(settings.resources)
         request = self._request(settings, grains)
         pillar = PillarCompiler(settings.pillar).compile(request)
-        return inspect(replace(request, pillar=pillar.data, sls=sls), settings.lint.ignore, pillar.warnings)
+        report, cover = inspect(replace(request, pillar=pillar.data, sls=sls), settings.lint.ignore, pillar.warnings), Cover(pillar.data)
+        errors, warnings = (tuple(problem.covered(cover) for problem in found) for found in (report.errors, report.warnings))
+        return replace(report, errors=errors, warnings=warnings)
 
     def pillar(self, settings: Settings, *, grains: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """The pillar alone. Raises `CompileError`."""

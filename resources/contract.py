@@ -23,7 +23,8 @@ from holdfast.resources import registry
 from holdfast.resources.context import Context, Watch, announced
 from holdfast.resources.delta import Delta, State, compare
 from holdfast.resources.errors import DeclarationError, Permanent
-from holdfast.resources.fields import MASK, secret_fields
+from holdfast.resources.fields import secret_fields
+from holdfast.resources.secrets import MASK
 from holdfast.resources.traits import together
 from holdfast.resources.watches import idle
 

@@ -13,6 +13,22 @@ LINES = 4000
 """Lines above which two texts are not compared line by line: that would take quadratic time."""
 
 
+HIDDEN = "<show_changes=False>"
+"""What stands in place of a diff that the state hides."""
+PRIVATE = "<hidden: others may not read the file; show_changes: true shows it>"
+"""What stands in place of a diff that the mode of the file hides."""
+
+
+def hidden(show: bool | None, *modes: int | None) -> str:
+    """What stands in place of the diff of a file that has, or is to have, one of these modes; empty where the diff is shown.
+
+    `show` is the state's `show_changes`; None shows the diffs of files that everybody may read.
+    """
+    if show is None and any(mode is not None and not mode & 0o004 for mode in modes):
+        return PRIVATE
+    return HIDDEN if show is False else ""
+
+
 def unified(old: bytes, new: bytes, path: str) -> str:
     """The unified diff from `old` to `new`, or one line that says why there is none to show.
 

@@ -14,9 +14,6 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, Field
 from pydantic_core import PydanticUndefined
 
-MASK = "********"
-"""What stands wherever a secret would have been shown."""
-
 
 def field(default: Any = PydanticUndefined, *, secret: bool = False, **rules: Any) -> Any:
     """Declare one argument of a kind.

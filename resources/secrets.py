@@ -1,48 +1,145 @@
-"""Secrets: how they are called, and a cover for them wherever they turn up in what is told."""
+"""Secrets: what names they have, which forms they take, and a cover for them wherever they turn up in what is told.
+
+Every outlet (log, control socket, one-shot verbs, `show`, errors of the compiler) hands what it tells to a `Cover`.
+"""
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
+from urllib.parse import quote
 
-from holdfast.resources.fields import MASK
-
+MASK = "********"
+"""What stands wherever a secret would have been shown."""
 NAME = re.compile(
-    r"(^|[_.-])(password|passwd|passphrase|secret|token|credentials?|(api|private|secret|access|auth|encryption)[_-]?key)$", re.IGNORECASE
+    r"(^|[_.-])(password|passwd|passphrase|secret|token|credential|(api|private|secret|access|auth|encryption)[_-]?key)s?$", re.IGNORECASE
 )
-"""Names of what is secret."""
+"""Names of what is secret, in singular and plural."""
+COLLECTION = re.compile(
+    r"(^|[_.-])(password|passwd|passphrase|secret|token|(api|private|secret|access|auth|encryption)[_-]?key)s$", re.IGNORECASE
+)
+"""Names below which everything is secret."""
 SHORTEST = 6
 """Characters of a secret that is covered in texts: shorter ones are parts of too many words."""
+URL = re.compile(r"(://[^\s/:@'\"]*:)([^\s/'\"]+)(?=@)")
+"""`://user:password@`."""
+DSN = re.compile(r"""((?:password|passwd|pwd)\s?=\s?)("[^"]*"|'[^']*'|[^\s;&,'"]+)""", re.IGNORECASE)
+"""`password=...` of a connection string."""
+ADDRESS = re.compile(r"""(\b[^\s:/@'"]+:)([^\s/'"]+)(?=@(?:tcp|unix)\()""")
+"""`user:password@tcp(...)`."""
+PLAIN = re.compile(r"[A-Za-z0-9]+")
+"""What text keeps, however it is quoted."""
 
 
 class Cover:
-    """Covers what mappings, the pillar above all, say of secrets: the texts of keys with such a name, line by line, wherever they stand."""
+    """Covers secrets in text and data: those of mappings, the pillar above all, wherever they stand, and passwords in URLs and DSNs.
 
-    def __init__(self, data: Any = None) -> None:
-        found = sorted({line for text in _secrets(data) for line in text.splitlines() if len(line) >= SHORTEST}, key=len, reverse=True)
-        self._pattern = re.compile("|".join(map(re.escape, found))) if found else None
+    A secret is covered line by line as it stands, quoted for a URL, and in base64, alone or within other text.
+    """
+
+    def __init__(self, *data: Any) -> None:
+        secrets = {text.strip() for each in data for text in _secrets(each)}
+        forms = {form for secret in secrets if len(secret) >= SHORTEST for form in _forms(secret)}
+        self._forms = tuple(sorted(forms, key=len, reverse=True))
+        self._probes = frozenset(max(PLAIN.findall(form), key=len, default="") for form in forms)
+        """Of each form the longest part that is the same in JSON and in Python's notation."""
+
+    def concerns(self, written: str) -> bool:
+        """Whether there may be something to cover in data, of which this is the text as JSON or in Python's notation."""
+        if any(probe in written for probe in self._probes) or (
+            "@" in written and ("://" in written or "@tcp(" in written or "@unix(" in written)
+        ):
+            return True
+        return "=" in written and any(word in written for word in _PASSWORD)
 
     def __call__(self, value: Any) -> Any:
-        """The same text, or mapping, list or tuple of texts, covered."""
-        if self._pattern is None:
-            return value
+        """The same text, mapping, list or tuple, covered; the very same object where there is nothing to cover."""
         if isinstance(value, str):
-            return self._pattern.sub(MASK, value)
+            return self._text(value)
+        if not isinstance(value, (Mapping, list, tuple)):
+            return value
+        if not self.concerns(repr(value)):
+            return value
+        whole = "\n".join(_texts(value))
+        return value if self._text(whole) == whole else self._inside(value)
+
+    def masked(self, data: Any, *, below: bool = False) -> Any:
+        """Data to be shown as they are written: what a name says to be secret is masked whole, all else is covered."""
+        if isinstance(data, Mapping):
+            return {self._key(key): self.masked(value, below=_is_secret(key, value, below=below)) for key, value in data.items()}
+        if isinstance(data, (list, tuple)):
+            return [self.masked(value, below=below) for value in data]
+        return MASK if below and _is_text(data) else self(data)
+
+    def _inside(self, value: Any) -> Any:
         if isinstance(value, Mapping):
-            return {self(key): self(each) for key, each in value.items()}
-        if isinstance(value, (list, tuple)):
-            return type(value)([self(each) for each in value])
-        return value
+            return {self._key(key): self(each) for key, each in value.items()}
+        return [self(each) for each in value] if isinstance(value, list) else tuple(self(each) for each in value)
+
+    def _key(self, key: Any) -> Any:
+        return self._text(key) if isinstance(key, str) else key
+
+    def _text(self, text: str) -> str:
+        for form in self._forms:
+            if form in text:
+                text = text.replace(form, MASK)
+        if "@" in text:
+            text = URL.sub(rf"\1{MASK}", text) if "://" in text else text
+            text = ADDRESS.sub(rf"\1{MASK}", text) if "(" in text else text
+        return DSN.sub(rf"\1{MASK}", text) if "=" in text else text
 
 
-def _secrets(data: Any, *, named: bool = False) -> Iterator[str]:
-    """Texts below keys whose names say so; of a mapping below such a key only what is named so itself."""
+def _is_secret(key: object, value: object, *, below: bool) -> bool:
+    """Whether what stands under a key is secret: of a mapping only that which is all secret, and else what is named so itself."""
+    return below or (COLLECTION if isinstance(value, Mapping) else NAME).search(str(key)) is not None
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, (str, int)) and not isinstance(value, bool)
+
+
+def _secrets(data: Any, *, below: bool = False) -> Iterator[str]:
+    """Texts below keys whose names say that they are secret, and passwords in URLs."""
     if isinstance(data, Mapping):
         for key, value in data.items():
-            yield from _secrets(value, named=bool(NAME.search(str(key))))
+            yield from _secrets(value, below=_is_secret(key, value, below=below))
     elif isinstance(data, (list, tuple)):
         for value in data:
-            yield from _secrets(value, named=named)
-    elif named and isinstance(data, (str, int)) and not isinstance(data, bool):
-        yield str(data).strip()
+            yield from _secrets(value, below=below)
+    elif below and _is_text(data):
+        yield str(data)
+    elif isinstance(data, str) and "://" in data:
+        yield from (found[2] for found in URL.finditer(data))
+
+
+def _forms(secret: str) -> Iterator[str]:
+    """What a secret looks like in texts."""
+    yield from (line for line in secret.splitlines() if len(line) >= SHORTEST)
+    yield from (form for form in {quote(secret), quote(secret, safe="")} if form != secret)
+    data = secret.encode(errors="surrogateescape")
+    for before in range(3):  # bytes that stand before it in what is encoded, and change where its own bits begin
+        text = base64.b64encode(bytes(before) + data).decode()
+        end = (before + len(data)) % 3
+        core = text[(0, 2, 3)[before] : len(text) - (0, 3, 2)[end]]
+        if len(core) >= SHORTEST:
+            yield from {core, core.translate(_URLSAFE)}
+
+
+_URLSAFE = str.maketrans("+/", "-_")
+_PASSWORD = ("assw", "ASSW", "pwd", "Pwd", "PWD")
+"""What the names of passwords in connection strings have in common."""
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All texts in data, keys among them."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from _texts(key)
+            yield from _texts(each)
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            yield from _texts(each)

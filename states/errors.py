@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from holdfast.resources.errors import HoldfastError
+from holdfast.resources.secrets import Cover
 from holdfast.resources.visible import clean
 
 
@@ -42,6 +43,10 @@ class Problem:
         """The stable JSON form: file, line, column, code, message, hint."""
         return {**asdict(self.place), "code": self.code, "message": self.message, "hint": self.hint}
 
+    def covered(self, cover: Cover) -> Problem:
+        """The same without secrets."""
+        return replace(self, message=cover(self.message), hint=cover(self.hint), text=cover(self.text))
+
     def __str__(self) -> str:
         """For a person: place, message, the line itself, the hint; nothing that a terminal would obey."""
         lines = [f"{self.place}: {self.message} [{self.code}]"]
@@ -61,6 +66,10 @@ class CompileError(HoldfastError):
         self.problems = tuple(sorted(set(problems), key=lambda p: (p.place, p.code, p.message)))
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
+    def covered(self, cover: Cover) -> CompileError:
+        """The same without secrets."""
+        return CompileError(problem.covered(cover) for problem in self.problems)
+
 
 class Refused(CompileError):
     """The language is right, but not what it asks for: kinds that there are not, wrong arguments, contradictions.
@@ -71,3 +80,12 @@ class Refused(CompileError):
     def __init__(self, problems: Iterable[Problem], low: tuple[dict[str, Any], ...], high: Mapping[str, Any]) -> None:
         super().__init__(problems)
         self.low, self.high = low, high
+
+    def covered(self, cover: Cover) -> Refused:
+        """The same without secrets."""
+        return Refused((problem.covered(cover) for problem in self.problems), tuple(map(cover.masked, self.low)), masked(self.high, cover))
+
+
+def masked(high: Mapping[str, Any], cover: Cover) -> dict[str, Any]:
+    """High data without secrets; what an ID is called says nothing of what is below it."""
+    return {cover(id_): cover.masked(body) for id_, body in high.items()}

@@ -19,6 +19,7 @@ from holdfast.agent.narrate import Narrator, summary
 from holdfast.agent.settings import Settings
 from holdfast.agent.tree import Compiled, Trees
 from holdfast.agent.words import first_of
+from holdfast.resources.secrets import Cover
 from holdfast.states.data import Call
 
 RIGHT, FAILED, CHANGED, TIMEOUT, INTERRUPTED = 0, 1, 2, 4, 130
@@ -56,7 +57,7 @@ def plan(sls: tuple[str, ...], source: Source, form: str, timeout: float | None,
 class Printer:
     """Collects outcomes and, in text form, prints them as they come; the log proper goes to stderr."""
 
-    def __init__(self, settings: Settings, *, show: bool, verbose: bool) -> None:
+    def __init__(self, settings: Settings, cover: Cover, *, show: bool, verbose: bool) -> None:
         self.outcomes: list[Outcome] = []
         self.owed: list[Notice] = []
         """What earlier changes have left to be done."""
@@ -64,6 +65,7 @@ class Printer:
         """Identity -> when it began."""
         self._show, self._verbose = show, verbose
         self._logs = Logs(settings.log.model_copy(update={"format": "console"}))
+        self.cover = self._logs.cover = cover
         self._narrator, self._console = Narrator(unsaid="start"), Console.at(1)
 
     def emit(self, event: Event) -> None:
@@ -102,12 +104,12 @@ class Printer:
         if line is None:
             self._logs.emit(notice)
         else:
-            say(f"warning: {line.text}", err=True)
+            say(self.cover(f"warning: {line.text}"), err=True)
 
     def _print(self, event: Ran) -> None:
         line = self._narrator.tell(event) if self._show and (self._verbose or _is_news(event.outcome)) else None
         if line is not None:
-            sys.stdout.write(self._console.text({"event": line.text, "level": line.level, **line.fields}) + "\n")
+            sys.stdout.write(self._console.text(self.cover({"event": line.text, "level": line.level, **line.fields})) + "\n")
             sys.stdout.flush()
 
 
@@ -117,7 +119,7 @@ def _converge(sls: tuple[str, ...], source: Source, form: str, *, timeout: float
     settings = source.settings()
     settings = settings.model_copy(update={"engine": settings.engine.model_copy(update={"noop": noop or settings.engine.noop})})
     compiled = Trees().compile(settings, sls=source.names(sls, settings), grains=source.facts(settings))
-    printer = Printer(settings, show=form == "text", verbose=verbose)
+    printer = Printer(settings, compiled.cover, show=form == "text", verbose=verbose)
     record, interrupted = None, False
     try:
         whole = not sls and source.grains is None and not any(source.overrides.values())
@@ -131,12 +133,14 @@ def _converge(sls: tuple[str, ...], source: Source, form: str, *, timeout: float
     if form == "json":
         converged, number = (record.converged, record.number) if record else (False, 1)
         owed = {"owed": [{"identity": each.identity, "text": each.text} for each in printer.owed]} if printer.owed else {}
-        print_json({"pass": number, "converged": converged, **owed, "results": list(results(compiled, [*outcomes, *ended]))})
+        print_json(printer.cover({"pass": number, "converged": converged, **owed, "results": list(results(compiled, [*outcomes, *ended]))}))
     if interrupted:
-        say(("\n" if sys.stderr.isatty() else "") + f"interrupted: {_so_far(compiled, outcomes, ended)}", err=True)  # not beside the ^C
+        say(
+            ("\n" if sys.stderr.isatty() else "") + printer.cover(f"interrupted: {_so_far(compiled, outcomes, ended)}"), err=True
+        )  # not beside the ^C
     elif form != "json":
         late = f"out of time: not converged after {timeout:g} s; {_so_far(compiled, outcomes, ended)}" if record is None else ""
-        _summarise(compiled, outcomes, time.monotonic() - began, late)
+        _summarise(compiled, outcomes, time.monotonic() - began, printer.cover(late))
     if record is None:
         raise click.exceptions.Exit(INTERRUPTED if interrupted else TIMEOUT)
     raise click.exceptions.Exit(exit_code(compiled.compilation.calls, outcomes))

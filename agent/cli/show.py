@@ -18,10 +18,11 @@ from holdfast.agent.pictures.svg import svg
 from holdfast.agent.pictures.texts import dot, mermaid
 from holdfast.agent.tree import Compiled, Trees
 from holdfast.agent.words import number_of
+from holdfast.resources.secrets import Cover
 from holdfast.resources.visible import clean
 from holdfast.states.automatic import automatic
 from holdfast.states.data import Call, Low
-from holdfast.states.errors import Refused
+from holdfast.states.errors import Refused, masked
 from holdfast.states.order import rank
 
 BACKWARD = frozenset({"prereq"})
@@ -48,14 +49,16 @@ def view(*forms: str) -> Callable[[Function], click.Command]:
 def low(sls: tuple[str, ...], source: Source, form: str) -> None:
     """Show the single calls, all arguments with them, by order number."""
     with _refused(lambda error: _print(error.low, form)):
-        _print(numbered(_compile(sls, source).compilation.calls), form)
+        compiled = _compile(sls, source)
+        _print(compiled.cover.masked(numbered(compiled.compilation.calls)), form)
 
 
 @view("text", "json")
 def high(sls: tuple[str, ...], source: Source, form: str) -> None:
     """Show the high data: all files merged, extended and numbered."""
     with _refused(lambda error: _print(error.high, form)):
-        _print(_compile(sls, source).compilation.high, form)
+        compiled = _compile(sls, source)
+        _print(masked(compiled.compilation.high, compiled.cover), form)
 
 
 @contextmanager
@@ -79,15 +82,16 @@ def top(sls: tuple[str, ...], source: Source, form: str) -> None:
 @click.option("-v", "--verbose", is_flag=True, help="With what each state waits for though nobody has written that.")
 def order(sls: tuple[str, ...], source: Source, form: str, verbose: bool) -> None:
     """Show the order of execution, with the reason for each place."""
-    calls = _compile(sls, source).compilation.calls
+    compiled = _compile(sls, source)
+    calls, cover = compiled.compilation.calls, compiled.cover
     if form == "json":
-        print_json([_place(call) for call in calls])
+        print_json(cover([_place(call) for call in calls]))
         return
     waits = automatic(calls).edges if verbose else {}
-    names = [one_line(call.identity) for call in calls]
+    names = [one_line(cover(call.identity)) for call in calls]
     width = max(map(len, names), default=0)
     for call in calls:
-        click.echo(f"{call.position + 1:5}  {names[call.position]:{width}}  {one_line(call.reason)}")
+        click.echo(f"{call.position + 1:5}  {names[call.position]:{width}}  {one_line(cover(call.reason))}")
         for position in waits.get(call.position, ()):
             click.echo(f"{'':5}    after {names[position]} (automatic)")
 
@@ -115,9 +119,10 @@ def graph(sls: tuple[str, ...], source: Source, form: str, live: bool) -> None:
 
 def _drawing(sls: tuple[str, ...], source: Source) -> Drawing:
     """As the states compile."""
-    calls = _compile(sls, source).compilation.calls
-    nodes = [Node(call.identity, call.kind, call.low["__sls__"]) for call in calls]
-    return Drawing(nodes, [Edge(*edge) for edge in (*edges(calls), *_unwritten(calls, source))])
+    compiled = _compile(sls, source)
+    calls, cover = compiled.compilation.calls, compiled.cover
+    nodes = [Node(cover(call.identity), call.kind, call.low["__sls__"]) for call in calls]
+    return Drawing(nodes, [Edge(*cover(edge)) for edge in (*edges(calls), *_unwritten(calls, source))])
 
 
 def _live(source: Source) -> Drawing:
@@ -137,11 +142,13 @@ def _plain_graph(drawing: Drawing) -> dict[str, Any]:
 @show.command()
 @_source
 @output("text", "json")
+@click.option("--secrets", is_flag=True, help="Show secrets, too.")
 @reports_problems
-def pillar(source: Source, form: str) -> None:
-    """Show the pillar of this host. It may hold secrets."""
+def pillar(source: Source, form: str, secrets: bool) -> None:
+    """Show the pillar of this host, its secrets masked."""
     settings = source.settings()
-    _print(Trees().pillar(settings, grains=source.facts(settings)), form)
+    data = Trees().pillar(settings, grains=source.facts(settings))
+    _print(data if secrets else Cover(data).masked(data), form)
 
 
 @show.command()
@@ -152,7 +159,8 @@ def grains(source: Source, form: str) -> None:
     """Show the grains of this host."""
     settings = source.settings()
     given = source.facts(settings)
-    _print(facts.gather(settings) if given is None else given, form)
+    grains = facts.gather(settings) if given is None else given
+    _print(Cover(grains).masked(grains), form)
 
 
 def numbered(calls: tuple[Call, ...]) -> list[Low]:

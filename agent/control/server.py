@@ -12,6 +12,7 @@ import os
 import socket
 import stat
 import struct
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -149,7 +150,8 @@ class ControlServer:
 
     async def _talk(self, request: Request | ControlError, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer it, and close."""
-        writer.write(encode(await self._answer(request, reader, writer)))
+        answer = await self._answer(request, reader, writer)
+        writer.write(self._encoded(asdict(answer)))
         await asyncio.wait_for(writer.drain(), PATIENCE)
 
     async def _answer(self, request: Request | ControlError, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Response:
@@ -233,7 +235,7 @@ class ControlServer:
         sent = b""
         try:
             while not gone.done():
-                shown = encode({"frame": self._agent.frame()})
+                shown = self._encoded({"frame": self._agent.frame()})
                 if shown != sent:
                     writer.write(shown)
                     await writer.drain()
@@ -256,6 +258,11 @@ class ControlServer:
             writer.write(encode({"entry": dict(entry)}))
             await writer.drain()
         return Response(ok=True)
+
+    def _encoded(self, message: dict[str, Any]) -> bytes:
+        """A message as its line, secrets covered; entries of the log are already."""
+        line = encode(message)
+        return encode(self._logs.cover(message)) if self._logs.cover.concerns(line.decode()) else line
 
     def _check_peer(self, writer: asyncio.StreamWriter) -> None:
         """Refuse everybody but root and the agent's own user."""

@@ -17,8 +17,8 @@ from holdfast.agent.engine.batch import Batch
 from holdfast.agent.engine.report import Cause, Notice, Outcome, Reason, Rest
 from holdfast.resources.context import Context, Received, Report, announces
 from holdfast.resources.errors import PASSING, Final, HoldfastError, Overdue, Permanent, Temporary
-from holdfast.resources.fields import MASK
 from holdfast.resources.meta import Meta
+from holdfast.resources.secrets import MASK
 from holdfast.resources.traits import Refreshable, Reversible, Sendable
 from holdfast.states.data import Call
 

@@ -13,7 +13,7 @@ from holdfast.agent.engine.options import EngineOptions
 from holdfast.agent.engine.passes import Passes
 from holdfast.agent.engine.reversals import ONCE
 from holdfast.agent.engine.scheduler import Scheduler
-from holdfast.resources.fields import MASK
+from holdfast.resources.secrets import MASK
 
 State = Literal["running", "blocked", "failed", "flapping", "unwatched", "waiting", "would", "skipped", "ok"]
 """The state of one resource in a word: the first of these that holds.

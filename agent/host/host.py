@@ -113,7 +113,10 @@ class Host:
         facts_before, before = self.facts, (self.pillar, self.options)
         self.facts = self.facts if facts is None else facts
         if pillar is not None:
-            self.pillar, self.cover = pillar, Cover(pillar)
+            self.cover = (
+                self.cover if pillar == self.pillar else Cover(pillar, self.pillar)
+            )  # what was secret a moment ago still stands in diffs
+            self.pillar = pillar
         self.options = self.options if options is None else options
         self._find_managed = managed or self._find_managed
         outdated = {who for who, names in self._reads.items() if seen(facts_before, names) != seen(self.facts, names)}

@@ -48,8 +48,8 @@ class Running(Composite, kind="systemd_unit.running"):
     """Variables of the template where `context` has none."""
     mode: Mode = "0644"
     """Mode of the file."""
-    show_changes: bool = True
-    """Show the diff of the file. Turn off for secrets."""
+    show_changes: bool | None = None
+    """Show the diff of the file: true always, false never. Default: where others may read it."""
     enable: bool | None = True
     """Start it at boot (true) or not (false); None leaves that as it is."""
 

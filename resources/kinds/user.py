@@ -20,10 +20,11 @@ from holdfast.resources.context import Context, Watch, announced
 from holdfast.resources.contract import Resource, Uid
 from holdfast.resources.delta import Delta, State
 from holdfast.resources.errors import Permanent
-from holdfast.resources.fields import MASK, AbsPath, Text, Texts, field
+from holdfast.resources.fields import AbsPath, Text, Texts, field
 from holdfast.resources.interfaces.results import User
 from holdfast.resources.interfaces.user import UserInterface
 from holdfast.resources.needs import Need, lies_in
+from holdfast.resources.secrets import MASK
 from holdfast.resources.traits import Declaration, Edgeable, Recvable, Reversible, Sendable
 
 NAME = r"^[A-Za-z_0-9][A-Za-z0-9_.@-]*\$?$"

@@ -12,13 +12,13 @@ from typing import Any
 
 from holdfast.resources.context import Completed, Watch
 from holdfast.resources.errors import Permanent, Temporary
-from holdfast.resources.fields import MASK
 from holdfast.resources.interfaces.base import Confine, Host, Options, Provider
 from holdfast.resources.interfaces.group import GroupInterface
 from holdfast.resources.interfaces.results import ChangeSet, Group, User
 from holdfast.resources.interfaces.user import UserInterface
 from holdfast.resources.providers._etc import AGEING, ETC, FILES, GECOS, read
 from holdfast.resources.providers._homes import demand_home, demand_new
+from holdfast.resources.secrets import MASK
 
 SWITCHES = {"uid": "-u", "gid": "-g", "home": "-d", "shell": "-s"}
 """Fields of a user -> switches of useradd and usermod, which do not agree on long ones."""

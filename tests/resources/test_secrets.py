@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from holdfast.resources.fields import MASK
-from holdfast.resources.secrets import Cover
+from holdfast.resources.secrets import MASK, Cover
 
 KEY = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBg\n-----END PRIVATE KEY-----\n"
 PILLAR: dict[str, Any] = {
@@ -44,3 +47,87 @@ def test_without_secrets_nothing_is_covered(data: Any) -> None:
     """The very same object comes back."""
     told = {"diff": "123456"}
     assert Cover(data)(told) is told
+
+
+FORMS: dict[str, Any] = {
+    "secrets": {"deep": {"pin": "hunter2-xyz/z"}, "list": ["listed-secret"]},
+    "passwords": {"alice": "sesame-of-alice"},
+    "api_keys": ["key-number-one"],
+    "credentials": {"username": "administrator", "password": "opensesame"},
+    "url": "postgres://app:pw-of-url@db/app",
+    "a_secrets_name": "shown as it is",
+}
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "hunter2-xyz/z",
+        "listed-secret",
+        "sesame-of-alice",
+        "key-number-one",
+        "opensesame",
+        "the pw-of-url alone",
+        "https://x/?p=hunter2-xyz%2Fz",
+        *(
+            base64.b64encode(f"{before}hunter2-xyz/z{after}".encode()).decode()
+            for before in ("", "u", "u:", "us:")
+            for after in ("", "x", ":x")
+        ),
+        base64.urlsafe_b64encode(b"hunter2-xyz/z").decode(),
+        "https://any:one-that-nobody-knew@host/",
+        "mysql://u:with@sign@host",
+        "app:of-go@tcp(db:3306)/x",
+        "Server=db;Uid=app;Pwd=of-odbc;",
+        "host=db password='of libpq' user=app",
+        "PGPASSWORD=of-shell psql",
+    ],
+)
+def test_secrets_are_covered_in_each_form(told: str) -> None:
+    """Plural names, what is below them, URLs, connection strings, base64 at each of its three offsets; in text and deep in data."""
+    covered = Cover(FORMS)(told)
+
+    assert MASK in covered
+    assert not any(
+        part in covered
+        for part in ("hunter2", "aHVudGVy", "h1bnRlcj", "odW50ZXIy", "sesame", "number", "of-", "of libpq", "nobody", "with", "listed")
+    )
+    assert Cover(FORMS)({"a": [{told: 1}]}) == {"a": [{covered: 1}]}
+
+
+@pytest.mark.parametrize(
+    "told",
+    ["administrator", "shown as it is", "a=b", "mail@host: x", "https://host/a@b", "https://host:80/", "mail me@tcp", "passwords: 5"],
+)
+def test_what_is_no_secret_is_shown(told: str) -> None:
+    """User names, addresses, ports."""
+    assert Cover(FORMS)(told) == told
+
+
+def test_data_are_shown_without_what_is_secret() -> None:
+    """By name, and wherever else it stands; numbers too; mappings keep their shape."""
+    data = {
+        "db": {"password": 12345, "port": 1},
+        "secrets": {"a": {"b": "x"}},
+        "x": ["opensesame"],
+        "token": None,
+        "auth_keys": {"c": True},
+    }
+
+    assert Cover(FORMS).masked(data) == {
+        "db": {"password": MASK, "port": 1},
+        "secrets": {"a": {"b": MASK}},
+        "x": [MASK],
+        "token": None,
+        "auth_keys": {"c": True},
+    }
+
+
+@given(st.text(min_size=6), st.text(), st.text())
+def test_what_is_written_as_json_or_by_python_concerns_the_cover(secret: str, before: str, after: str) -> None:
+    """The quick look at the whole never misses what is in one of its parts."""
+    cover, data = Cover({"secret": secret}), {"a": [before + secret + after]}
+
+    if cover(data["a"][0]) != data["a"][0]:
+        assert cover.concerns(repr(data))
+        assert cover.concerns(json.dumps(data))

@@ -13,7 +13,7 @@ from pydantic import AfterValidator
 
 from holdfast.resources.context import Context, announced
 from holdfast.resources.contract import Uid
-from holdfast.resources.diff import unified
+from holdfast.resources.diff import hidden, unified
 from holdfast.resources.errors import Permanent, Temporary
 from holdfast.resources.fields import field
 from holdfast.resources.kinds.file.apart import edited_apart
@@ -57,8 +57,8 @@ class Edit(Placed):
 
     Default: none, other than in Salt, for a copy in a directory like /etc/cron.d or /etc/sudoers.d would be read, too.
     """
-    show_changes: bool = True
-    """Show the diff. Turn off for secrets."""
+    show_changes: bool | None = None
+    """Show the diff: true always, false never. Default: of files that others may read."""
 
     @abstractmethod
     def edited(self, text: str, given: tuple[str, ...]) -> str:
@@ -111,10 +111,11 @@ class Edit(Placed):
             raise Unsafe(f"cannot edit {path}: {refusal}; declare the whole file with file.managed")
         if apply:
             await self._write(ctx, path, place, seen, new)
-        diff = unified(_bytes(old), _bytes(new), path) if self.show_changes else ""
-        ctx.report.diff = diff
+        mode = (await self.owner_of_new(ctx)).mode if seen is None else seen.st_mode
+        instead = hidden(self.show_changes, mode)
+        ctx.report.diff = "" if instead else unified(_bytes(old), _bytes(new), path)
         done = f"edited {self.name}" if seen is not None else f"created {self.name}"
-        changes = {"diff": diff if self.show_changes else "<show_changes=False>"}
+        changes = {"diff": instead or ctx.report.diff}
         if not apply:
             changes = {"new": self.name} if seen is None else self.foreseen(changes)
         note(ctx, changes, done if apply else f"would have {done}")

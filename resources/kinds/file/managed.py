@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, model_validator
 
 from holdfast.resources.context import Context, Watch, announced
 from holdfast.resources.contract import Resource
-from holdfast.resources.diff import unified
+from holdfast.resources.diff import hidden, unified
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Text, Texts
 from holdfast.resources.kinds.file import content
@@ -41,7 +41,6 @@ from holdfast.resources.traits import Declaration, Reversible
 
 NEW_MODE, PRIVATE = 0o644, 0o600
 """Mode of a new file that declares none, and that of every file while it is written."""
-HIDDEN = "<show_changes=False>"
 
 
 TOLD = "what watches the file is told of every change of its content"
@@ -126,8 +125,8 @@ class Managed(Reversible, OwnedResource, kind="file.managed"):
     """Make the file when it does not exist."""
     backup: Literal["minion", "master", "both", "", False] | None = None
     """`minion`: keep a copy of what is replaced, in the agent's own directory."""
-    show_changes: bool = True
-    """Show the diff. Turn off for secrets."""
+    show_changes: bool | None = None
+    """Show the diff: true always, false never. Default: of files that others may read."""
     new_file_diff: bool = False
     """Show the diff of a new file among the changes, too."""
     check_cmd: Annotated[Texts, AfterValidator(check_commands)] = ()
@@ -361,18 +360,19 @@ class Managed(Reversible, OwnedResource, kind="file.managed"):
 
     def _tell(self, ctx: Context, look: Look, wrong: dict[str, str], apply: bool) -> None:
         """Changes as Salt words them, and the diff."""
-        diff = ""
+        present = None if look.seen is None else look.seen.st_mode
+        instead, diff = hidden(self.show_changes, present, look.owner.mode), ""
         if look.seen is None:
             diff = unified(b"", look.wanted or b"", look.path)
             changes = self._told_of_new(look.owner) if apply else {"newfile": look.path}
             if self.new_file_diff and diff:
-                changes["diff"] = diff if self.show_changes else HIDDEN
+                changes["diff"] = instead or diff
         else:
             changes = dict(wrong)
             if look.differs:
                 diff = difference(look)
-                changes = {"diff": diff if self.show_changes else HIDDEN, **wrong}
-        ctx.report.diff = diff if self.show_changes else ""
+                changes = {"diff": instead or diff, **wrong}
+        ctx.report.diff = "" if instead else diff
         parts = " and ".join(["content" if part == "diff" else part for part in changes])
         done = f"created {look.path}" if look.seen is None else f"changed {parts} of {look.path}"
         note(ctx, changes, done if apply else f"would have {done}")

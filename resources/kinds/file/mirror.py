@@ -12,7 +12,7 @@ from typing import Any
 
 from holdfast.resources import paths
 from holdfast.resources.context import Context
-from holdfast.resources.diff import LIMIT, unified
+from holdfast.resources.diff import LIMIT, hidden, unified
 from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.kinds.file import removal, trees
 from holdfast.resources.kinds.file.base import Ownership, found, make_parents, put_link, status, telling
@@ -23,7 +23,6 @@ from holdfast.resources.paths import Directory, Place, Unsafe
 from holdfast.resources.paths.handle import what
 
 NEW_DIRECTORY, NEW_FILE = 0o755, 0o644
-HIDDEN = "<show_changes=False>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,7 @@ class Rules:
     replace: bool
     force_links: bool
     back_up: bool
-    show: bool
+    show: bool | None
     variables: Mapping[str, Any] | None
     """Those of the templates; None: the files are none."""
 
@@ -248,14 +247,15 @@ class Mirror:
         return self._ctx.render(decoded(data, url), name=url, variables=variables).encode()
 
     def _tell(self, look: Look, wrong: dict[str, str]) -> None:
+        instead = hidden(self._rules.show, None if look.seen is None else look.seen.st_mode, look.owner.mode)
         if look.seen is None:
-            self._diffs.append(unified(b"", look.wanted or b"", look.path))
+            self._diffs.append("" if instead else unified(b"", look.wanted or b"", look.path))
             mode = NEW_FILE if look.owner.mode is None else look.owner.mode
             self.changes[look.path] = {"diff": "New file", "mode": f"{mode:04o}"} if self._apply else {"newfile": look.path}
         elif look.differs:
             diff = difference(look)
-            self._diffs.append(diff)
-            self.changes[look.path] = {"diff": diff if self._rules.show else HIDDEN, **wrong}
+            self._diffs.append("" if instead else diff)
+            self.changes[look.path] = {"diff": instead or diff, **wrong}
         else:
             self.changes[look.path] = wrong
 

@@ -91,8 +91,8 @@ class Recurse(Placed, kind="file.recurse"):
     """Remove a file that is in the way of such a link."""
     backup: Literal["minion", "master", "both", "", False] | None = None
     """`minion`: keep a copy of what is replaced, in the agent's own directory."""
-    show_changes: bool = True
-    """Show the diffs. Turn off for secrets."""
+    show_changes: bool | None = None
+    """Show the diffs: true always, false never. Default: of files that others may read."""
 
     def needs(self) -> tuple[Need, ...]:
         """The owner; directories on the way are made."""
@@ -117,7 +117,7 @@ class Recurse(Placed, kind="file.recurse"):
         if not mirror.changes and not mirror.removed:
             ctx.report.comment = f"{self.name} is like {url}"
             return True
-        ctx.report.diff = mirror.diff() if self.show_changes else ""
+        ctx.report.diff = mirror.diff()
         if apply and not existed and len(mirror.changes) > 1:
             mirror.changes.pop(self.name, None)  # as in Salt, where what is in it says enough
         note(ctx, mirror.changes, self._sentence(mirror, apply=apply, new=not existed))
