@@ -79,7 +79,8 @@ class Cover:
         return [self(each) for each in value] if isinstance(value, list) else tuple(self(each) for each in value)
 
     def _key(self, key: Any) -> Any:
-        return self._text(key) if isinstance(key, str) else key
+        """A key, covered; but those that are words in lower case, for so are the names of fields: a password `comment` must not rename one."""
+        return self._text(key) if isinstance(key, str) and not (key.isidentifier() and key.islower()) else key
 
     def _text(self, text: str) -> str:
         for form in self._forms:

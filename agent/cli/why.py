@@ -105,7 +105,7 @@ def _last(facts: Facts) -> Iterator[str]:
     tried = f", {last['attempts']} attempts" if last["attempts"] > 1 else ""
     yield f"{ago(last['at'])}{took}{tried}" if last["at"] else "it could not run"
     by = f": {', '.join(last['by'])}" if last["by"] else ""
-    yield f"because {CAUSES[last['cause']]}{by}"
+    yield f"because {CAUSES.get(last['cause'], last['cause'])}{by}"
     if last["comment"]:
         yield last["comment"]
     change = facts["last_change"]
@@ -123,7 +123,7 @@ def _waits(facts: Facts) -> Iterator[str]:
 
 def _coming(step: Facts) -> str:
     when = span(step["in"]) if step.get("in") is not None else ""
-    return NEXT[step["what"]].format(when=when, cause=step.get("cause"), every=step.get("every") or 0)
+    return NEXT.get(step["what"], step["what"]).format(when=when, cause=step.get("cause"), every=step.get("every") or 0)
 
 
 def _entries(facts: Facts, paper: Paper) -> Iterator[str]:

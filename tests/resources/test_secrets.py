@@ -92,7 +92,12 @@ def test_secrets_are_covered_in_each_form(told: str) -> None:
         part in covered
         for part in ("hunter2", "aHVudGVy", "h1bnRlcj", "odW50ZXIy", "sesame", "number", "of-", "of libpq", "nobody", "with", "listed")
     )
-    assert Cover(FORMS)({"a": [{told: 1}]}) == {"a": [{covered: 1}]}
+    assert Cover(FORMS)({"a": [{f"/{told}": told}]}) == {"a": [{f"/{covered}": covered}]}
+
+
+def test_a_password_that_is_the_name_of_a_field_renames_no_field() -> None:
+    """Programs that read JSON rely on the names."""
+    assert Cover({"password": "comment"})({"comment": "a comment", "/comment": 1}) == {"comment": f"a {MASK}", f"/{MASK}": 1}
 
 
 @pytest.mark.parametrize(
