@@ -123,7 +123,7 @@ def _waits(facts: Facts) -> Iterator[str]:
 
 def _coming(step: Facts) -> str:
     when = span(step["in"]) if step.get("in") is not None else ""
-    return NEXT.get(step["what"], step["what"]).format(when=when, cause=step.get("cause"), every=step.get("every") or 0)
+    return NEXT.get(step["what"], str(step["what"])).format(when=when, cause=step.get("cause"), every=step.get("every") or 0)
 
 
 def _entries(facts: Facts, paper: Paper) -> Iterator[str]:
