@@ -27,8 +27,8 @@ URL = re.compile(r"(://[^\s/:@'\"]*:)([^\s/'\"]+)(?=@)")
 """`://user:password@`."""
 DSN = re.compile(r"""((?:password|passwd|pwd)\s?=\s?)("[^"]*"|'[^']*'|[^\s;&,'"]+)""", re.IGNORECASE)
 """`password=...` of a connection string."""
-ADDRESS = re.compile(r"""(\b[^\s:/@'"]+:)([^\s/'"]+)(?=@(?:tcp|unix)\()""")
-"""`user:password@tcp(...)`."""
+ADDRESS = re.compile(r"""(\b[^\s:/@'"]{1,64}:)([^\s:/@'"]{1,128})(?=@(?:tcp|unix)\()""")
+"""`user:password@tcp(...)`. Bounded, like the others: users choose the text, and must not choose how long it takes."""
 PLAIN = re.compile(r"[A-Za-z0-9]+")
 """What text keeps, however it is quoted."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 from typing import Any
 
 import pytest
@@ -136,3 +137,13 @@ def test_what_is_written_as_json_or_by_python_concerns_the_cover(secret: str, be
     if cover(data["a"][0]) != data["a"][0]:
         assert cover.concerns(repr(data))
         assert cover.concerns(json.dumps(data))
+
+
+@pytest.mark.parametrize("part", ["a:", "://a:", "password='", 'password="', "a.", "://", ":@", "pwd=", "aHVu", "@tcp(", "a:a@"])
+def test_no_text_of_a_user_takes_long_to_cover(part: str) -> None:
+    """Time grows with the length of the text, whatever is in it."""
+    text = part * (200_000 // len(part)) + " x:y@tcp( =://"
+    began = time.process_time()
+    Cover(FORMS)(text)
+
+    assert time.process_time() - began < 2
