@@ -96,7 +96,7 @@ class Printer:
     def _owe(self, notice: Notice) -> None:
         self.owed.append(notice)
         if self._show:
-            say(f"owed: {notice.identity} {notice.text}")
+            say(self.cover(f"owed: {notice.identity} {notice.text}"))
 
     def _warn(self, notice: Notice) -> None:
         """For a person a sentence like any other; with a traceback perhaps, or for programs, a line of the log."""
