@@ -64,7 +64,7 @@ class Administrator:
         names, paths = concerns(resource)
         if (names or paths) and await self._pkg.in_other_hands(names, paths):
             return "is changing its package"
-        from holdfast.resources.kinds.pkg import Packages  # noqa: PLC0415 - only who is not alone needs it
+        from holdfast.resources.kinds._packages import Packages  # noqa: PLC0415 - only who is not alone needs it
 
         # It would wait for their lock, and take up a worker meanwhile.
         waits = isinstance(resource, Packages) and await resource.wrong(self._pkg, apply=False)

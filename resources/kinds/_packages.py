@@ -1,0 +1,177 @@
+"""What the kinds of the family `pkg` share: which packages a state is about, and looking, changing, looking again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, ClassVar
+
+from pydantic import BeforeValidator
+
+from holdfast.resources.context import Context, Watch, announced
+from holdfast.resources.contract import Resource, Uid
+from holdfast.resources.errors import HoldfastError, Permanent
+from holdfast.resources.fields import Text, field
+from holdfast.resources.interfaces.pkg import PkgInterface
+from holdfast.resources.interfaces.results import ChangeSet
+from holdfast.resources.kinds._versions import conditions
+from holdfast.resources.traits import together
+
+IGNORED = {
+    "ignore_epoch": "epochs are part of a version",
+    "ignore_types": "it belongs to other package managers",
+    "normalize": "names are taken as the package manager writes them",
+    "pkg_verify": "verifying installed files is not part of keeping a package installed",
+    "report_reboot_exit_codes": "it belongs to Windows",
+    "resolve_capabilities": "virtual packages are always resolved",
+    "skip_suggestions": "suggestions are only made in error messages",
+    "split_arch": "names are taken as the package manager writes them",
+    "watch_flags": "it belongs to Gentoo",
+    "cache_valid_time": "lists of packages are fetched when something is not found in them",
+}
+
+
+def parse_pkgs(value: object) -> object:
+    """A list of names and of `{name: version}`, or a mapping, as one mapping of name to version or None."""
+    if isinstance(value, str):
+        return {value: None}
+    if not isinstance(value, (list, tuple)):
+        return value
+    found: dict[object, object] = {}
+    for item in value:
+        if isinstance(item, (str, int, float)) and not isinstance(item, bool):
+            found[str(item)] = None
+        elif isinstance(item, Mapping):
+            found.update(item)
+        else:
+            raise ValueError(f"{item!r} is neither a package's name nor `name: version`")  # noqa: TRY004 - pydantic collects ValueErrors
+    return found
+
+
+def check_version(version: str | None) -> str | None:
+    """Refuse what is not a version, early."""
+    if version is not None:
+        conditions(version)
+    return version
+
+
+def check_versions(pkgs: dict[str, str | None] | None) -> dict[str, str | None] | None:
+    """Refuse packages with what is not a version, early."""
+    for version in (pkgs or {}).values():
+        check_version(version)
+    return pkgs
+
+
+Versions = Annotated[dict[str, Text | None], BeforeValidator(parse_pkgs)]
+"""Packages by name, each with what its version must be."""
+
+
+class Packages(Resource):
+    """What the kinds of this family share: which packages, and looking, changing, looking again."""
+
+    ignored: ClassVar[Mapping[str, str]] = IGNORED
+    there: ClassVar[bool | None] = True
+    """Whether the packages are to be there; None: it says nothing of that."""
+
+    pkgs: Versions | None = field(None)
+    """Several packages instead of the one that `name` says: names, or `name: version`."""
+
+    @property
+    def wanted(self) -> dict[str, str | None]:
+        """The packages it is about, with what is said of their versions."""
+        return self.pkgs if self.pkgs is not None else {self.name: getattr(self, "version", None)}
+
+    async def wrong(self, pkg: PkgInterface, apply: bool) -> dict[str, dict[str, str]]:
+        """The packages that are not as they should be: name -> {old, new} as far as is known without a plan."""
+        raise NotImplementedError
+
+    async def put_right(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]], test: bool) -> ChangeSet:
+        """Change the packages that are wrong, in one transaction, or with `test` say what that would change."""
+        raise NotImplementedError
+
+    @announced
+    async def check_apply(self, ctx: Context, apply: bool) -> bool:
+        """Look, and with `apply` put right; the changes are those of the whole transaction, dependencies included."""
+        pkg: PkgInterface = ctx.interface("pkg")
+        wrong = await self.wrong(pkg, apply)
+        if not wrong:
+            ctx.report.comment = await self.reason(pkg)
+            return True
+        if apply:
+            await ctx.report.announce()
+            ctx.report.touched = True
+            try:
+                done: ChangeSet = await together(self, ctx, wrong, lambda: self.put_right(ctx, pkg, wrong, test=False))
+            except HoldfastError as error:
+                await self._account(ctx, pkg, wrong, error)
+                return False
+            ctx.report.changes = {**wrong, **done.changes}
+            if left := await self.wrong(pkg, apply):
+                raise Permanent(f"still not right after the package manager has run: {', '.join(left)}")
+            ctx.report.comment = sentence(ctx.report.changes, done=True)
+        else:
+            await self._plan(ctx, pkg, wrong)
+        return False
+
+    async def _account(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]], error: HoldfastError) -> None:
+        """Report what a run of the package manager that failed has changed all the same; raise its error unless that was everything.
+
+        It fails for the sake of other packages, too, and may be killed when its work is done.
+        """
+        left = await self.wrong(pkg, apply=False)
+        changed = {name: {**was, "new": left[name]["old"] if name in left else was["new"]} for name, was in wrong.items()}
+        ctx.report.changes = {name: change for name, change in changed.items() if left.get(name) != wrong[name]}
+        ctx.report.comment = sentence(ctx.report.changes, done=True)
+        if left:
+            raise error
+        ctx.log.warning("the package manager failed, but this is right", why=str(error))
+
+    async def _plan(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]]) -> None:
+        """Report what the package manager would change. It may not know yet, for want of a repository that another state adds."""
+        planned, doubt = {}, ""
+        try:
+            planned = (await self.put_right(ctx, pkg, wrong, test=True)).changes
+        except Permanent as error:
+            doubt = f"; as things are now this would fail: {error}"
+        ctx.report.changes = {**wrong, **planned}
+        ctx.report.comment = sentence(ctx.report.changes, done=False) + doubt
+
+    async def reason(self, pkg: PkgInterface) -> str:
+        """Why nothing had to be done."""
+        found = await pkg.list_installed(list(self.wanted))
+        return "; ".join(f"{name} {', '.join(p.version for p in pkgs)} is installed" for name, pkgs in found.items())
+
+    def watch(self, ctx: Context) -> Watch:
+        """What the package manager's database knows of them."""
+        pkg: PkgInterface = ctx.interface("pkg")
+        return pkg.watch(list(self.wanted))
+
+    def uids(self) -> tuple[Uid, ...]:
+        """The packages."""
+        return tuple(("pkg", name) for name in self.wanted)
+
+    def contradicts(self, other: Resource) -> str | None:
+        """One wants a package that the other wants gone, or both want it at different versions."""
+        if not isinstance(other, Packages) or self.there is None or other.there is None:
+            return None
+        both = [(name, version, other.wanted[name]) for name, version in self.wanted.items() if name in other.wanted]
+        if not (self.there and other.there):
+            # where one version of it is not to be there, another may
+            clash = self.there is not other.there and any(
+                mine == theirs or not (theirs if self.there else mine) for _, mine, theirs in both
+            )
+            return f"one is {self.kind}, the other {other.kind}" if clash else None
+        different = (f"version {mine} of {name} is not {theirs}" for name, mine, theirs in both if mine and theirs and mine != theirs)
+        return next(different, None)
+
+
+def sentence(changes: Mapping[str, Mapping[str, str]], *, done: bool) -> str:
+    """What was changed, or would be, in words."""
+    words = []
+    for name, change in changes.items():
+        old, new = change["old"], change["new"]
+        verb = "hold" if "hold" in (old, new) else "install" if not old else "remove" if not new else "change"
+        verb = "let go" if verb == "hold" and not new else verb
+        past = {"hold": "held", "install": "installed", "remove": "removed", "change": "changed", "let go": "let go"}[verb]
+        versions = f" {old} -> {new}" if verb == "change" else f" {new}" if verb == "install" and new != "installed" else ""
+        words.append(f"{past if done else f'would {verb}'} {name}{versions}")
+    return "; ".join(words)
