@@ -15,6 +15,7 @@ from holdfast.agent.control.schema import LIMIT, ControlError, Request, encode
 from holdfast.agent.engine.ends import Edge
 from holdfast.agent.engine.journal import Adoption, Journal
 from holdfast.agent.engine.report import Notice
+from holdfast.agent.engine.store import Unwritable
 from holdfast.agent.engine.tables import Rows
 
 WHOLE = 10**9
@@ -29,6 +30,8 @@ class Line:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
         self._turn = asyncio.Lock()
+        self._broken = ""
+        """Why the agent is told nothing any more."""
 
     async def begin(self) -> Rows:
         """What the agent's journal knows. Raises `ControlError`."""
@@ -48,25 +51,29 @@ class Line:
             self._writer.write(text)
 
     async def ask(self, operation: str, *arguments: Any) -> None:
-        """Likewise, and wait until it is done. Raises `OSError` when the agent is gone, or cannot."""
+        """Likewise, and wait until it is done. Raises `Unwritable` when the agent is gone, or cannot."""
         async with self._turn:
             self.tell(operation, *arguments)
             await self.heard()
 
     async def heard(self) -> None:
-        """Have all sent, and wait for the next word of the agent. Raises `OSError`, unless it is a good one."""
+        """Have all sent, and wait for the next word of the agent. Raises `Unwritable`, unless it is a good one; from then on always."""
+        if self._broken:
+            raise Unwritable(self._broken)
+        said: Any = None
         try:
             await self._writer.drain()
-            said = json.loads(await self._reader.readline() or "{}")
+            said = json.loads(await self._reader.readline() or "null")
         except ConnectionError:
-            said = {}
+            pass  # as when it says nothing
         except ValueError as error:
-            raise OSError(f"cannot understand the agent: {error}") from error
+            self._broken = f"cannot understand the agent: {error}"
         if not isinstance(said, dict) or not (said.get("done") or said.get("ok")):
-            raise OSError(said.get("error") if isinstance(said, dict) and said.get("error") else "the agent has stopped")
+            self._broken = self._broken or str((isinstance(said, dict) and said.get("error")) or "the agent has stopped")
+            raise Unwritable(self._broken)
 
     async def end(self) -> None:
-        """All is told. Raises `OSError` if the agent has not taken it."""
+        """All is told. Raises `Unwritable` if the agent has not taken it."""
         self._writer.write(b"\n")
         await self.heard()
 
@@ -94,7 +101,7 @@ class RemoteJournal(Journal):
         return adoption
 
     async def announce(self, identity: str, edges: Iterable[Edge]) -> None:
-        """The agent knows, and has it on the disk. Raises `OSError`."""
+        """The agent knows, and has it on the disk. Raises `Unwritable`."""
         if not self.intended(identity):
             carriers = [*edges]
             await self._line.ask("intend", identity, carriers)

@@ -39,6 +39,16 @@ told:
     - name: echo told >> HOST/told
     - watch: [cmd: slow]
 """
+LATE = """
+HOST/late:
+  file.managed:
+    - contents: late
+    - require: [cmd: slow]
+later:
+  cmd.wait:
+    - name: 'true'
+    - watch: [file: HOST/late]
+"""
 
 
 @pytest.fixture
@@ -119,21 +129,25 @@ def test_an_apply_that_is_killed_has_told_what_it_was_about_to_change(tree):
 
 
 def test_an_agent_that_is_killed_has_what_apply_told(tree):
-    """Apply goes on, and says that the agent is gone; the next agent delivers."""
+    """Apply says that the agent is gone, and changes nothing any more that somebody watches; the next agent delivers."""
     agent = Agent(tree)
     with agent:
         paused(tree, agent)
         (tree.host / "go").unlink()
         at = len(agent.log)
-        tree.sls("slow", SLOW)
+        tree.sls("slow", SLOW + LATE)
         agent.wait_log("compiled", at)
         command = [*COMMAND, "apply", "slow", "--config", str(tree.config)]
-        with subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             agent.wait((tree.host / "up").exists, "the command")
             agent.signal(signal.SIGKILL)
             agent.process.wait()
             (tree.host / "go").touch()
-            _, said = process.communicate(timeout=60)
+            printed, said = process.communicate(timeout=60)
+        assert process.returncode == 1
+        assert f"failed file.managed[{tree.host}/late]" in printed
+        assert "not changed until the journal can be written: the agent has stopped" in printed
+        assert not (tree.host / "late").exists()
         assert "cannot tell the agent what was done: the agent has stopped" in said
     with closing(Journal(tree.root / "state/journal.db", durable=False)) as journal:
         assert ("cmd.run[slow]", "cmd.wait[told]", "watch") in journal.owed()

@@ -9,6 +9,7 @@ import pytest
 from engine_bench import Bench, compilation, in_virtual_time, state
 from holdfast.agent.control.account import Account, message
 from holdfast.agent.engine.engine import Engine
+from holdfast.agent.engine.explain import waits
 
 CONF, SERVICE = "zsetting.present[conf]", "zsetting.present[svc]"
 EDGE = (CONF, SERVICE, "watch")
@@ -43,6 +44,8 @@ async def test_what_a_run_has_not_delivered_the_engine_delivers_when_it_ends(ben
     await asyncio.sleep(100)
     assert [line for line in bench.machine.log if "other" not in line] == []
     assert bench.machine.settings["other"] == "right"
+    vertex = engine.view.graph.by_identity[SERVICE]
+    assert "apply" in [wait.code for wait in waits(vertex, engine.view, asyncio.get_running_loop().time())]
     account.close()
     await engine.settle()
 
