@@ -9,14 +9,10 @@ of the whole configuration, else that of the states; what lies elsewhere is left
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 import os
-import stat
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable
 
 from watchdog import events
 from watchdog.observers.api import BaseObserver
@@ -26,18 +22,13 @@ from holdfast.agent.health import Health
 from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.host.pathnodes import Subscription
 from holdfast.agent.host.paths import PathWatcher
-from holdfast.agent.settings import Settings, WatchSettings
-from holdfast.resources import paths
-from holdfast.states.hostfiles import absolute, look
+from holdfast.agent.settings import WatchSettings
+from holdfast.agent.watched import SHORTAGE, Beyond, MadeFrom, Signature, Survey, Watched, differences, inside
 
 POLL = 2.0
 """Seconds between two looks while something cannot be watched."""
 SPARE = 8
 """Pipes that can be opened before a watch begins: with fewer descriptors watchdog loses some, or leaves directories out without an error."""
-SHORTAGE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.ENOMEM})
-"""What the kernel says when a limit is reached: nothing is said of the file."""
-Signature = Mapping[str, tuple[int, ...]]
-"""Path -> what changes when the file does."""
 _FILTER: list[type[events.FileSystemEvent]] = [
     events.FileCreatedEvent,
     events.FileModifiedEvent,
@@ -53,107 +44,10 @@ _FILTER: list[type[events.FileSystemEvent]] = [
 """All but opening and closing unchanged: those are our own reads."""
 
 
-@dataclass(frozen=True, slots=True)
-class Watched:
-    """What the configuration consists of."""
-
-    trees: tuple[Path, ...]
-    """Directories, with all below; that of the states first."""
-    files: tuple[Path, ...]
-    """Single files."""
-
-    @classmethod
-    def of(cls, settings: Settings, config: Path) -> Watched:
-        """What settings name, and the file that they came from."""
-        return cls((settings.states, settings.pillar, settings.resources), (config, settings.grains_file))
-
-    def roots(self) -> dict[str, bool]:
-        """Directories to watch -> whether with all below; symbolic links resolved, each place once."""
-        trees = {os.path.realpath(tree) for tree in self.trees}
-        singles = {os.path.realpath(file.parent) for file in self.files}
-        trees |= {single for single in singles if _holds_only(single, trees)}
-        wanted = {tree: True for tree in trees if not _inside(tree, trees - {tree})}
-        wanted.update({single: False for single in singles if not _inside(single, trees)})
-        return {root: recursive for root, recursive in wanted.items() if os.path.isdir(root)}  # noqa: PTH112 - never raises
-
-    def main(self) -> str | None:
-        """The one directory for watchdog, with all below: the outermost that has the states; None while it does not exist."""
-        states = os.path.realpath(self.trees[0])
-        return next((root for root, recursive in self.roots().items() if recursive and _inside(states, {root})), None)
-
-    def signature(self) -> Signature:
-        """What all files look like now."""
-        found: dict[str, tuple[int, ...]] = {}
-        for file in self.files:
-            found.update(_entry(str(file)))
-        for tree in self.trees:
-            found.update(_entry(str(tree)))
-            found.update(_walk(str(tree), set()))
-        return found
-
-
-def _holds_only(directory: str, trees: set[str]) -> bool:
-    """The directory holds some of our trees and no other directory: watching all of it costs nothing more."""
-    if not any(os.path.dirname(tree) == directory for tree in trees):  # noqa: PTH120 - text is faster
-        return False
-    try:
-        with os.scandir(directory) as entries:
-            return all(entry.path in trees or not entry.is_dir(follow_symlinks=False) for entry in entries)
-    except OSError:
-        return False
-
-
-def _inside(path: str, roots: Iterable[str]) -> bool:
-    """The path is one of these or below one."""
-    return any(path == root or path.startswith(root.rstrip("/") + "/") for root in roots)
-
-
-def _walk(directory: str, seen: set[tuple[int, int]]) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """All below a directory; symbolic links are followed, each directory once; hidden ones, caches and backups are not ours.
-
-    What an untrusted user could change is not looked through, for nothing in it is used: it may have any number of entries.
-    """
-    try:
-        found = paths.directory(absolute(directory))
-        if found.holders:
-            return
-        info, entries = found.info, list(os.scandir(found.real))
-    except (OSError, paths.Unsafe) as error:
-        if isinstance(error, OSError) and error.errno in SHORTAGE:
-            raise
-        return
-    if (info.st_dev, info.st_ino) in seen:
-        return
-    seen.add((info.st_dev, info.st_ino))
-    for entry in entries:
-        if entry.name.startswith(".") or entry.name == "__pycache__" or entry.name.endswith("~"):
-            continue
-        path = f"{directory}/{entry.name}"
-        try:
-            now = look(path) if entry.is_symlink() else entry.stat(follow_symlinks=False)
-        except OSError:
-            continue
-        yield from _shown(path, now)
-        if now is not None and stat.S_ISDIR(now.st_mode):
-            yield from _walk(path, seen)
-
-
-def _entry(path: str) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """What one path looks like; nothing when there is none."""
-    yield from _shown(path, look(path))
-
-
-def _shown(path: str, info: os.stat_result | None) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """What tells a change; of a directory, when only its entries change, nothing."""
-    if info is not None:
-        content = () if stat.S_ISDIR(info.st_mode) else (info.st_mtime_ns, info.st_ctime_ns, info.st_size)
-        yield path, (info.st_mode, info.st_uid, info.st_gid, info.st_ino, *content)
-
-
 def _inode(path: str | None) -> int:
     """What tells one directory from another in its place; 0 when there is none."""
     try:
-        return os.stat(path).st_ino if path is not None else 0  # noqa: PTH116 - as above
+        return os.stat(path).st_ino if path is not None else 0  # noqa: PTH116 - text is faster
     except OSError:
         return 0
 
@@ -175,6 +69,12 @@ class ConfigWatch:
         self._elsewhere: list[Subscription] = []
         self._told = True
         """Events led to the present look, not the time."""
+        self._made = MadeFrom(tuple)
+        self._following = False
+        """The graph has just been made from something else: what is new to us has not changed."""
+        self._more: Signature = {}
+        self._beyond = Beyond()
+        self._apart: list[Subscription] = []
         self._armed: tuple[object, ...] = ()
         """What is watched now: the directory for watchdog, its inode, and what lies elsewhere."""
         self._signature: Signature = watched.signature()
@@ -191,6 +91,11 @@ class ConfigWatch:
         self._watched, self._settings = watched, settings
         self._touched.set()
 
+    def follow(self, made: MadeFrom) -> None:
+        """Watch also what the graph was made from, wherever it lies."""
+        self._made, self._following = made, True
+        self._touched.set()
+
     async def run(self) -> None:
         """Watch for the life of the agent; ends by being cancelled."""
         logging.getLogger("watchdog").addHandler(self._overflow)
@@ -202,6 +107,7 @@ class ConfigWatch:
         finally:
             logging.getLogger("watchdog").removeHandler(self._overflow)
             self._unwatch()
+            self._watch_apart(Beyond())
 
     async def _wait(self) -> None:
         """Until something happened and it is quiet again, or until the next look is due."""
@@ -236,17 +142,35 @@ class ConfigWatch:
             self._poll(error)
 
     async def _compare(self) -> None:
-        watched, before = self._watched, self._signature
-        after: Signature = await self._blocking(watched.signature)
+        watched, made, following = self._watched, self._made, self._following
+        self._following = False
+        survey: Survey = await self._blocking(watched.survey, made)
         if watched is not self._watched:
             return
-        self._signature = after
-        changed = sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
+        more = differences(self._more, survey.more)
+        if unseen := more - self._more.keys():  # looked at for the first time: it need not have changed
+            more -= await self._blocking(made.unchanged, unseen, following)
+        changed = sorted(differences(self._signature, survey.named) | more)
+        self._signature, self._more = survey.named, survey.more
+        self._watch_apart(survey.beyond)
         if changed and not self._told:
             self._unwatch()  # no event told of this: part of the tree is not watched, so all of it is watched anew
             self._arm()
         if changed:
             self._changed(changed)
+
+    def _watch_apart(self, beyond: Beyond) -> None:
+        """Have that watched which the watch of the main directory does not reach."""
+        if beyond == self._beyond:
+            return
+        for subscription in self._apart:
+            subscription.close()
+        self._beyond = beyond
+        self._apart = [
+            self._paths.subscribe(beyond.trees, self._touched.set, recursive=True),
+            self._paths.subscribe(beyond.files, self._touched.set),
+        ]
+        self._touched.set()  # what happened before the watch began is seen by another look
 
     def _touch(self) -> None:
         """Something happened; called from watchdog's threads."""
@@ -256,11 +180,11 @@ class ConfigWatch:
     def _watch(self) -> None:
         """Have the right directories watched; they change when one appears, vanishes, or a link points elsewhere."""
         main = self._watched.main()
-        inside = {main} if main else set()
-        trees = tuple(str(tree) for tree in self._watched.trees if not _inside(os.path.realpath(tree), inside))
+        covered = {main} if main else set()
+        trees = tuple(str(tree) for tree in self._watched.trees if not inside(os.path.realpath(tree), covered))
         # Names that are not strictly below it: files elsewhere, and directories or links that may be exchanged as a whole.
         names = (*self._watched.files, *self._watched.trees)
-        files = tuple(str(path) for path in names if not _inside(os.path.realpath(path.parent), inside))
+        files = tuple(str(path) for path in names if not inside(os.path.realpath(path.parent), covered))
         armed = (main, _inode(main), trees, files)
         if armed == self._armed and (main is None or (self._observer is not None and self._observer.is_alive())):
             return

@@ -21,7 +21,7 @@ from typing import Any
 import structlog
 
 from holdfast import __version__
-from holdfast.agent.config_watch import ConfigWatch, Watched
+from holdfast.agent.config_watch import ConfigWatch
 from holdfast.agent.connections import Exhaustion
 from holdfast.agent.control.account import Account
 from holdfast.agent.control.schema import ControlError, Request
@@ -47,7 +47,8 @@ from holdfast.agent.presence import Presence
 from holdfast.agent.settings import Settings, load
 from holdfast.agent.statedir import JOURNAL, LOCK, Lock, absorb, open_journal, private_directory
 from holdfast.agent.tasks import Tasks
-from holdfast.agent.tree import Compiled, Trees
+from holdfast.agent.tree import Compiled, Trees, made_from
+from holdfast.agent.watched import Watched
 from holdfast.agent.words import first_of, number_of
 from holdfast.states.errors import CompileError, Place, Problem
 
@@ -227,6 +228,7 @@ class Daemon:
         return {"problems": [problem.as_dict() for problem in problems], "resources": self._resources}
 
     def _request_reload(self) -> asyncio.Future[list[Problem]]:
+        self._host.sources.touched(None)
         answer: asyncio.Future[list[Problem]] = asyncio.get_running_loop().create_future()
         self._waiting.append(answer)
         self._wanted.set()
@@ -238,6 +240,7 @@ class Daemon:
         return Watched.of(settings, (self._config or CONFIG).absolute())
 
     def _config_changed(self, paths: list[str]) -> None:
+        self._host.sources.touched(paths)
         log.info("the configuration has changed: %s", first_of(paths))
         self._wanted.set()
 
@@ -288,8 +291,11 @@ class Daemon:
         declared = {call.identity for call in compiled.compilation.calls}
         self._failing &= declared
         self._host.forget_all_but(declared)
-        await self._engine.swap(compiled.compilation, cause=self._cause, options=settings.engine, outdated=self._outdated)
+        async with self._host.taken_over(compiled.compilation.calls, settings.states) as edition:
+            options = settings.engine
+            await self._engine.swap(compiled.compilation, cause=self._cause, options=options, outdated=self._outdated, anew=edition.anew)
         self._outdated = set()
+        self._watch.follow(made_from(compiled, edition))
         self._tell_of_watches()
         self._cause = "states changed"
         read = compiled.read | (frozenset() if settings.id else {"id"})

@@ -10,11 +10,14 @@ import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.agent import facts
+from holdfast.agent.host.edition import Edition
 from holdfast.agent.settings import Settings
+from holdfast.agent.watched import MadeFrom
 from holdfast.resources import paths, registry
 from holdfast.resources.paths import trusted_uids
 from holdfast.resources.secrets import Cover
@@ -54,6 +57,12 @@ class Compiled:
 def _paths(calls: Sequence[Call]) -> frozenset[str]:
     """The paths that calls manage."""
     return frozenset(value for call in calls for kind, value in call.resource.uids() if kind == "path")
+
+
+def made_from(compiled: Compiled, edition: Edition) -> MadeFrom:
+    """All files that a graph was made from: state files, what they import, and sources."""
+    read = [(str(source.path), source.digest) for source in compiled.compilation.sources]
+    return MadeFrom(lambda: chain(read, edition.files()), edition.trees())
 
 
 class Trees:

@@ -282,15 +282,26 @@ class Context(Services, Protocol):
         """The content behind `salt://`, `tree://`, `file://`, an absolute path, or `http(s)://`.
 
         `trusted`: a file of this host must be one that only root could have written, as is needed for templates. Raises `Permanent` when
-        it is not there or may not be read.
+        it is not there or may not be read. In a running agent a file of the states directory is as it was when the states were compiled.
         """
         ...
 
-    def source_path(self, url: str) -> str | None:
-        """The path of the file behind `url`, to be watched or asked for its mode; None when it is not on this host.
+    def source_view(self, url: str, name: str, read: Callable[[str], bytes]) -> bytes:
+        """What `read` makes of the path behind `url`: its mode, or the names in it; `name` says what, for each URL.
 
-        Raises `Permanent` for a URL of no known form.
+        Like `source`, it is what it was when the states were compiled. Blocks where `read` does; raises what that raises.
         """
+        ...
+
+    def source_outside(self, url: str) -> str | None:
+        """The path of a source on this host that is not in the states directory, to be watched; None for any other.
+
+        A change in the states directory leads to a new compilation and needs no watch. Raises `Permanent` for a URL of no known form.
+        """
+        ...
+
+    def source_version(self) -> str:
+        """What the sources of this resource contain, if it is an action; empty where that is not known."""
         ...
 
     def managed_below(self, directory: str) -> Collection[str]:

@@ -191,10 +191,18 @@ class FakeContext:
             return path.read_bytes()
         raise Permanent(f"cannot read {url}: the test has no such source")
 
-    def source_path(self, url: str) -> str | None:
+    def source_view(self, url: str, name: str, read: Callable[[str], bytes]) -> bytes:
+        """What `read` makes of a real path."""
+        return read(url.removeprefix("file://"))
+
+    def source_outside(self, url: str) -> str | None:
         """The path of a real file."""
         path = url.removeprefix("file://")
         return path if path.startswith("/") else None
+
+    def source_version(self) -> str:
+        """Nothing is known."""
+        return ""
 
     def managed_below(self, directory: str) -> Collection[str]:
         """Those of `managed` below a directory."""

@@ -7,7 +7,7 @@ methods it happens to define.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from holdfast.resources.context import Context, Services
@@ -46,6 +46,27 @@ class Reversible:
 
         Asked before the resource is put right for the first time, and kept until its state has left. Changes nothing.
         """
+
+
+class Drawn(NamedTuple):
+    """One source of a resource."""
+
+    url: str
+    """As the state names it."""
+    view: str = ""
+    """The name of what is looked at, where that is not the content of a file."""
+    read: Callable[[str], bytes] | None = None
+    """Reads that, given the path; it blocks, and raises `OSError` and `HoldfastError`."""
+    inside: Callable[[bytes], Iterable[str]] | None = None
+    """Given what was read of a directory: the names of the files below it that are sources as well."""
+
+
+class FromSources:
+    """Is made from files that the state names. Those of the states directory belong to the states: their new content is a change of these."""
+
+    @abstractmethod
+    def draws(self) -> Iterable[Drawn]:
+        """Its sources. Pure and cheap: asked whenever the states change."""
 
 
 class Edgeable:

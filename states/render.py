@@ -240,23 +240,21 @@ def render_text(
     pillar: Mapping[str, Any],
     options: Mapping[str, Any] | None = None,
     read: set[str] | None = None,
-    root: Path | None = None,
-    trusted: frozenset[int] = frozenset({0}),
+    tree: Tree | None = None,
 ) -> str:
     """Render the template of a managed file, in the sandbox.
 
     `name` is what the template is called in errors. It sees salt, grains, pillar, opts and `variables`; `read` is given the names
-    of the grains that it has read; `root` is the directory that it may import from, what `trusted` owners have written there.
-    Raises `CompileError` with the template's line.
+    of the grains that it has read; `tree` is what it may import from, seen anew each time. Raises `CompileError` with the template's line.
     """
-    options, tree = options or {}, None if root is None else Tree(root, trusted)
+    options, root = options or {}, None if tree is None else tree.root
     world = World(grains, pillar, options, str(grains.get("id", "")), str(options.get("saltenv", "base")), tree).copy()
     context = {**world.variables(), **variables}
     context[GIVEN] = tuple(context)
     chosen, body = template_options(text, name)
     made = _environment(root) if chosen is None else _environment(root).overlay(**chosen)
-    if made.loader is not None and isinstance(made.loader, TreeLoader) and root is not None:
-        made.loader.begin(Tree(root, trusted))  # what it imports is read anew
+    if made.loader is not None and isinstance(made.loader, TreeLoader) and tree is not None:
+        made.loader.begin(tree)
     METER.begin()
     try:
         template = _template(text, root) if chosen is None else made.from_string(body.replace("\n", "", 1))

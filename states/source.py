@@ -13,13 +13,13 @@ import os
 import re
 import stat
 import time
-from collections.abc import Container
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from holdfast.resources import paths
-from holdfast.resources.errors import Permanent
-from holdfast.resources.paths.handle import ENTRIES, Handle, acl_of, read_whole
+from holdfast.resources.errors import HoldfastError, Permanent
+from holdfast.resources.paths.handle import ABSENT, ENTRIES, Handle, acl_of, read_whole
 from holdfast.resources.paths.trust import Weakness, weakness
 from holdfast.states.errors import CompileError, Place, Problem
 from holdfast.states.hostfiles import absolute, is_directory
@@ -62,12 +62,12 @@ class Shelf:
     def find(self, path: Path, info: os.stat_result) -> Text | None:
         """The text of a file that looks the same as when it was read."""
         looked, text = self.texts.get(path, (None, None))
-        return text if looked == _looks(info) else None
+        return text if looked == looks(info) else None
 
     def put(self, text: Text, info: os.stat_result, began: int) -> None:
         """Keep a text, if any later change of its file is sure to show. `began` is when it was read, in nanoseconds."""
         if began - max(info.st_mtime_ns, info.st_ctime_ns) > STEADY:
-            self.texts[text.path] = (_looks(info), text)
+            self.texts[text.path] = (looks(info), text)
 
     def path(self, name: str) -> Path:
         """The one `Path` of a name: making, comparing and hashing them takes long."""
@@ -95,6 +95,8 @@ class Tree:
     warnings: list[Problem] = field(default_factory=list)
     shelf: Shelf = field(default_factory=Shelf)
     """What is known from earlier compilations."""
+    reader: Callable[[Path], bytes] | None = None
+    """Reads a file in place of the tree: as it was when the states were compiled. Raises `OSError` and `HoldfastError`."""
     _names: dict[str, Path] | None = None
     _found: dict[str, Path | None] = field(default_factory=dict)
     """SLS name -> its file, once it was looked for."""
@@ -102,6 +104,10 @@ class Tree:
     """Paths of all state files; empty until they are needed."""
     _safe: dict[str, paths.Directory] = field(default_factory=dict)
     """Directories that only trusted users can change, by path."""
+
+    def anew(self) -> Tree:
+        """The same directory, of which nothing is read yet."""
+        return Tree(self.root, self.trusted, reader=self.reader)
 
     def find(self, sls: str) -> Path | None:
         """The file of an SLS name: `a.b` is `a/b.sls`, else `a/b/init.sls`; None when there is neither."""
@@ -198,9 +204,32 @@ class Tree:
         if shown != str(path):
             raise refuse(path, "source-name", "the file's name is not UTF-8", "rename it")
         try:
+            if self.reader is not None:
+                return self._read_by(self.reader, path)
             return self.shelf.find(path, self._look(path)) or self._read_anew(path)
         except OSError as error:
             raise refuse(path, "source-unreadable", f"cannot read the file: {error.strerror}", "") from error
+
+    def _read_by(self, reader: Callable[[Path], bytes], path: Path) -> Text:
+        try:
+            content = reader(path)
+        except HoldfastError as error:
+            raise refuse(path, "source-unreadable", str(error), "") from error
+        if len(content) > self.limit:
+            raise too_large(path, self.limit)
+        return Text(path, decode(path, content), hashlib.sha256(content).hexdigest())
+
+    def has(self, path: Path) -> bool:
+        """Whether there is such a file. Raises `OSError` when that cannot be said."""
+        if self.reader is None:
+            return is_there(path)
+        try:
+            self.reader(path)
+        except ABSENT:
+            return False
+        except HoldfastError:  # what is wrong with it is said when it is read
+            return True
+        return True
 
     def demand_trusted(self, path: Path) -> None:
         """Refuse a file that others could have written, or exchange. Raises `CompileError`, and `OSError` when it is not there."""
@@ -340,7 +369,7 @@ def distrusted(weak: Weakness, asked: str) -> CompileError:
     return refuse(weak.path, code, f"{weak.message}{leads}", weak.hint)
 
 
-def _looks(info: os.stat_result) -> tuple[int, ...]:
+def looks(info: os.stat_result) -> tuple[int, ...]:
     """What changes whenever a file does."""
     return info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns
 

@@ -21,7 +21,7 @@ from holdfast.states.errors import CompileError, Place, Problem
 from holdfast.states.filters import FILTERS, TESTS
 from holdfast.states.filters.formats import readable
 from holdfast.states.lines import DataTags, LineMarks
-from holdfast.states.source import Text, Tree, is_there
+from holdfast.states.source import Text, Tree
 from holdfast.states.world import Forbidden, NoSuchCall, TemplateStop
 
 CACHED = 2000
@@ -84,7 +84,7 @@ class TreeLoader(jinja2.BaseLoader):
 
     def _text(self, name: str) -> Text:
         path = self.tree.template(name)
-        if not is_there(path):
+        if not self.tree.has(path):
             raise FileNotFoundError(name)
         return self.tree.read(path)
 

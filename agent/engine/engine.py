@@ -129,11 +129,13 @@ class Engine:
         outdated: Collection[str] = (),
         *,
         whole: bool = True,
+        anew: Collection[str] = frozenset(),
     ) -> None:
         """Replace the graph by that of a new compilation; whatever is the same in both keeps its watch and its past.
 
         Resources that leave may finish what runs, for `stop_timeout`; then it is cancelled. Only who takes their place waits for
-        that. `options` take effect with the new graph. Resources that stay, and are named in `outdated`, are looked at again: what they have
+        that. `anew` are identities of states that are declared as before and made from other sources: they are replaced as well.
+        `options` take effect with the new graph. Resources that stay, and are named in `outdated`, are looked at again: what they have
         read elsewhere has changed. When these are not all states (not `whole`), the journal forgets nothing of the others.
         """
         async with self._swapping:
@@ -141,7 +143,7 @@ class Engine:
                 return
             automatic = await self._autoedges.find(compilation.calls) if (options or self.options).autoedge else NOTHING
             calls = [*compilation.calls, *self._reversals.calls(compilation.calls)] if self._daemon else compilation.calls
-            found = [self._keep(call) for call in calls]
+            found = [None if call.identity in anew else self._keep(call) for call in calls]
             kept = {vertex: vertex.requisites for vertex in found if vertex}
             vertices = [vertex or Vertex(call, self._host.context(call.identity)) for vertex, call in zip(found, calls, strict=True)]
             declared = {call.identity for call in calls}
@@ -167,6 +169,7 @@ class Engine:
             for vertex in vertices:
                 if vertex not in kept:
                     vertex.first = self.options.ordering == "definition" or vertex.call.meta is ONCE
+                    vertex.due = vertex.identity in anew
                     vertex.after = self._departures.before(partial(self._succeeds, vertex))
                     self._arm(vertex)
                 failed = vertex.failed and vertex.call.meta.rewatch and vertex.settled

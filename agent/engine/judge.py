@@ -197,6 +197,6 @@ def _overdue(vertex: Vertex, at: float) -> bool:
 
 
 def digest(vertex: Vertex) -> str:
-    """Hash of a declaration: what an action was when it last succeeded. What it is to receive belongs to that."""
+    """Hash of a declaration: what an action was when it last succeeded. What it is to receive, and what its sources contain, belong to that."""
     recv = "".join(f" {wanted!r}" for wanted in vertex.call.meta.recv)
-    return hashlib.sha256(f"{vertex.call.kind} {vertex.resource.model_dump_json()}{recv}".encode()).hexdigest()
+    return hashlib.sha256(f"{vertex.call.kind} {vertex.resource.model_dump_json()}{recv}{vertex.ctx.source_version()}".encode()).hexdigest()

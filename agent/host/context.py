@@ -21,9 +21,11 @@ from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.interfaces.base import Bus
 from holdfast.resources.paths import Place
 from holdfast.states.grains import Grains
+from holdfast.states.hostfiles import absolute
 
 if TYPE_CHECKING:
     from holdfast.agent.host.host import Host
+    from holdfast.states.source import Tree
 
 
 class HostContext:
@@ -104,7 +106,7 @@ class HostContext:
 
     async def read_text(self, path: str) -> str:
         """The text of a file, UTF-8. Raises `OSError`, and `Permanent` when it is not text, or no file at all."""
-        data = await read(paths.at(path, follow=True), self._host.blocking, published=True)
+        data = await read(paths.at(path, follow=True), self._host.blocking)
         try:
             return data.decode()
         except UnicodeDecodeError as error:
@@ -125,11 +127,20 @@ class HostContext:
 
     async def source(self, url: str, *, trusted: bool = False) -> bytes:
         """The content behind a URL. Raises `Permanent`, or `Temporary` when a server does not answer."""
-        return await self._host.sources.read(url, trusted=trusted)
+        return await self._host.sources.read(url, user=self.identity, trusted=trusted)
 
-    def source_path(self, url: str) -> str | None:
-        """The path of the file behind a URL; None when it is not on this host."""
-        return self._host.sources.local(url)
+    def source_view(self, url: str, name: str, read: Callable[[str], bytes]) -> bytes:
+        """What `read` makes of a source of this host: see the protocol."""
+        return self._host.sources.view(url, name, read, self.identity)
+
+    def source_outside(self, url: str) -> str | None:
+        """The path of a source that is on this host and not among the states."""
+        return self._host.sources.outside(url)
+
+    def source_version(self) -> str:
+        """What the sources of an action contain."""
+        edition = self._host.sources.edition
+        return "" if edition is None else edition.version(self.identity)
 
     def managed_below(self, directory: str) -> Collection[str]:
         """Paths below a directory that other resources manage."""
@@ -150,21 +161,17 @@ class HostContext:
                 read=self._host.reads(self.identity),
                 pillar=self.pillar,
                 options=self._host.options,
-                root=self._host.states,
-                trusted=paths.trusted_uids(),
+                tree=self._tree(),
             )
         except HoldfastError as error:
             raise Permanent(f"cannot render {error}") from None
 
     def call(self, call: Mapping[str, Any]) -> Any:
         """Call a read-only function of templates. Raises `Permanent` for one that there is not, or that fails."""
-        from holdfast.states.source import Tree  # noqa: PLC0415 - the same
         from holdfast.states.world import World, traverse  # noqa: PLC0415 - the same
 
         options = {**self._host.options, "template_commands": True}  # a guard may be a command anyway
-        world = World(
-            self.facts, self.pillar, options, str(self._host.facts.get("id", "")), tree=Tree(self._host.states, paths.trusted_uids())
-        )
+        world = World(self.facts, self.pillar, options, str(self._host.facts.get("id", "")), tree=self._tree())
         name, args = str(call.get("fun", "")), call.get("args") or ()
         named = {key: value for key, value in call.items() if key not in {"fun", "args", "get_return"}}
         try:
@@ -174,6 +181,14 @@ class HostContext:
         if name == "cmd.retcode":
             return False  # as in Salt: 0 is no truth, and any other status a failure
         return traverse(value, call["get_return"], default=None) if "get_return" in call else value
+
+    def _tree(self) -> Tree:
+        """The states directory, as templates of this resource see it."""
+        from holdfast.states.source import Tree  # noqa: PLC0415 - only templates pay for it
+
+        sources = self._host.sources
+        reader = None if sources.edition is None else lambda path: sources.content(absolute(path), self.identity)
+        return Tree(self._host.states, paths.trusted_uids(), reader=reader)
 
     def interface(self, name: str) -> Any:
         """The provider bound to a virtual module on this host. Raises `Permanent`."""

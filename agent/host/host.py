@@ -5,7 +5,8 @@ One `Host` belongs to one event loop. What a single resource sees of it is its `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -13,13 +14,17 @@ from typing import Any, Self
 from holdfast.agent.health import Health
 from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.host.context import HostContext
+from holdfast.agent.host.edition import Edition
+from holdfast.agent.host.kept import Store
 from holdfast.agent.host.paths import PathWatcher
 from holdfast.agent.host.sources import Sources
 from holdfast.agent.host.world import LocalWorld
 from holdfast.agent.tasks import Tasks
 from holdfast.resources.interfaces.base import Bus
 from holdfast.resources.secrets import Cover
+from holdfast.states.data import Call
 from holdfast.states.grains import seen
+from holdfast.states.hostfiles import absolute
 
 DOWNLOADS = 4
 """Downloads at once; apart from what else blocks, so that a slow server does not hold up the disk."""
@@ -66,7 +71,8 @@ class Host:
         self.world = LocalWorld(
             var_dir / "world.json", lambda: str(self.facts.get("id", "")), self.blocking, self.paths.watch, durable=durable
         )
-        self.states = states
+        self.sources = Sources(states, self.blocking, self._network)
+        self._store = Store(absolute(var_dir))
         self._providers = providers or {}
         self._tasks, self._own_tasks = tasks or Tasks(self.health), tasks is None
         self._interfaces: dict[str, Any] = {}
@@ -87,12 +93,23 @@ class Host:
     @property
     def states(self) -> Path:
         """The states directory; may be replaced."""
-        return self._states
+        return self.sources.states
 
     @states.setter
     def states(self, directory: Path) -> None:
-        self._states = directory
-        self.sources = Sources(directory, self.blocking, self._network)
+        self.sources.states = directory
+
+    @asynccontextmanager
+    async def taken_over(self, calls: Iterable[Call], states: Path) -> AsyncIterator[Edition]:
+        """Read the sources of these calls as they are now, from now on: see `Sources`."""
+        async with self.sources.taken_over(calls, states, self._store) as edition:
+            yield edition
+        if self._store.trouble:
+            self.health.set(
+                "sources-not-kept", f"{self._store.trouble}; a source that is changed now may keep its state from being repaired"
+            )
+        else:
+            self.health.clear("sources-not-kept")
 
     def context(self, identity: str) -> HostContext:
         """What the resource of this identity sees of the world."""

@@ -6,16 +6,23 @@ import os
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from http.client import HTTPException, HTTPResponse, InvalidURL
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from holdfast.agent.host.edition import Edition, Editor, Key, Live
+from holdfast.agent.host.kept import Store
 from holdfast.resources import paths
 from holdfast.resources.errors import Permanent, Temporary, passing_or_not
 from holdfast.resources.paths.handle import LIMIT, acl_of, read_whole
 from holdfast.resources.paths.place import Place
+from holdfast.states.data import Call
+from holdfast.states.hostfiles import look
+from holdfast.states.source import looks
 
 LARGE = 1 << 20
 """Bytes from which on a local file is read in a thread."""
@@ -31,33 +38,68 @@ REMOTE = ("http://", "https://")
 class Sources:
     """Reads sources; `states` is the directory that `salt://` and `tree://` stand for.
 
-    `blocking` runs what waits for the disk, `network` what waits for a server.
+    `blocking` runs what waits for the disk, `network` what waits for a server. With an edition, files of the states directory are read as
+    they were when the states were compiled; without one (one-shot runs) as they are.
     """
 
     def __init__(self, states: Path, blocking: Callable[..., Any], network: Callable[..., Any]) -> None:
-        self._states, self._blocking, self._network = os.path.abspath(states), blocking, network  # noqa: PTH100 - text is what is needed
+        self._blocking, self._network = blocking, network
+        self.states = states
+        self.edition: Edition | None = None
+        self._stale: set[str] | None = None
+        """Paths that may have changed since the edition was made; None: all."""
+
+    @property
+    def states(self) -> Path:
+        """The states directory; may be replaced."""
+        return Path(self._states)
+
+    @states.setter
+    def states(self, directory: Path) -> None:
+        self._states = os.path.abspath(directory)  # noqa: PTH100 - text is what is needed
+
+    # -- editions ----------------------------------------------------------------------------------------------
+
+    def touched(self, changed: Iterable[str] | None) -> None:
+        """These paths may have changed (None: all may have): the next edition looks at them."""
+        self._stale = None if changed is None or self._stale is None else self._stale.union(changed)
+
+    @asynccontextmanager
+    async def taken_over(self, calls: Iterable[Call], states: Path, store: Store) -> AsyncIterator[Edition]:
+        """Read what these calls name as it is now, from now on; and as before, if what is done in here fails."""
+        before, stale, self._stale = self.edition, self._stale, set()
+        root = os.path.abspath(states)  # noqa: PTH100 - the same
+        editor = Editor(root, store, before, stale, opened)
+        try:
+            self.edition = edition = await self._blocking(editor.edition, calls, partial(_key, root))
+            yield edition
+        except BaseException:
+            self.edition = before
+            self.touched(None)
+            raise
+        pinned = before.pins.keys() if before else ()
+        if (edition.anew or pinned != edition.pins.keys()) and store.drop({pin.digest for pin in edition.pins.values()}):
+            with suppress(OSError):  # another time
+                await self._blocking(store.tidy)
+
+    # -- reading -----------------------------------------------------------------------------------------------
 
     def local(self, url: str) -> str | None:
         """The path of the file behind a URL, which need not exist; None when it is not on this host.
 
         Raises `Permanent` for a URL that leads out of the states directory or that is of no known form.
         """
-        if url.startswith("/"):
-            return url
-        if url.startswith("file://"):
-            return url.removeprefix("file://")
-        if url.startswith(TREE):
-            inside = url.partition("://")[2].partition("?")[0].lstrip("/")
-            path = os.path.normpath(os.path.join(self._states, inside))  # noqa: PTH118 - text is what is needed
-            if not path.startswith(self._states + "/"):
-                raise Permanent(f"cannot read {url}: it leads out of the states directory {self._states}")
-            return path
-        if url.startswith(REMOTE):
-            return None
-        raise Permanent(f"cannot read {url}: write salt://, file://, http://, https:// or an absolute path")
+        return local(self._states, url)
 
-    async def read(self, url: str, *, trusted: bool = False) -> bytes:
-        """The content. Raises `Permanent` when it is not there or may not be read, `Temporary` when that may go away, like a server that does not answer.
+    def outside(self, url: str) -> str | None:
+        """The path of a source that is on this host, and not one of the states directory."""
+        path = self.local(url)
+        return path if path is not None and _below(self._states, path) == path else None
+
+    async def read(self, url: str, *, user: str = "", trusted: bool = False) -> bytes:
+        """The content, for the state `user`.
+
+        Raises `Permanent` when it is not there or may not be read, `Temporary` when that may go away, like a server that does not answer.
 
         A file of the states directory is one that only trusted users could have written; any other with `trusted`. What a user may have
         put where it lies is read only if he may read it himself: the content goes where others can.
@@ -65,22 +107,80 @@ class Sources:
         path = self.local(url)
         if path is None:
             return bytes(await self._network(download, url))
+        reading = partial(self.content, path, user, trusted=trusted or url.startswith(TREE))
         try:
-            place = paths.at(path, follow=True)
-            return await read(place, self._blocking, trusted=trusted or url.startswith(TREE), published=True)
+            seen = look(path)
+            return bytes(await self._blocking(reading)) if seen is not None and seen.st_size > LARGE else reading()
         except OSError as error:
             raise passing_or_not(f"cannot read {url}: {path}: {error.strerror}", error) from None
         except Permanent as error:
             raise Permanent(f"cannot read {url}: {str(error).removeprefix(f'cannot read {path}: ')}") from None
 
+    def content(self, path: str, user: str, *, trusted: bool = True) -> bytes:
+        """The content of a file of this host, for the state `user`. Blocks; raises `OSError` and `HoldfastError`."""
+        if self.edition is None:
+            return opened(path, trusted).read()
+        return self.edition.read(Key(_below(self._states, path)), user, lambda: opened(path, trusted))
 
-async def read(place: Place, blocking: Callable[..., Any], *, trusted: bool = False, published: bool = False) -> bytes:
-    """The content of a file, in a thread if it is large. Raises `OSError`, `Permanent` and `Unsafe`."""
+    def view(self, url: str, name: str, read: Callable[[str], bytes], user: str) -> bytes:
+        """What `read` makes of the path behind a URL, likewise. Blocks; raises what `read` raises, and `Permanent` for what is not on this host."""
+        path = self.local(url)
+        if path is None:
+            raise Permanent(f"cannot read {url}: it is not on this host")
+        if self.edition is None:
+            return read(path)
+        return self.edition.read(Key(_below(self._states, path), name), user, lambda: Live(lambda: read(path)))
+
+
+def local(states: str, url: str) -> str | None:
+    """The path of the file behind a URL: see `Sources.local`."""
+    if url.startswith("/"):
+        return url
+    if url.startswith("file://"):
+        return url.removeprefix("file://")
+    if url.startswith(TREE):
+        inside = url.partition("://")[2].partition("?")[0].lstrip("/")
+        path = os.path.normpath(os.path.join(states, inside))  # noqa: PTH118 - text is what is needed
+        if not path.startswith(states.rstrip("/") + "/"):
+            raise Permanent(f"cannot read {url}: it leads out of the states directory {states}")
+        return path
+    if url.startswith(REMOTE):
+        return None
+    raise Permanent(f"cannot read {url}: write salt://, file://, http://, https:// or an absolute path")
+
+
+def _below(states: str, path: str) -> str:
+    """A path from the states directory on; as it is where it is not below that."""
+    return path.removeprefix(states.rstrip("/") + "/")
+
+
+def _key(states: str, url: str) -> Key | None:
+    """What a URL means in an edition; None for what is not on this host, or wrong: its state says so when it runs."""
+    try:
+        path = local(states, url)
+    except Permanent:
+        return None
+    return None if path is None else Key(_below(states, path))
+
+
+def opened(path: str, trusted: bool) -> Live:
+    """A file, opened. `trusted`: only trusted users could have written it; else what a user may have put there must be his to read.
+
+    Raises `OSError`, `Permanent` and `Unsafe`.
+    """
+    place = paths.at(path, follow=True)
     handle, info = place.open()
     if trusted:
         paths.demand_trusted(place, info, acl_of(handle))
-    elif published:
+    else:
         place.demand_readable(info)
+    return Live(lambda: read_whole(handle.fd, info, LIMIT, path), info.st_size, looks(info), max(info.st_mtime_ns, info.st_ctime_ns))
+
+
+async def read(place: Place, blocking: Callable[..., Any]) -> bytes:
+    """The content of a file that may be published, in a thread if it is large. Raises `OSError`, `Permanent` and `Unsafe`."""
+    handle, info = place.open()
+    place.demand_readable(info)
 
     def all_of_it() -> bytes:
         return read_whole(handle.fd, info, LIMIT, place.path)

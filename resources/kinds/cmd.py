@@ -22,7 +22,7 @@ from holdfast.resources.errors import Overdue, Permanent
 from holdfast.resources.fields import Text, Texts, field, parse_list, parse_text, parse_umask
 from holdfast.resources.needs import Need, owned_by, programs
 from holdfast.resources.registry import nearest
-from holdfast.resources.traits import Edgeable, Recvable, Refreshable, Sendable
+from holdfast.resources.traits import Drawn, Edgeable, FromSources, Recvable, Refreshable, Sendable
 
 TRUE = frozenset({"yes", "true", "on", "1"})
 HARMLESS = frozenset({"CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "WINCH"})
@@ -316,7 +316,7 @@ class Wait(Command, kind="cmd.wait"):
         return True
 
 
-class Script(Command, kind="cmd.script"):
+class Script(FromSources, Command, kind="cmd.script"):
     """A script from the states directory or elsewhere, run with arguments.
 
     migrate:
@@ -343,9 +343,18 @@ class Script(Command, kind="cmd.script"):
         """The script, where it is on this host."""
         return (self.source or self.name).removeprefix("file://")
 
+    def draws(self) -> tuple[Drawn, ...]:
+        """The script: another content is another version of the state, and runs."""
+        return (Drawn(self._parts()[0]),)
+
+    def _parts(self) -> tuple[str, str]:
+        """The URL of the script, and its arguments."""
+        url, _, words = (self.source, "", self.args) if self.source else self.name.partition(" ")
+        return url, words or self.args
+
     async def execute(self, ctx: Context, apply: bool) -> bool:
         """Fetch the script and run it. Raises `Permanent` when it cannot be had or fails."""
-        url, words = (self.source, self.args) if self.source else (*self.name.split(" ", 1), self.args)[:2]
+        url, words = self._parts()
         if not apply:
             ctx.report.comment = f"would have run the script {url}"
             return False

@@ -171,7 +171,6 @@ def renderer(world: World, path: str | None = None, string: str | None = None, d
     pipe = default_renderer.split("|")
     text = string or ""
     if pipe[0] == "jinja":
-        root, trusted = (None, frozenset({0})) if world.tree is None else (world.tree.root, world.tree.trusted)
         text = render_text(
             text,
             name=path or "the text to render",
@@ -179,8 +178,7 @@ def renderer(world: World, path: str | None = None, string: str | None = None, d
             grains=world.grains,
             pillar=world.pillar,
             options=world.options,
-            root=root,
-            trusted=trusted,
+            tree=world.tree and world.tree.anew(),
         )
     if pipe[-1] == "jinja":
         return text

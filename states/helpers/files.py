@@ -223,7 +223,7 @@ def findup(world: World, startpath: str, filenames: str | list[str], saltenv: st
 def get_file_str(world: World, path: str, saltenv: str = "base") -> Any:
     """What a file of the tree contains; false when there is none."""
     found = _in_tree(world, path)
-    if world.tree is None or found is None or not hostfiles.is_file(found):
+    if world.tree is None or found is None or not (hostfiles.is_file(found) or (world.tree.reader is not None and world.tree.has(found))):
         return False
     return world.tree.read(found).text
 

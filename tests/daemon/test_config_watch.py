@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from holdfast.agent import config_watch
-from holdfast.agent.config_watch import ConfigWatch, Watched
+from holdfast.agent.config_watch import ConfigWatch
 from holdfast.agent.health import Health
 from holdfast.agent.host.paths import PathWatcher
 from holdfast.agent.settings import WatchSettings, load
+from holdfast.agent.watched import Watched
 
 
 @pytest.fixture

@@ -136,6 +136,7 @@ EXCEPTIONS = {
     "states/helpers/find.py:grep": "programs in the directories of PATH",
     "states/hostfiles.py:permits": DESCRIPTOR,
     "agent/host/sources.py:read": "of a place",
+    "agent/host/sources.py:opened": "of a place",
     "states/compile.py:_calls": "of calls, not of a path",
     "states/helpers/files.py:readlink": "of a place",
     "states/helpers/system.py:_localtime": "of a place",

@@ -8,6 +8,7 @@ import pytest
 
 from holdfast.states.errors import CompileError
 from holdfast.states.render import render_text
+from holdfast.states.source import Tree
 
 LINES = """\
 {% set names = ['x', 'y'] -%}
@@ -273,7 +274,7 @@ def test_managed_template_imports_from_its_root(tmp_path):
 
     trusted = frozenset({os.getuid()})
 
-    assert render_text(text, name="x", variables={"port": 1}, grains={}, pillar={}, root=tmp_path, trusted=trusted) == "[1]"
+    assert render_text(text, name="x", variables={"port": 1}, grains={}, pillar={}, tree=Tree(tmp_path, trusted)) == "[1]"
 
 
 @pytest.mark.parametrize(("text", "line"), [("a\n{{ nope }}", 2), ("a\n\n{% if %}", 3)])

@@ -356,6 +356,10 @@ class FakeContext:
         """There are no secrets."""
         return value
 
+    def source_version(self) -> str:
+        """There are no sources."""
+        return ""
+
     def send(self, **values: Any) -> None:
         """Publish values."""
         self.report.send(values)

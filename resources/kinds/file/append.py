@@ -46,7 +46,7 @@ class Held(Sourced, Edit):
 
     def watch(self, ctx: Context) -> Watch:
         """Events of the file and of its sources on this host."""
-        return ctx.watch_path(self.name, *self.source_paths(ctx))
+        return ctx.watch_path(self.name, *self.outside_paths(ctx))
 
     def missing(self, text: str, given: tuple[str, ...]) -> str:
         """The lines that `text` does not hold. What is given twice is missing twice: the `}` of one block is not that of another."""

@@ -59,7 +59,7 @@ class BlockReplace(Sourced, Edit, kind="file.blockreplace"):
 
     def watch(self, ctx: Context) -> Watch:
         """Events of the file and of its sources on this host."""
-        return ctx.watch_path(self.name, *self.source_paths(ctx))
+        return ctx.watch_path(self.name, *self.outside_paths(ctx))
 
     async def given(self, ctx: Context) -> tuple[str, ...]:
         """All parts of the content."""

@@ -11,6 +11,7 @@ from functools import partial
 from holdfast.resources import accounts, paths
 from holdfast.resources.context import Context
 from holdfast.resources.diff import unified
+from holdfast.resources.kinds.file import content
 from holdfast.resources.kinds.file.base import LARGE, UNDECLARED, Ownership, found, telling
 from holdfast.resources.paths import Place, Unsafe
 from holdfast.resources.paths.handle import LIMIT, read_whole
@@ -118,12 +119,19 @@ def difference(look: Look) -> str:
 
 
 def source_mode(ctx: Context, url: str) -> int | None:
-    """The mode of a source on this host."""
-    path = ctx.source_path(url)
-    if path is None:
-        return None
+    """The mode of a source; None when it is not on this host."""
+    mode = b"" if url.startswith(content.REMOTE) else ctx.source_view(url, *MODE)
+    return int(mode, 8) if mode else None
+
+
+def _mode_of(path: str) -> bytes:
+    """The mode of a file, octal; empty when there is none."""
     place, seen = found(path, follow=True)
-    return None if place is None or seen is None else stat.S_IMODE(kept_mode(place, seen))
+    return b"" if place is None or seen is None else f"{stat.S_IMODE(kept_mode(place, seen)):o}".encode()
+
+
+MODE = ("mode", _mode_of)
+"""The view of a source that is its mode."""
 
 
 def kept_mode(place: Place, seen: os.stat_result) -> int:

@@ -34,10 +34,10 @@ from holdfast.resources.kinds.file.base import (
     telling,
 )
 from holdfast.resources.kinds.file.before import before
-from holdfast.resources.kinds.file.disk import Look, back_up, compare, difference, inherited, read, settled, source_mode
+from holdfast.resources.kinds.file.disk import MODE, Look, back_up, compare, difference, inherited, read, settled, source_mode
 from holdfast.resources.paths import Place, Unsafe
 from holdfast.resources.paths.handle import LIMIT, what
-from holdfast.resources.traits import Declaration, Reversible
+from holdfast.resources.traits import Declaration, Drawn, FromSources, Reversible
 
 NEW_MODE, PRIVATE = 0o644, 0o600
 """Mode of a new file that declares none, and that of every file while it is written."""
@@ -62,7 +62,7 @@ def check_commands(commands: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(filter(None, commands))
 
 
-class Managed(Reversible, OwnedResource, kind="file.managed"):
+class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
     """A file, whole: content, owner, mode.
 
     Written to a temporary beside it and renamed, so nobody ever reads half of it. A file in the way that is a directory, a fifo
@@ -80,8 +80,8 @@ class Managed(Reversible, OwnedResource, kind="file.managed"):
         "attrs": "file attributes (chattr) are left as they are",
         "tmp_dir": "the temporary is always beside the file, so that it can be renamed",
         "tmp_ext": "the temporary is always beside the file, so that it can be renamed",
-        "keep_source": "sources are not cached on disk",
-        "use_etag": "sources are not cached on disk",
+        "keep_source": "copies of sources are kept while they are needed",
+        "use_etag": "an http source is fetched only if the file has not the declared hash",
         "selinux": "the label of a file that exists is kept",
         "verify_ssl": "certificates are always checked",
         "ignore_comment_characters": TOLD,
@@ -183,12 +183,17 @@ class Managed(Reversible, OwnedResource, kind="file.managed"):
         return any(getattr(self, name) not in (None, ()) for name in CONTENT[:4])
 
     def watch(self, ctx: Context) -> Watch:
-        """Events of the file and of its sources on this host."""
-        urls = [url for url, _ in self.source]
-        if self.source_hash and self.source_hash.startswith(content.SCHEMES):
-            urls.append(self.source_hash)
-        local = (ctx.source_path(url) for url in urls)
+        """Events of the file, and of its sources that are not among the states."""
+        local = (ctx.source_outside(drawn.url) for drawn in self.draws())
         return ctx.watch_path(self.name, *(path for path in local if path is not None))
+
+    def draws(self) -> list[Drawn]:
+        """The sources, with their modes where these are kept, and the files of hashes."""
+        if not self.source:
+            return []
+        urls = [url for pair in self.source for url in pair] + [self.source_hash]
+        drawn = [Drawn(url) for url in urls if url is not None and url.startswith(content.SCHEMES)]
+        return drawn + [Drawn(url, *MODE) for url, _ in self.source if self.mode == "keep"]
 
     async def inverse(self, ctx: Context) -> Declaration | None:
         """What is there now, or where a link leads that is followed."""

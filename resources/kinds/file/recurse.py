@@ -14,9 +14,10 @@ from holdfast.resources.fields import Mode, Text, field, parse_list
 from holdfast.resources.kinds.file import content, trees
 from holdfast.resources.kinds.file.base import WINDOWS, ModeOrKeep, Placed, found, note, octal, ownership, status
 from holdfast.resources.kinds.file.mirror import Mirror, Rules
-from holdfast.resources.kinds.file.sourcetree import Choice, read_tree
+from holdfast.resources.kinds.file.sourcetree import Choice, Entry, dump, file_names, load, read_tree
 from holdfast.resources.needs import Need, lies_in, owned_by
 from holdfast.resources.paths.handle import what
+from holdfast.resources.traits import Drawn, FromSources
 
 SHOWN = 10
 """So many of the paths that are removed stand in its sentence."""
@@ -35,7 +36,7 @@ def local_directories(urls: tuple[str, ...]) -> tuple[str, ...]:
 Directories = Annotated[tuple[str, ...], BeforeValidator(parse_list), AfterValidator(local_directories)]
 
 
-class Recurse(Placed, kind="file.recurse"):
+class Recurse(FromSources, Placed, kind="file.recurse"):
     """A directory made like one among the states: its files, and the directories that they are in.
 
     Links in the directory are never followed: one in place of a file is replaced, one in place of a directory is an error.
@@ -49,7 +50,7 @@ class Recurse(Placed, kind="file.recurse"):
 
     exclusive: ClassVar[bool] = False
     ignored: ClassVar[Mapping[str, str]] = {
-        "keep_source": "sources are not cached on disk",
+        "keep_source": "copies of sources are kept while they are needed",
         "sym_mode": "links have no mode",
         **WINDOWS,
     }
@@ -99,15 +100,13 @@ class Recurse(Placed, kind="file.recurse"):
         return (lies_in(self.name, vital=False), *owned_by(self.user, self.group))
 
     def watch(self, ctx: Context) -> Watch:
-        """Events of everything in the directory and in its source."""
-        sources = (ctx.source_path(url) for url in self.source)
+        """Events of everything in the directory, and in its source if that is not among the states."""
+        sources = (ctx.source_outside(url) for url in self.source)
         return ctx.watch_path(self.name, *(path for path in sources if path is not None), recursive=True)
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
         """The directory, what is in it, and at last what should not be."""
-        url, directory = self._source(ctx)
-        choice = Choice(self.include_pat, self.exclude_pat, self.maxdepth, self.include_empty)
-        entries = await ctx.long_blocking(lambda: read_tree(directory, choice, keep_links=self.keep_symlinks))
+        url, entries = await ctx.long_blocking(self._source, ctx)
         existed = status(self.name) is not None
         mirror = Mirror(ctx, await self._rules(ctx, url), self._top(), apply=apply)
         await mirror.make(entries)
@@ -129,13 +128,28 @@ class Recurse(Placed, kind="file.recurse"):
         done += [f"removed {shortened(mirror.removed)}"] if mirror.removed else []
         return ("" if apply else "would have ") + ", ".join(done)
 
-    def _source(self, ctx: Context) -> tuple[str, str]:
-        """The first source that is there, and its path. Raises `Permanent` when none is."""
+    def draws(self) -> list[Drawn]:
+        """The directories, with the files in them."""
+        return [Drawn(url, self._view(), self._list, file_names) for url in self.source]
+
+    def _view(self) -> str:
+        """What is looked at in a source: two states may mean different parts of one."""
+        return f"tree {self.include_pat} {self.exclude_pat} {self.maxdepth} {self.include_empty} {self.keep_symlinks}"
+
+    def _list(self, directory: str) -> bytes:
+        """What is meant of a directory, as text; empty when there is none. Blocks."""
+        _, seen = found(directory, follow=True)
+        if seen is None or not stat.S_ISDIR(seen.st_mode):
+            return b""
+        choice = Choice(self.include_pat, self.exclude_pat, self.maxdepth, self.include_empty)
+        return dump(read_tree(directory, choice, keep_links=self.keep_symlinks))
+
+    def _source(self, ctx: Context) -> tuple[str, list[Entry]]:
+        """The first source that is there, and what is meant of it. Raises `Permanent` when none is. Blocks."""
         for url in self.source:
-            path = ctx.source_path(url)
-            _, seen = found(path, follow=True) if path is not None else (None, None)
-            if path is not None and seen is not None and stat.S_ISDIR(seen.st_mode):
-                return url, path
+            listing = ctx.source_view(url, self._view(), self._list)
+            if listing:
+                return url, load(listing)
         missing = ", ".join(self.source)
         raise Permanent(f"cannot copy {missing}: there is no such directory; a single file is copied by file.managed")
 

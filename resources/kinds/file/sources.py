@@ -9,9 +9,10 @@ from pydantic import BaseModel, BeforeValidator, model_validator
 from holdfast.resources.context import Context
 from holdfast.resources.fields import Text, Texts
 from holdfast.resources.kinds.file import content
+from holdfast.resources.traits import Drawn, FromSources
 
 
-class Sourced(BaseModel):
+class Sourced(FromSources, BaseModel):
     """The arguments that say where parts of a file come from; for kinds to inherit."""
 
     source: Annotated[content.Sources, BeforeValidator(content.parse_sources)] = ()
@@ -46,11 +47,14 @@ class Sourced(BaseModel):
         hashes = self.source_hashes + (None,) * (len(self.sources) - len(self.source_hashes))
         return one + tuple((url, own or digest) for (url, own), digest in zip(self.sources, hashes, strict=True))
 
-    def source_paths(self, ctx: Context) -> list[str]:
-        """Paths of what is on this host, to be watched."""
-        urls = [url for url, _ in self.all_sources()]
-        urls += [digest for _, digest in self.all_sources() if digest is not None and digest.startswith(content.SCHEMES)]
-        return [path for path in map(ctx.source_path, urls) if path is not None]
+    def draws(self) -> list[Drawn]:
+        """The sources, and the files of hashes."""
+        urls = [url for pair in self.all_sources() for url in pair]
+        return [Drawn(url) for url in urls if url is not None and url.startswith(content.SCHEMES)]
+
+    def outside_paths(self, ctx: Context) -> list[str]:
+        """Paths of those that are to be watched."""
+        return [path for path in (ctx.source_outside(drawn.url) for drawn in self.draws()) if path is not None]
 
     async def fetch(self, ctx: Context) -> tuple[str, ...]:
         """The text of each source. Raises `Permanent` or `Temporary` when one is not there, not as its hash says, or not text."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import stat
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from holdfast.resources import paths
@@ -59,6 +60,21 @@ def read_tree(top: str, choice: Choice, *, keep_links: bool) -> list[Entry]:
     meant = {inside for inside, entry in entries.items() if choice.means(inside) and (choice.empty or not entry.is_directory)}
     meant |= {parent for inside in meant for parent in parents(inside)}
     return [entries[inside] for inside in sorted(meant, key=lambda inside: inside.split("/"))]
+
+
+def dump(entries: Sequence[Entry]) -> bytes:
+    """Entries as text."""
+    return json.dumps([(entry.inside, entry.mode, entry.target) for entry in entries]).encode()
+
+
+def load(listing: bytes) -> list[Entry]:
+    """The entries of such a text."""
+    return [Entry(*row) for row in json.loads(listing)]
+
+
+def file_names(listing: bytes) -> Iterator[str]:
+    """The paths, below the directory, of the files among them."""
+    return (entry.inside for entry in (load(listing) if listing else ()) if entry.target is None and stat.S_ISREG(entry.mode))
 
 
 def parents(inside: str) -> Iterator[str]:
