@@ -218,4 +218,6 @@ def _tell(journal: Journal, path: Path, health: Health) -> None:
 
 def _fix(why: str) -> str:
     """What a person can do about it."""
-    return next((fix for words, fix in FIXES.items() if words in why), "see whether its disk works and its file system is writable")
+    return next(
+        (fix for words, fix in FIXES.items() if words in why), "see whether its disk works and has room, and its file system is writable"
+    )

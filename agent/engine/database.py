@@ -59,19 +59,31 @@ class Database:
         self._turn = threading.Lock()
         self._db: sqlite3.Connection | None = None
         self._seen: Look = (None, None, None)
-        if _stat(self._ready) is not None:
-            self._put_in_place()
-        self._open()
+        self._read_only = False
+        """It could not be opened to be written, and is to be opened again."""
+        self._renewing = False
+        """A new file is being made, or could not be."""
+        try:
+            if _stat(self._ready) is not None:
+                self._put_in_place()
+            self._open()
+        except (sqlite3.Error, OSError) as error:
+            if isinstance(error, sqlite3.Error) and damaged(error):
+                raise
+            self._open_to_read()
 
     @property
     def _ready(self) -> Path:
         """A new database that is complete: it only has to be put in its place."""
         return self._path.with_name(f"{self._path.name}.new")
 
+    def _connect(self) -> sqlite3.Connection:
+        return sqlite3.connect(self._path, timeout=BUSY, isolation_level=None, check_same_thread=False)
+
     def _open(self) -> None:
         """Connect. Where the file system has no shared memory for a log, SQLite flushes each transaction itself."""
         _create(self._path)
-        self._db = db = sqlite3.connect(self._path, timeout=BUSY, isolation_level=None, check_same_thread=False)
+        self._db = db = self._connect()
         try:
             (mode,) = db.execute("pragma journal_mode = wal").fetchone()
             self._log = bool(mode == "wal")
@@ -83,9 +95,35 @@ class Database:
             raise
         self._seen = self._look()
 
+    def _open_to_read(self) -> None:
+        """On a full disk there is no room for the memory that SQLite shares: connect without it, to read. The first write connects again."""
+        self._db = db = self._connect()
+        try:
+            db.execute("pragma locking_mode = exclusive")
+            db.execute("select * from sqlite_master").fetchall()
+        except BaseException:
+            self._disconnect()
+            raise
+        self._read_only = True
+        self._seen = self._look()
+
+    def _open_again(self) -> None:
+        self._disconnect()
+        try:
+            self._open()
+            self._read_only = False
+        except sqlite3.Error:
+            self._open_to_read()
+            raise
+
     def read(self, query: str) -> list[tuple[Any, ...]]:
-        """All rows of a query."""
-        return self._connection().execute(query).fetchall()
+        """All rows of a query; none where its table is not there yet."""
+        try:
+            return self._connection().execute(query).fetchall()
+        except sqlite3.OperationalError as error:
+            if str(error).startswith("no such table"):
+                return []
+            raise
 
     def write(self, statements: Sequence[Statement], flush: bool) -> None:
         """Execute all of them or none; without any, only look whether the file is still there.
@@ -95,6 +133,8 @@ class Database:
         with self._alone():
             if difference := self._difference():
                 raise Foreign(difference)
+            if self._read_only:
+                self._open_again()
             if not statements and not flush:
                 return
             db = self._connection()
@@ -119,6 +159,7 @@ class Database:
         Whenever the process dies, the next one finds the old file or the new one. Raises `sqlite3.Error` and `OSError`.
         """
         with self._alone():
+            self._renewing = True
             self._disconnect()
             draft = self._path.with_name(f"{self._path.name}.draft")
             for end in ("", *BESIDE):
@@ -138,6 +179,7 @@ class Database:
             _sync(self._path.parent)
             self._put_in_place()
             self._open()
+            self._read_only = self._renewing = False
 
     def close(self) -> None:
         """Let go of the file, unless another call hangs."""
@@ -174,8 +216,8 @@ class Database:
 
     def _difference(self) -> str:
         """What has happened to the file since it was last written; empty if nothing has."""
-        if self._db is None:
-            return "could not be made anew"
+        if self._renewing:
+            return f"{self._path} could not be made anew"
         now = self._look()
         if now == self._seen:
             return ""

@@ -156,6 +156,25 @@ async def test_a_full_disk_loses_nothing_that_was_told_meanwhile(small, tmp_path
     running.journal.close()
 
 
+async def test_an_agent_that_is_started_on_a_full_disk_knows_what_is_owed(small):
+    """It repairs what others do not watch, and says what is wrong; an agent that does not start repairs nothing."""
+    before = Running(small)
+    await before.live()
+    before.journal.close()
+    fill(small / "filler")
+    running = Running(small)
+    assert running.journal.pending(EDGE)
+    assert running.journal.interrupted == ("interrupted",)
+    running.journal.check()
+    await running.until("journal-unwritable")
+    with pytest.raises(Unwritable):
+        await running.journal.announce("a", [EDGE])
+    (small / "filler").unlink()
+    await running.until()
+    await running.journal.announce("a", [EDGE])
+    running.journal.close()
+
+
 @pytest.fixture
 def failing(tmp_path):
     """A directory on a disk, and the file by which the kernel is told that it has met an error there."""
@@ -180,7 +199,7 @@ async def test_a_file_system_that_meets_an_error_is_read_only(failing):
     with pytest.raises(Unwritable):
         await running.journal.announce("a", [EDGE])
     assert running.codes == ["journal-unwritable"]
-    assert "see whether its disk works and its file system is writable" in running.health.conditions[0].text
+    assert "see whether its disk works and has room, and its file system is writable" in running.health.conditions[0].text
     running.journal.close()
 
 
