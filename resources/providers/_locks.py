@@ -29,7 +29,7 @@ FLOCK = "hhqqi4x"
 class Session:
     """What one of the others has in his hands, from when we saw him until he gives up the locks."""
 
-    before: Database
+    before: Database | None
     """As it was before he began, as far as that is known."""
     packages: set[str] = field(default_factory=set)
     """Those that were not `installed` at some time, or are not as before."""
@@ -51,15 +51,18 @@ class Others:
         who = "" if pid == 0 or is_ours(pid) else described(pid)
         if not who:
             self._session = None
+        elif self._session is None:
+            self._session = Session(self._dpkg.last)
         return who
 
     async def have(self, names: frozenset[str], paths: frozenset[str]) -> bool:
         """Whether one of these packages, or one that ships one of these paths, is or has been in their hands since they began."""
-        before = self._dpkg.last
-        if not self.at_work():
+        self.at_work()
+        session = self._session
+        if session is None:
             return False
         now = await self._dpkg.read()
-        session = self._session = self._session or Session(before or now)
+        session.before = session.before or now
         new = (now.unfinished | differences(session.before, now).keys()) - session.packages
         if new:
             session.packages |= new
@@ -67,14 +70,16 @@ class Others:
         return not (session.packages.isdisjoint(names) and session.paths.isdisjoint(paths))
 
     def _shipped(self, names: Iterable[str]) -> set[str]:
-        found: set[str] = set()
-        for name in names:
-            for file in (self._info / f"{name}.list", self._info / f"{name}:{self._arch}.list"):
-                try:
-                    found.update(file.read_text(errors="surrogateescape").split("\n"))
-                except OSError:
-                    continue
-        return found
+        """What they ship, but for the directories that every host has."""
+        return set().union(*map(self._listed, names)) - self._listed("base-files")
+
+    def _listed(self, name: str) -> set[str]:
+        for file in (self._info / f"{name}.list", self._info / f"{name}:{self._arch}.list"):
+            try:
+                return set(file.read_text(errors="surrogateescape").split("\n"))
+            except OSError:
+                continue
+        return set()
 
 
 def lock_holder(paths: Iterable[Path] = LOCKS) -> str:

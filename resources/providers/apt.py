@@ -134,6 +134,7 @@ class Apt(Provider):
             arming = known is None
             if not arming:
                 await self._idle.wait()
+            self._others.at_work()  # what is read next may be of their making already
             try:
                 now: object = ((await self._dpkg.read()).known(names), self._fetched() if catalogue else 0.0)
             except HoldfastError:

@@ -296,7 +296,8 @@ def locked(path: Path) -> subprocess.Popen[str]:
 async def test_what_others_have_in_their_hands(host, events, tmp_path, monkeypatch):
     """Packages that are not installed, or are not as before, with what they ship, until the lock is given up; not what only our own commands change."""
     (tmp_path / "info").mkdir()
-    (tmp_path / "info" / "bash.list").write_text("/.\n/bin/bash\n")
+    (tmp_path / "info" / "bash.list").write_text("/.\n/bin\n/bin/bash\n")
+    (tmp_path / "info" / "base-files:.list").write_text("/.\n/bin\n")
     monkeypatch.setattr(_locks, "PACKAGES", (tmp_path / "lock",))
     dpkg = _dpkg.Dpkg(host)
     others = _locks.Others(dpkg, host, tmp_path)
@@ -316,8 +317,14 @@ async def test_what_others_have_in_their_hands(host, events, tmp_path, monkeypat
         host.answers["dpkg-query"] = STATUS.replace("bash", "bush")
         (tmp_path / "info" / "bash.list").unlink()
         assert await others.have(frozenset(), frozenset({"/bin/bash"})), "gone, but still in their hands"
-        assert not await others.have(vim, frozenset({"/usr/bin/vim"}))
+        assert not await others.have(vim, frozenset({"/usr/bin/vim", "/bin"})), "a directory that every host has"
         process.stdin.close()
 
     assert others.at_work() == ""
     assert not await others.have(bash, frozenset({"/bin/bash"}))
+    with locked(tmp_path / "lock") as process:
+        others.at_work()
+        host.answers["dpkg-query"] = STATUS.replace("exim4", "exim5")
+        await dpkg.read()
+        assert await others.have(frozenset({"exim4"}), frozenset()), "whoever reads the database in between"
+        process.stdin.close()

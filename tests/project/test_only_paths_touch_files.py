@@ -87,7 +87,7 @@ EXCEPTIONS = {
     "resources/providers/_dpkg.py:_look": DATABASE,
     "resources/providers/_dpkg.py:_of_one_source": DATABASE,
     "resources/providers/_dpkg.py:_shipped": DATABASE,
-    "resources/providers/_locks.py:_shipped": DATABASE,
+    "resources/providers/_locks.py:_listed": DATABASE,
     "resources/providers/_locks.py:holder": DATABASE,
     "resources/providers/_locks.py:described": "/proc",
     "resources/providers/_locks.py:is_ours": "/proc",
