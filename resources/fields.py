@@ -14,6 +14,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, Field
 from pydantic_core import PydanticUndefined
 
+from holdfast.resources.modes import symbolic
+
 
 def field(default: Any = PydanticUndefined, *, secret: bool = False, **rules: Any) -> Any:
     """Declare one argument of a kind.
@@ -36,7 +38,7 @@ def secret_fields(model: type[BaseModel]) -> Iterator[str]:
 
 
 def parse_mode(value: object) -> object:
-    """A file mode as four octal digits: `0644`, `'0644'`, `644`, `'0o644'` all give `'0644'`.
+    """A file mode as four octal digits: `0644`, `'0644'`, `644`, `'0o644'` and `u=rw,go=r` all give `'0644'`.
 
     State files read a number with a leading zero as decimal (Salt's rule), so its digits are the mode. A number whose
     digits cannot be a mode was meant otherwise, and is refused. Source: design/language, rule 9.
@@ -46,7 +48,9 @@ def parse_mode(value: object) -> object:
     digits = str(value).removeprefix("0o")
     if re.fullmatch(r"[0-7]{1,5}", digits) and int(digits, 8) <= 0o7777:
         return f"{int(digits, 8):04o}"
-    raise ValueError(f"{value!r} is not a file mode: write it as four octal digits in quotes, like '0644'")
+    if re.match("[ugoa]", digits):
+        return f"{symbolic(digits):04o}"
+    raise ValueError(f"{value!r} is not a file mode: write it as four octal digits in quotes, like '0644', or as 'u=rw,go=r'")
 
 
 def parse_umask(value: object) -> int:
@@ -82,7 +86,7 @@ def parse_list(value: object) -> object:
 
 
 Mode = Annotated[str, BeforeValidator(parse_mode)]
-"""A file mode, four octal digits as text."""
+"""A file mode, four octal digits as text, or symbolic: `u=rw,go=r`."""
 Text = Annotated[str, BeforeValidator(parse_text)]
 """Text; numbers are taken as written."""
 AbsPath = Annotated[str, BeforeValidator(parse_path)]

@@ -1,0 +1,47 @@
+"""Symbolic modes of files, as chmod(1) writes them, where they say all of a mode."""
+
+from __future__ import annotations
+
+import re
+
+_CLAUSE = re.compile(r"([ugoa]+)((?:[-+=](?:[ugo]|[rwxst]*))+)")
+_ACTION = re.compile(r"([-+=])([ugo]|[rwxst]*)")
+_SHIFT = {"u": 6, "g": 3, "o": 0}
+_BITS = {"r": 4, "w": 2, "x": 1}
+_SPECIAL = {("u", "s"): 0o4000, ("g", "s"): 0o2000, ("o", "t"): 0o1000}
+
+
+def symbolic(text: str) -> int:
+    """The mode that a text like `u=rw,go=r` stands for. Raises `ValueError` with what is wrong with it.
+
+    It says what is to be, whatever is there: so `=` must come first for each of user, group and others. `X`, and a clause that does
+    not say for whom it is, depend on the file or on a umask, so they are refused. Source: chmod(1p) of POSIX.1-2017.
+    """
+    known: dict[str, int] = {}
+    for clause in text.split(","):
+        if not (found := _CLAUSE.fullmatch(clause)):
+            raise ValueError(f"{clause!r} is no part of a symbolic mode: use u, g, o or a, then =, + or -, then letters of rwxst")
+        who = "ugo" if "a" in found[1] else found[1]
+        for sign, letters in _ACTION.findall(found[2]):
+            before = dict(known)
+            for each in dict.fromkeys(who):
+                if sign != "=" and each not in known:
+                    raise ValueError(f"{clause!r} changes what the file has: say all of it, with {each}=")
+                if letters in _SHIFT and letters not in before:
+                    raise ValueError(f"{clause!r} copies what the file has: say {letters}= before it")
+                known[each] = _changed(known.get(each, 0), sign, _bits(each, letters, before))
+    if missing := [each for each in "ugo" if each not in known]:
+        raise ValueError(f"{text!r} does not say what {' and '.join(missing)} may: add {','.join(f'{each}=' for each in missing)}")
+    return sum(known.values())
+
+
+def _bits(who: str, letters: str, known: dict[str, int]) -> int:
+    """The bits of a mode that letters stand for, or those that another one has."""
+    if letters in _SHIFT:
+        return (known[letters] >> _SHIFT[letters] & 7) << _SHIFT[who]
+    plain = sum(_BITS[letter] << _SHIFT[who] for letter in {*letters} & _BITS.keys())
+    return plain | sum(_SPECIAL.get((who, letter), 0) for letter in {*letters} - _BITS.keys())
+
+
+def _changed(mode: int, sign: str, bits: int) -> int:
+    return {"=": bits, "+": mode | bits, "-": mode & ~bits}[sign]
