@@ -153,8 +153,14 @@ def _groups() -> cgroups.Cgroups | None:
     try:
         return cgroups.delegated()
     except OSError as error:
-        log.warning("commands get no control groups of their own: %s", error.strerror)
+        _warn(f"commands get no control groups of their own: {error.strerror}")
         return None
+
+
+@functools.cache
+def _warn(text: str) -> None:
+    """Say it once, not with each command."""
+    log.warning(text)
 
 
 def prepare() -> None:
@@ -169,7 +175,7 @@ def new() -> Hold:
         try:
             return Cgroup(groups)
         except OSError as error:
-            log.warning("a command gets no control group of its own: %s", error.strerror)
+            _warn(f"commands get no control groups of their own: {error.strerror}")
     return Subreaper() if can_reap() else Group()
 
 

@@ -140,9 +140,10 @@ class Running:
             pause *= 2
 
     def kill(self) -> None:
-        """End all of it at once."""
-        self.hold.begin_end(self._process.pid)
-        self.hold.kill()
+        """End all of it at once, unless it has ended by itself: then its process id may be another's already."""
+        if self._process.returncode is None:
+            self.hold.begin_end(self._process.pid)
+            self.hold.kill()
 
     async def _reap(self) -> None:
         """Wait for the end of the killed process, where there is a descriptor that tells of it."""
