@@ -113,7 +113,7 @@ class Scheduler:
             vertex = self._next(now)
             if vertex is None:
                 break
-            self._begin(vertex)
+            self._begin(vertex, vertex)
             together = [vertex] if vertex.group is None or vertex.listening else [vertex, *self._companions(vertex, now)]
             batch = Batch([each.identity for each in together]) if len(together) > 1 else None
             self.workers.take(batch or vertex, now)
@@ -194,10 +194,10 @@ class Scheduler:
             self._groups.setdefault(group, set()).add(vertex)
         self.offer(vertex)
 
-    def _begin(self, vertex: Vertex) -> None:
+    def _begin(self, vertex: Vertex, leader: Vertex) -> None:
         vertex.dirty, vertex.running = False, True
         self._order.began(vertex)
-        self.semaphores.take(vertex)
+        self.semaphores.take(vertex, leader)
 
     def _companions(self, leader: Vertex, now: float) -> Iterator[Vertex]:
         """Those of its group that may start with it, begun one by one: no path connects any two, and nobody jumps the queue.
@@ -212,14 +212,14 @@ class Scheduler:
             if not vertex.dirty or vertex.removed:
                 group.discard(vertex)
                 continue
-            if vertex.listening or not self._ready(vertex, now) or self.semaphores.full(vertex):
+            if vertex.listening or not self._ready(vertex, now) or self.semaphores.full(vertex, leader):
                 continue
             if vertex.first and not vertex.call.meta.aggregate:
                 bound = bound or not self._order.lets_start(vertex, batch, passed)
                 if bound:
                     continue
             if self._blocker(vertex) is None:
-                self._begin(vertex)
+                self._begin(vertex, leader)
                 batch.add(vertex)
                 yield vertex
         self._order.put_back(passed)

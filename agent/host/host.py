@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from holdfast.agent.health import Health
-from holdfast.agent.host.blocking import Blocking
+from holdfast.agent.host.blocking import SPARE, Blocking
 from holdfast.agent.host.context import HostContext
 from holdfast.agent.host.edition import Edition
 from holdfast.agent.host.kept import Store
@@ -65,7 +65,7 @@ class Host:
         self._find_managed: Callable[[], Iterable[str]] | None = None
         """Finds those paths anew, once somebody wants to know."""
         self.health = health or Health()
-        self.blocking, self.long_blocking = Blocking(), Blocking()
+        self.blocking, self.long_blocking = Blocking(spare=SPARE), Blocking(spare=SPARE)
         self._network = Blocking(DOWNLOADS)
         self.paths = PathWatcher(self.health)
         self.world = LocalWorld(

@@ -99,3 +99,26 @@ def test_what_is_no_semaphore_is_refused(name: object) -> None:
     """A number alone would look like a limit, which it is not."""
     with pytest.raises(ValidationError, match="no semaphore"):
         Meta(sema=[name])
+
+
+@in_virtual_time
+async def test_members_of_a_batch_take_one_place_together(bench: Bench, machine: Machine) -> None:
+    """They are one run; whoever else names the semaphore waits until the last of them has ended."""
+    meta = {"sema": ["disk"]}
+    engine = bench.engine(workers=4, ordering="requisites")
+    machine.hold("together")
+    await engine.swap(compilation(*(state(name, "zbundled.present", meta=meta) for name in "abc"), state("other", meta=meta)))
+    await _let_run()
+    assert machine.log.count("together a b c") == 1
+    assert "check other" not in machine.log
+
+    machine.free("together")
+    await engine.settle()
+    assert machine.settings == dict.fromkeys(("a", "b", "c", "other"), "right")
+    for name in ("a", "other", "c"):
+        machine.drift(name)
+    await _let_run()
+    await engine.settle()
+    assert machine.log.count("together a c") == 1
+    assert machine.settings == dict.fromkeys(("a", "b", "c", "other"), "right")
+    await engine.stop()

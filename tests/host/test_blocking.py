@@ -52,3 +52,22 @@ async def test_cancelled_wait():
     assert not waiting.done()
     go.set()
     assert await asyncio.wait_for(waiting, 2) == 4
+
+
+async def test_calls_that_hang_do_not_keep_others_from_being_made():
+    """Each is replaced after a while, as often as there are spares; when it ends after all, its spare is there again."""
+    blocking, go = Blocking(limit=2, spare=2, long=0.001), threading.Event()
+    for _ in range(2):
+        hanging = [asyncio.create_task(blocking(go.wait, 20)) for _ in range(2)]
+        assert await asyncio.wait_for(blocking(pow, 2, 2), 5) == 4
+
+        hanging += [asyncio.create_task(blocking(go.wait, 20)) for _ in range(4)]
+        while sum(thread.name == "holdfast-blocking" for thread in threading.enumerate()) < 4:
+            await asyncio.sleep(0)
+        late = asyncio.create_task(blocking(pow, 2, 3))
+        await asyncio.wait([late], timeout=0.05)
+        assert not late.done(), "there is an end to it"
+        go.set()
+        assert await late == 8
+        await asyncio.gather(*hanging)
+        go.clear()

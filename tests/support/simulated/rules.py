@@ -168,13 +168,14 @@ class Rules:
         return self._engine.options.noop if noop is None else noop
 
     def _count_units(self) -> None:
-        """A batch takes one worker, and as many places in a semaphore as it has members that name it; what takes long takes none."""
+        """A batch takes one worker, and one place in each semaphore that its members name; what takes long takes none."""
         running = [active.vertex for active in self._active.values()]
         now = asyncio.get_running_loop().time()
         at_work = {id(active.vertex.batch or active.vertex) for active in self._active.values() if active.since > now - LONG}
         if len(at_work) > self._engine._scheduler.workers.limit:
             self._wrong(None, f"more than {self._engine._scheduler.workers.limit} run: {[vertex.identity for vertex in running]}")
-        for name, inside in Counter(name for vertex in running for name in set(vertex.call.meta.sema)).items():
+        units = {(name, id(vertex.batch or vertex)) for vertex in running for name in vertex.call.meta.sema}
+        for name, inside in Counter(name for name, _ in units).items():
             if inside > int(name.partition(":")[2] or 1):
                 self._wrong(None, f"{inside} are in the semaphore {name}")
 
