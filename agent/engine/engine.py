@@ -450,7 +450,7 @@ class Engine:
 
     def _happened_meanwhile(self, vertex: Vertex, cause: Cause) -> None:
         """It was marked while it ran, and that has ended."""
-        if cause in WATCHED:
+        if cause in WATCHED and not vertex.removed:
             self._noticed(vertex, cause)
         else:
             self._mark(vertex, cause)

@@ -177,6 +177,7 @@ class Runs:
         text = f"attempt {rest.attempt} of {rest.attempts}: {outcome.comment}; again in {delay:.3g} s"
         self._emit(Notice("warning", "attempt-failed", vertex.identity, text))
         vertex.rest, vertex.due = rest, vertex.due or vertex.forced
+        self._passes.calm = False
         self._count(vertex, outcome)
         self._alarms.hold(vertex, delay, "retry")
         return True

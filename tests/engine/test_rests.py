@@ -125,3 +125,45 @@ async def test_nothing_goes_on_while_paused(bench: Bench, machine: Machine) -> N
 
     assert machine.settings == {"flaky": "right"}
     await engine.stop()
+
+
+@in_virtual_time
+async def test_a_host_has_not_converged_while_one_waits_for_its_next_attempt(bench: Bench, machine: Machine) -> None:
+    """Also when a look at everything, which is no event, has found what could not be put right."""
+    engine = bench.engine()
+    await engine.swap(compilation(state("flaky", meta=RETRY)))
+    await engine.settle()
+    assert engine.converged
+
+    machine.settings["flaky"] = "drifted where no watch reaches"
+    machine.broken["flaky"] = Permanent("not yet")
+    engine.recheck("recheck")
+    await asyncio.sleep(1)
+    assert not engine.converged
+
+    machine.broken.clear()
+    await engine.settle()
+    assert engine.converged
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_what_has_left_is_not_waited_for(bench: Bench, machine: Machine) -> None:
+    """It drifted in its last run, and failed: no timer, and no word of it."""
+    engine = bench.engine(stop_timeout=60)
+    await engine.swap(compilation(state("flaky"), state("b")))
+    await engine.settle()
+    machine.hold("flaky")
+    machine.broken["flaky"] = Permanent("no")
+    machine.drift("flaky")
+    await asyncio.sleep(1)
+    machine.touch("flaky")
+    await asyncio.sleep(1)
+    (leaving,) = [vertex for vertex in engine.view.graph if vertex.resource.name == "flaky"]
+    await engine.swap(compilation(state("b")))
+    machine.free()
+    await asyncio.sleep(1)
+
+    assert leaving.timer is None
+    assert not bench.notices("held-off")
+    await engine.stop()
