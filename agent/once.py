@@ -19,6 +19,7 @@ from holdfast.agent.engine.journal import Journal
 from holdfast.agent.engine.report import Event, Notice, PassRecord
 from holdfast.agent.engine.tables import read
 from holdfast.agent.health import Health
+from holdfast.agent.host.edition import acts
 from holdfast.agent.host.host import Host
 from holdfast.agent.places import STATE_DIR
 from holdfast.agent.settings import Settings
@@ -56,7 +57,10 @@ async def _converge(
             with _interruptible():
                 try:
                     async with asyncio.timeout(timeout):
-                        await engine.swap(compiled.compilation, cause="start", whole=whole)
+                        scripts = [call for call in compiled.compilation.calls if acts(call.resource)]
+                        async with host.taken_over(scripts, settings.states) as edition:  # the journal knows them by their content
+                            edition.closed = True
+                            await engine.swap(compiled.compilation, cause="start", whole=whole)
                         if settings.engine.noop:
                             _tell_what_is_owed(journal, compiled, emit)
                         return await engine.settle()

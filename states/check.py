@@ -16,7 +16,7 @@ from holdfast.resources import registry
 from holdfast.resources.contract import Resource, Uid
 from holdfast.resources.fields import secret_fields
 from holdfast.resources.meta import IDLE, META_FIELDS, Meta
-from holdfast.resources.traits import Edgeable
+from holdfast.resources.traits import Edgeable, FromSources
 from holdfast.states.elsewhere import meant_argument, meant_function, no_such_family
 from holdfast.states.errors import Problem
 from holdfast.states.low import CONTROL, Chunk, Verdict
@@ -135,6 +135,8 @@ class Checker:
         try:
             if isinstance(resource, Edgeable):  # they are asked again and again, where nobody expects an error
                 resource.offers(), resource.needs()
+            if isinstance(resource, FromSources):
+                tuple(resource.draws())
             return resource.uids()
         except Exception as error:  # noqa: BLE001 - a kind's own code
             self.problems.append(chunk.spot.problem("kind-broken", f"{chunk.identity} cannot say what it manages: {error}"))

@@ -81,12 +81,17 @@ class Edition:
     anew: frozenset[str] = frozenset()
     """States whose sources are not what they were in the edition before."""
 
+    closed: bool = False
+    """What is not in it is read as it is."""
+
     # -- reading -----------------------------------------------------------------------------------------------
 
     def read(self, key: Key, user: str, live: Open) -> bytes:
         """A source as it was when the states were compiled, for the state `user`. Raises what `live` raises, `FileNotFoundError`, and `Temporary` for what was not kept."""
         pin = self.pins.get(key)
-        if (pin is None or pin.owner != user) and not outside(key):
+        if outside(key) or (pin is None and self.closed):
+            return self._as_it_is(pin, live())
+        if pin is None or pin.owner != user:
             self.found.setdefault(user, set()).add(key)
         try:
             now = live()
@@ -94,27 +99,32 @@ class Edition:
                 return now.read()
             data, digest = self._content(now)
         except (OSError, HoldfastError) as error:
-            if pin is None and isinstance(error, ABSENT) and not outside(key):
+            if pin is None and isinstance(error, ABSENT):
                 self.pins[key] = Pin(NOTHING)
-            kept = None if pin is None or outside(key) else self.store.get(pin.digest)
+            kept = None if pin is None else self.store.get(pin.digest)
             if kept is None:
                 raise
             return kept
-        if pin is not None and pin.digest == digest:
-            pin.looks = steady(now)
-        elif outside(key):
-            if pin is not None:
-                pin.digest, pin.looks = digest, steady(now)
-        elif pin is None:
+        if pin is None:
             self.pins[key] = self._keep(now, data, digest)
+        elif pin.digest == digest:
+            pin.looks = steady(now)
         else:
             return self._kept(key, pin)
+        return now.read() if data is None else data
+
+    def _as_it_is(self, pin: Pin | None, now: Live) -> bytes:
+        """The present content, which an action is a version of."""
+        if pin is None:
+            return now.read()
+        data, pin.digest = self._content(now)
+        pin.looks = steady(now)
         return now.read() if data is None else data
 
     def version(self, identity: str) -> str:
         """What the sources of an action contain; empty for what has none."""
         resource, keys = self.drawn.get(identity, (None, ()))
-        if not isinstance(resource, Resource) or not resource.action():
+        if resource is None or not acts(resource):
             return ""
         return " ".join(self.pins[key].digest for key in keys if key in self.pins)
 
@@ -165,6 +175,14 @@ class Edition:
         if data is not None:
             self.store.put(digest, data)
         return Pin(digest, steady(now))
+
+
+def acts(resource: object) -> bool:
+    """It is an action. A kind that cannot say so is none here."""
+    try:
+        return isinstance(resource, Resource) and resource.action()
+    except Exception:  # noqa: BLE001 - the code of a kind may raise anything
+        return False
 
 
 def outside(key: Key) -> bool:
@@ -244,7 +262,7 @@ class Editor:
     def _drawn(self, drawn: Drawn, call: Call, local: Callable[[str], Key | None]) -> Iterator[Key]:
         """What a state declares as one of its sources, looked at."""
         key = local(drawn.url)
-        if key is None or (outside(key) and not call.resource.action()):
+        if key is None or (outside(key) and not acts(call.resource)):
             return
         key = Key(key.path, drawn.view)
         self._pin(key, drawn, call.identity)

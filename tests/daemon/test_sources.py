@@ -233,6 +233,17 @@ def test_a_script_that_another_state_makes_runs_once(tree):
         assert (tree.host / "ran").read_text() == "ran\n"
 
 
+def test_a_script_that_apply_has_run_is_done(tree):
+    """The agent that starts afterwards knows it by its content, and runs it when it was edited."""
+    script = put(tree, "run.sh", "echo one >> $1\n")
+    tree.sls("web", "s: {cmd.script: [{source: 'salt://run.sh'}, {args: HOST/ran}]}\n")
+    tree("apply", check=2)
+    with Agent(tree) as agent:
+        assert (tree.host / "ran").read_text() == "one\n"
+        script.write_text("echo two >> $1\n")
+        holds(agent, tree.host / "ran", "one\ntwo\n")
+
+
 def test_what_a_script_imports(tree):
     """A template's import belongs to the script."""
     put(tree, "lib", "{% set x = 'one' %}")
