@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import structlog
-from pydantic import TypeAdapter, ValidationError
+from pydantic import FiniteFloat, TypeAdapter, ValidationError
 
 from holdfast.agent.control.schema import ControlError
 from holdfast.agent.engine.ends import Edge
@@ -32,7 +32,7 @@ SHAPES: Mapping[str, TypeAdapter[Any]] = {
     "changed": TypeAdapter(tuple[str, list[Edge]]),
     "unchanged": TypeAdapter(tuple[str]),
     "deliver": TypeAdapter(tuple[list[tuple[Edge, int]]]),
-    "done": TypeAdapter(tuple[str, str, float]),
+    "done": TypeAdapter(tuple[str, str, FiniteFloat]),
     "send": TypeAdapter(tuple[str, dict[str, Any]]),
     "receive": TypeAdapter(tuple[str, dict[str, str]]),
 }
@@ -103,6 +103,7 @@ class Account:
 def _read(message: bytes) -> tuple[str, tuple[Any, ...]]:
     try:
         operation, *arguments = json.loads(message)
+        json.dumps(arguments, ensure_ascii=False).encode()  # what is no text cannot be written down
         return operation, SHAPES[operation].validate_python(tuple(arguments))
     except (ValueError, TypeError, KeyError, RecursionError, ValidationError):
         raise ControlError("cannot read a message of the run: it is of another version, or none") from None

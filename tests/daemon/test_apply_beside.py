@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from holdfast.agent.control.account import SHAPES, Account, message, receive
@@ -236,6 +236,7 @@ WORDS = st.recursive(
 )
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(st.tuples(st.sampled_from([*SHAPES, "close", "adopt", "", "_db"]), st.lists(WORDS, max_size=4)), max_size=5),
     st.binary(max_size=30),
@@ -259,3 +260,12 @@ def test_no_message_of_a_run_breaks_the_agent(messages, noise):
             assert not account._lender.lent
 
     asyncio.run(talk())
+
+
+@pytest.mark.parametrize(
+    "broken", ['["done", "a", "b", NaN]', '["unchanged", "\\ud800"]', "[" * 100_000, "{}", '["close"]', '["_put", "intent"]']
+)
+async def test_what_the_journal_could_not_write_down_is_refused(broken):
+    """It would keep all else from being written."""
+    with closing(Journal()) as journal, pytest.raises(ControlError, match="cannot read a message of the run"):
+        await Account(journal, Lender()).take(broken.encode())
