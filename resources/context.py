@@ -163,6 +163,7 @@ class Services(Protocol):
         on_start: Callable[[int], None] | None = None,
         stop_signal: int = signal.SIGTERM,
         combined: bool = False,
+        on_line: Callable[[], None] | None = None,
     ) -> Completed:
         """Run a command by its argument list and wait for its end.
 
@@ -171,7 +172,8 @@ class Services(Protocol):
         cancellation `stop_signal` is sent to the command and to all that it has started, and SIGKILL half a second later. What a command that ends by itself
         has started is left alone. `combined` takes both outputs by one pipe, in the order in which they are written, as `stdout`; `stderr` is empty then.
         `limit` is the number of bytes kept of each of stdout and stderr; more is read and dropped and
-        `truncated` set. `on_start` is called with the process id.
+        `truncated` set. `on_start` is called with the process id. `on_line` makes it a watching command: it is called when lines
+        have come on stdout, and what the command has started is ended, too, when it ends by itself.
 
         Raises `Permanent` when the command cannot be started, and (with `check`) when it ends with a status other than 0;
         `Temporary` on timeout.

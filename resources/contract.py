@@ -49,6 +49,8 @@ class Resource(BaseModel):
     """Arguments that Salt has and that would be missed if they had no effect -> why there are none, and what to do instead."""
     exclusive: ClassVar[bool] = True
     """Declarations with an equal uid must not contradict each other: an error when states are compiled."""
+    later: ClassVar[frozenset[str]] = frozenset()
+    """Fields of an action that were added after its first version: at their defaults they do not make it another one, to be done again."""
 
     name: str
     """What the resource manages; the ID of the state where it gives no name."""

@@ -84,6 +84,20 @@ class Edgeable:
         return ()
 
 
+class Reactive:
+    """An action that is due again whenever its watch tells of something, where its state says what to watch: a command that follows a file.
+
+    A watch that fails does not end its run, and does not make it due.
+    """
+
+    reaction: ClassVar[frozenset[str]] = frozenset()
+    """Fields that say what it reacts to: with other values it is the same action still."""
+
+    @abstractmethod
+    def reacts(self) -> bool:
+        """Whether there is anything to watch."""
+
+
 class Backed:
     """Needs a task in the background that all resources of its kind share: one connection, one stream of events."""
 

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any
 
-from holdfast.resources.context import Watch
+from holdfast.resources.context import Completed, Watch
+from holdfast.resources.errors import Permanent
+
+ALIVE = 0.5
+"""Seconds that a watching command must run, or until it writes a line, to count as armed: one that is missing ends sooner."""
 
 
 async def idle() -> Watch:
@@ -15,12 +22,13 @@ async def idle() -> Watch:
 
 async def either(*watches: Watch) -> Watch:
     """Tells when one of these does; armed when all of them are. It raises what one of them raises, and ends when one ends."""
-    unarmed, news = set(range(len(watches))), asyncio.Event()
+    unarmed, news, told = set(range(len(watches))), asyncio.Event(), asyncio.Event()
 
     async def follow(number: int, watch: Watch) -> None:
         try:
             async for _ in watch:
                 unarmed.discard(number)
+                told.set()
                 news.set()
         finally:
             news.set()
@@ -30,13 +38,56 @@ async def either(*watches: Watch) -> Watch:
         while True:
             await news.wait()
             news.clear()
+            if told.is_set() and not unarmed:
+                told.clear()
+                yield None  # also when one has ended since: what was told before counts
             ended = [follower for follower in followers if follower.done()]
             if ended:
                 ended[0].result()
                 return
-            if not unarmed:
-                yield None
     finally:
         for follower in followers:
             follower.cancel()
         await asyncio.gather(*followers, return_exceptions=True)
+
+
+async def lines(run: Callable[..., Coroutine[Any, Any, Completed]]) -> Watch:
+    """Tells of the lines that a command writes; armed when it runs. `run` starts it, and takes `on_start` and `on_line` as `Context.run` does.
+
+    Raises `Permanent` when it ends: it is expected to go on for as long as somebody watches.
+    """
+    news, line = asyncio.Event(), asyncio.Event()
+
+    def written() -> None:
+        line.set()
+        news.set()
+
+    running = asyncio.create_task(run(on_start=lambda _: news.set(), on_line=written), name="watching command")
+    running.add_done_callback(lambda _: news.set())
+    try:
+        await news.wait()
+        news.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ALIVE):
+                await news.wait()
+        if not running.done() or line.is_set():
+            yield None
+        while True:
+            if not (line.is_set() or running.done()):
+                await news.wait()
+            news.clear()
+            if line.is_set():
+                line.clear()
+                yield None
+            if running.done():
+                raise Permanent(_ended(running.result()))
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+def _ended(done: Completed) -> str:
+    """How a command ended that was to go on, and the last thing it said."""
+    how = f"was killed by signal {-done.retcode}" if done.retcode < 0 else f"ended with status {done.retcode}"
+    said = done.stderr.strip().splitlines()
+    return f"the watching command {how}{f': {said[-1].strip()}' if said else ''}; it is to go on, and to write a line for each event"

@@ -24,6 +24,7 @@ from holdfast.agent.engine.departures import Departures, cancel
 from holdfast.agent.engine.ends import Owed
 from holdfast.agent.engine.graph import Graph, Vertex, connect, edges, others, remembered, same_shape
 from holdfast.agent.engine.journal import Journal
+from holdfast.agent.engine.judge import Judge
 from holdfast.agent.engine.obstacles import Ask, Obstacles, nothing
 from holdfast.agent.engine.options import EngineOptions
 from holdfast.agent.engine.order import PATIENCE
@@ -35,7 +36,7 @@ from holdfast.agent.engine.scheduler import Scheduler
 from holdfast.agent.engine.status import View, describe, gone
 from holdfast.agent.engine.watch import Hooks, needs_watch, supervise, watch_of
 from holdfast.resources.context import Context, Watch
-from holdfast.resources.traits import Backed
+from holdfast.resources.traits import Backed, Reactive
 from holdfast.resources.watches import idle
 from holdfast.states.data import RECV, Call, Compilation
 from holdfast.states.memory import collector_at_rest
@@ -392,7 +393,7 @@ class Engine:
             self._scheduler.pump()
 
     def _armed(self, vertex: Vertex) -> None:
-        again = vertex.outcome is not None and (vertex.settled or vertex.listening)
+        again = vertex.outcome is not None and (not vertex.dirty or vertex.listening) and not self._cannot_look(vertex)
         vertex.armed = True
         if self._unwatched.pop(vertex, None) is not None:
             self._emit(Notice("info", "watched-again", vertex.identity, "is watched again"))
@@ -403,13 +404,21 @@ class Engine:
         if vertex.watcher:
             self._pump_soon()
 
+    @staticmethod
+    def _cannot_look(vertex: Vertex) -> bool:
+        """It is a command that has run, and nothing but an event says that it has to run again."""
+        return isinstance(vertex.resource, Reactive) and vertex.outcome is not None and vertex.outcome.ran and Judge.is_action(vertex)
+
     async def _watch_failed(self, vertex: Vertex, why: str, delay: float, error: BaseException | None) -> None:
-        """The watch is down: what runs is cancelled. Until the next watch is armed nothing runs, and the host is not converged."""
+        """The watch is down: until the next one is armed nothing starts, and the host has not converged.
+
+        What runs is cancelled, and runs again; but a command ends, for it would be run twice.
+        """
         vertex.armed = False
         self._unwatched[vertex] = why
-        if vertex.task:
+        if vertex.task and not isinstance(vertex.resource, Reactive):
             await cancel([vertex.task])
-        vertex.listening = False
+        vertex.listening = vertex.listening and vertex.running
         self._emit(Notice("warning", "watch-failed", vertex.identity, f"cannot watch: {why}; again in {delay:.3g} s", error))
         if vertex.dirty:
             if vertex.rest or vertex.obstacle:
@@ -421,7 +430,9 @@ class Engine:
     # -- events ------------------------------------------------------------------------------------------------
 
     def _event(self, vertex: Vertex, cause: Cause) -> None:
-        """Its watch tells that something may have changed."""
+        """Its watch tells that something may have changed; an action that watches something is due again."""
+        if cause == "drift" and isinstance(vertex.resource, Reactive):
+            vertex.due = True
         if vertex.running or (vertex.dirty and vertex.rest is None):
             self._mark(vertex, cause)
         elif vertex.rest or vertex.not_before <= asyncio.get_running_loop().time():

@@ -17,6 +17,7 @@ from holdfast.agent.engine.looks import Looks, Probes
 from holdfast.agent.engine.report import Notice, Outcome
 from holdfast.agent.engine.requisites import Decision, Upstream, decide
 from holdfast.agent.engine.transfer import Transfers
+from holdfast.resources.traits import Reactive
 
 CLOCK = 0.05
 """Seconds by which the clock of the loop and that of the world may differ when a time has come."""
@@ -197,6 +198,13 @@ def _overdue(vertex: Vertex, at: float) -> bool:
 
 
 def digest(vertex: Vertex) -> str:
-    """Hash of a declaration: what an action was when it last succeeded. What it is to receive, and what its sources contain, belong to that."""
+    """Hash of a declaration: what an action was when it last succeeded. What it is to receive, and what its sources contain, belong to that.
+
+    What was done by an earlier version is done: a field of `later` counts only where it is not at its default.
+    """
     recv = "".join(f" {wanted!r}" for wanted in vertex.call.meta.recv)
-    return hashlib.sha256(f"{vertex.call.kind} {vertex.resource.model_dump_json()}{recv}{vertex.ctx.source_version()}".encode()).hexdigest()
+    resource = vertex.resource
+    declared = type(resource).model_fields
+    aside = {name for name in resource.later if getattr(resource, name) == declared[name].default}
+    fields = resource.model_dump_json(exclude=aside.union(resource.reaction if isinstance(resource, Reactive) else ()))
+    return hashlib.sha256(f"{vertex.call.kind} {fields}{recv}{vertex.ctx.source_version()}".encode()).hexdigest()

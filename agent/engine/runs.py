@@ -22,7 +22,7 @@ from holdfast.agent.engine.reversals import Reversals
 from holdfast.agent.engine.transfer import Prepared, Transfers, wanted_from
 from holdfast.resources.contract import Resource
 from holdfast.resources.needs import BY_NUMBER
-from holdfast.resources.traits import Edgeable
+from holdfast.resources.traits import Edgeable, Reactive
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,8 +301,8 @@ class Runs:
             self.differing.add(vertex)
         else:
             self.differing.discard(vertex)
+        vertex.due = vertex.due or (vertex.forced and _still_due(vertex, outcome))
         if outcome.result is False:
-            vertex.due = vertex.due or vertex.forced
             vertex.failures += 1
             if not vertex.removed:
                 self.failing.add(vertex)
@@ -351,6 +351,12 @@ class Runs:
         done = self._journal.done_at(vertex.key, digest(vertex))
         left = period if done is None else done + period - time.time()
         return left if 0 < left < period else period
+
+
+def _still_due(vertex: Vertex, outcome: Outcome) -> bool:
+    """Whether what made an action due is not answered: it has failed, or it reacts to something and may not run now."""
+    postponed = outcome.result is None or outcome.reason == "disabled"
+    return outcome.result is False or (postponed and isinstance(vertex.resource, Reactive))
 
 
 def _who_know_it_by_number(vertex: Vertex) -> Iterator[Vertex]:

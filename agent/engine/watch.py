@@ -16,8 +16,8 @@ from holdfast.agent.engine.report import Cause
 from holdfast.resources.context import Watch
 from holdfast.resources.contract import Resource
 from holdfast.resources.errors import HoldfastError, Permanent
-from holdfast.resources.traits import Backed
-from holdfast.resources.watches import idle
+from holdfast.resources.traits import Backed, Reactive
+from holdfast.resources.watches import either, idle
 
 ARMING = 60.0
 """Seconds a watch may take to say "armed": until then nothing that comes later in the order starts."""
@@ -26,13 +26,18 @@ STEADY = 60.0
 
 
 def needs_watch(vertex: Vertex) -> bool:
-    """Whether there is anything to watch; a kind that never overrode `watch` needs no task, unless `creates` names a path."""
+    """Whether there is anything to watch."""
     meta = vertex.call.meta
     if isinstance(vertex.resource, Backed):
         return True
     if meta.poll is not None:
         return meta.poll > 0
-    return bool(meta.creates) or type(vertex.resource).watch is not Resource.watch
+    return bool(meta.creates) or _watches(vertex.resource)
+
+
+def _watches(resource: Resource) -> bool:
+    """Whether a resource has a watch of its own: one that its kind, or its state, has asked for."""
+    return resource.reacts() if isinstance(resource, Reactive) else type(resource).watch is not Resource.watch
 
 
 class Hooks(NamedTuple):
@@ -75,13 +80,13 @@ async def supervise(vertex: Vertex, hooks: Hooks) -> NoReturn:
 
 def watch_of(vertex: Vertex) -> Watch:
     """What there is to be watched, as its state says."""
-    period = vertex.call.meta.poll
-    creates = vertex.call.meta.creates
-    if period is None and creates and type(vertex.resource).watch is Resource.watch:
-        return vertex.ctx.watch_path(*creates)  # what a command has made is gone: it is due again
-    if period is None:
+    period, creates, own = vertex.call.meta.poll, vertex.call.meta.creates, _watches(vertex.resource)
+    if period is not None:
+        return ticker(period) if period > 0 else idle()
+    if not creates:
         return vertex.resource.watch(vertex.ctx)
-    return ticker(period) if period > 0 else idle()
+    made = vertex.ctx.watch_path(*creates)  # what a command has made is gone: it is due again
+    return either(made, vertex.resource.watch(vertex.ctx)) if own else made
 
 
 async def ticker(period: float) -> AsyncIterator[None]:

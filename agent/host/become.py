@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
+from holdfast.agent.host import processes
 from holdfast.resources.accounts import Account
 
 NOT_THERE = (errno.ENOENT, errno.ENOTDIR)
@@ -41,6 +42,8 @@ class Child:
     """Descriptor of the control group that it enters."""
     reaped: bool
     """Whether it leaves a subreaper between the agent and the command."""
+    swept: bool
+    """Whether the subreaper ends what is left when the command has ended by itself."""
     files: tuple[int, int] | None
     """The limit of open files; None leaves the agent's."""
     kept: Sequence[int]
@@ -72,7 +75,7 @@ def become(child: Child) -> NoReturn:
             os.write(child.entrance, b"0")
         step = ""
         if child.reaped:
-            _leave_subreaper(child.report)
+            _leave_subreaper(child.report, swept=child.swept)
         if child.files is not None:
             resource.setrlimit(resource.RLIMIT_NOFILE, child.files)
         if child.who is not None:
@@ -100,7 +103,7 @@ def _close_others(child: Child) -> None:
     os.closerange(first, child.last)
 
 
-def _leave_subreaper(report: int) -> None:
+def _leave_subreaper(report: int, *, swept: bool) -> None:
     """Go on in a child; the process of before becomes the parent of all orphans below it, ends when that child ends, and as that child did."""
     if _prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "")
@@ -118,6 +121,8 @@ def _leave_subreaper(report: int) -> None:
     ended = status = 0
     while ended != pid:
         ended, status = os.wait()
+    if swept:
+        processes.end(lambda: set(processes.below([os.getpid()])))
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
         with contextlib.suppress(OSError):  # SIGKILL needs no default action

@@ -91,9 +91,10 @@ class HostContext:
         on_start: Callable[[int], None] | None = None,
         stop_signal: int = signal.SIGTERM,
         combined: bool = False,
+        on_line: Callable[[], None] | None = None,
     ) -> Completed:
         """Run a command: see the protocol."""
-        command = Command(argv, cwd, env, stdin, user, group, umask, timeout, check, limit, on_start, stop_signal, combined)
+        command = Command(argv, cwd, env, stdin, user, group, umask, timeout, check, limit, on_start, stop_signal, combined, on_line)
         return await run(command, self._host.blocking)
 
     async def blocking(self, call: Callable[..., Any], /, *args: Any) -> Any:

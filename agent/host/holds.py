@@ -6,7 +6,7 @@
 | `Subreaper` | elsewhere, with /proc | the same, and all of it if the command kills its own subreaper as root |
 | `Group` | without either | what has left the process group (setsid) |
 
-A command that ends by itself keeps what it has started, as in Salt.
+A command that ends by itself keeps what it has started, as in Salt; but one that only watches something does not.
 """
 
 from __future__ import annotations
@@ -63,6 +63,10 @@ class Hold(ABC):
             processes.end(self.members)
         processes.send_group(self.pid, signal.SIGKILL)
 
+    def sweep(self) -> None:
+        """The command has ended by itself, and was not waited for: end what it has started, for it was only there to watch something."""
+        self.kill()
+
     def release(self) -> None:  # noqa: B027 - the same
         """The command is over."""
 
@@ -100,6 +104,9 @@ class Subreaper(Hold):
     def alive(self) -> bool:
         """Whether any of its descendants runs."""
         return any(processes.below([self._reaper]).values())
+
+    def sweep(self) -> None:
+        """The subreaper has done so itself (`Child.swept`)."""
 
     def kill(self) -> None:
         """End its descendants; the subreaper then waits for the command and ends, unless it has not started that yet."""

@@ -38,6 +38,8 @@ class Output:
 
     def __init__(self, pipe: IO[bytes], limit: int) -> None:
         self._pipe, self._limit = pipe, limit
+        self.on_line: Callable[[], None] | None = None
+        """Called when lines have come."""
         self._data = bytearray()
         self.truncated = False
         self.begun, self.ended = asyncio.Event(), asyncio.Event()
@@ -60,6 +62,8 @@ class Output:
         room = self._limit - len(self._data)
         self._data += data[:room]
         self.truncated = self.truncated or len(data) > room
+        if self.on_line is not None and b"\n" in data:
+            self.on_line()
         return True
 
     def close(self) -> None:
@@ -82,6 +86,8 @@ class Running:
         self.command, self.hold, self._process = command, hold, started.process
         pipes = [started.process.stdout, started.process.stderr, started.report]
         self._out, self._err, self._report = [None if pipe is None else Output(pipe, command.limit) for pipe in pipes]
+        if self._out is not None:
+            self._out.on_line = command.on_line
         self._pidfd = -1
         if not isinstance(hold, holds.Subreaper):
             hold.pid = started.process.pid
@@ -92,6 +98,8 @@ class Running:
         async with asyncio.timeout(self.command.timeout):
             await self._identify()
             await _readable(self._pidfd)
+        if self.command.on_line is not None:
+            self.hold.sweep()
         self._process.wait()
         await self._drain()
 

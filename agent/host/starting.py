@@ -38,6 +38,7 @@ class Command:
     on_start: Callable[[int], None] | None = None
     stop_signal: int = signal.SIGTERM
     combined: bool = False
+    on_line: Callable[[], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +204,7 @@ def _by_starter(command: Command, setting: Setting, hold: Hold, where: Where, la
             setting.env,
             entrance,
             isinstance(hold, Subreaper),
+            command.on_line is not None,
             descriptors.original,
             [fd for fd in (entrance, None if where.found is None else where.found.fd) if fd is not None],
             writer,

@@ -9,6 +9,7 @@ import secrets
 import shlex
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from signal import Signals
 from typing import Annotated, Any, ClassVar
 
@@ -16,19 +17,22 @@ from pydantic import BeforeValidator
 
 from holdfast.resources import paths
 from holdfast.resources.accounts import account
-from holdfast.resources.context import CUT, PATH, Completed, Context
+from holdfast.resources.context import CUT, PATH, Completed, Context, Watch
 from holdfast.resources.contract import Resource
 from holdfast.resources.errors import Overdue, Permanent
-from holdfast.resources.fields import Text, Texts, field, parse_list, parse_text, parse_umask
+from holdfast.resources.fields import Paths, Text, Texts, field, parse_list, parse_text, parse_umask
 from holdfast.resources.needs import Need, owned_by, programs
 from holdfast.resources.registry import nearest
-from holdfast.resources.traits import Drawn, Edgeable, FromSources, Recvable, Refreshable, Sendable
+from holdfast.resources.traits import Drawn, Edgeable, FromSources, Reactive, Recvable, Refreshable, Sendable
+from holdfast.resources.watches import either, lines
 
 TRUE = frozenset({"yes", "true", "on", "1"})
 HARMLESS = frozenset({"CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "WINCH"})
 """Signals that stop or continue a process, or are ignored by default."""
 COMBINED = "combined"
 """Both outputs in the order in which they were written; then there are no separate ones."""
+WATCHED = 4096
+"""Bytes kept of the output of a watching command."""
 SHOWN = 80
 """Characters of a command that name it."""
 
@@ -73,6 +77,7 @@ class Command(Edgeable, Sendable, Recvable, Resource, Refreshable):
     """
 
     exclusive: ClassVar[bool] = False
+    later: ClassVar[frozenset[str]] = frozenset({"stop_signal"})
     sends: ClassVar[Mapping[str, type]] = {"stdout": str, "stderr": str, "combined": str, "retcode": int, "pid": int}
     instead: ClassVar[Mapping[str, frozenset[str]]] = {"combined": frozenset({"stdout", "stderr"})}
     ignored: ClassVar[Mapping[str, str]] = {
@@ -178,27 +183,29 @@ class Command(Edgeable, Sendable, Recvable, Resource, Refreshable):
         if self.bg:
             raise Permanent("cannot run a command in the background: make it a service, or leave out bg")
         ctx.report.touched = True
+        try:
+            return await self.spawn(ctx, *argv, stdin=self.stdin, timeout=self.timeout, combined=COMBINED in ctx.report.wanted)
+        except Overdue:
+            raise Overdue(f"{beginning(shown)!r} still ran after {self.timeout:g} s and was killed") from None
+
+    async def spawn(self, ctx: Context, *argv: str, **options: Any) -> Completed:
+        """Run an argument list with the environment, user, directory and umask that the fields say. Raises `Permanent` or `Temporary` when it cannot be run."""
         env = dict(self.env or {})
         if self.prepend_path:
             env["PATH"] = f"{self.prepend_path}:{env.get('PATH') or PATH}"
         if self.root:
             argv = ("chroot", self.root, *argv)
-        try:
-            return await ctx.run(
-                *argv,
-                cwd=self.cwd,
-                env=env,
-                stdin=self.stdin,
-                user=self.runas,
-                group=self.group,
-                umask=self.umask,
-                timeout=self.timeout,
-                combined=COMBINED in ctx.report.wanted,
-                stop_signal=Signals[f"SIG{self.stop_signal}"],
-                check=False,
-            )
-        except Overdue:
-            raise Overdue(f"{beginning(shown)!r} still ran after {self.timeout:g} s and was killed") from None
+        return await ctx.run(
+            *argv,
+            cwd=self.cwd,
+            env=env,
+            user=self.runas,
+            group=self.group,
+            umask=self.umask,
+            stop_signal=Signals[f"SIG{self.stop_signal}"],
+            check=False,
+            **options,
+        )
 
     def conclude(self, ctx: Context, done: Completed, shown: str) -> bool:
         """Report, publish and judge what a command did. Raises `Permanent` when it failed."""
@@ -286,7 +293,40 @@ def last_line(text: str) -> str:
     return f": {lines[-1].strip()}" if lines else ""
 
 
-class Run(Command, kind="cmd.run"):
+class Active(Command, Reactive):
+    """Commands that run by themselves, and again when something tells them to."""
+
+    reaction: ClassVar[frozenset[str]] = frozenset({"watch_files", "watch_cmd"})
+
+    watch_files: Paths = ()
+    """Files and directories: the agent runs the command again as soon as one of them changes, its guards allowing.
+
+    What changes while the agent does not run is not noticed; and `poll` takes the place of this.
+    """
+    watch_cmd: str | None = field(None, min_length=1)
+    """A command that goes on running: for each line that it writes the agent runs `name` again, its guards allowing.
+
+    It runs as the command itself does: in the shell, with its user, directory and environment. One that ends is started again, after growing waits;
+    meanwhile the state is `unwatched`. It is ended, with all that it has started, when the state leaves or changes. `poll` takes the place of this.
+    """
+
+    def reacts(self) -> bool:
+        """Whether the state names something to watch."""
+        return bool(self.watch_files or self.watch_cmd)
+
+    def watch(self, ctx: Context) -> Watch:
+        """Changes of the files, and lines of the watching command."""
+        files = [ctx.watch_path(*self.watch_files)] if self.watch_files else []
+        command = [lines(partial(self._watching, ctx, self.watch_cmd))] if self.watch_cmd else []
+        return either(*files, *command)
+
+    async def _watching(self, ctx: Context, command: str, **hooks: Any) -> Completed:
+        """Run the watching command until it ends."""
+        argv = (self.shell, "-c", command) if self.python_shell else program(command)
+        return await self.spawn(ctx, *argv, limit=WATCHED, **hooks)
+
+
+class Run(Active, kind="cmd.run"):
     """A shell command.
 
     refresh the search index:
@@ -316,7 +356,7 @@ class Wait(Command, kind="cmd.wait"):
         return True
 
 
-class Script(FromSources, Command, kind="cmd.script"):
+class Script(FromSources, Active, kind="cmd.script"):
     """A script from the states directory or elsewhere, run with arguments.
 
     migrate:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from command_bench import Commands
 from engine_bench import Action, Bench, Machine, Setting
 
 
@@ -19,3 +22,9 @@ def machine() -> Machine:
 def bench(machine: Machine) -> Bench:
     """An engine bench with a journal in memory."""
     return Bench(machine)
+
+
+@pytest.fixture
+def commands(tmp_path: Path) -> Commands:
+    """Real commands."""
+    return Commands(tmp_path)

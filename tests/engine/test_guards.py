@@ -4,53 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from engine_bench import KINDS, Bench, Machine, compilation, state
-from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.journal import Journal
-from holdfast.agent.engine.options import EngineOptions
-from holdfast.agent.engine.report import Outcome, Ran
-from holdfast.agent.host.host import Host
-from holdfast.resources import registry
-
-
-class Commands(Bench):
-    """A bench whose engine runs real commands on this host."""
-
-    def __init__(self, tmp: Path) -> None:
-        super().__init__(Machine())
-        KINDS["cmd.run"] = registry.find("cmd.run")
-        (tmp / "states").mkdir()
-        self.host = Host(states=tmp / "states", var_dir=tmp / "var", durable=False)
-        self.runs = tmp / "runs"
-
-    async def started(self, meta: dict[str, Any], *, watch: bool = False, **options: Any) -> Engine:
-        """An engine that has looked at one command, which notes each of its runs."""
-        engine = Engine(self.host, EngineOptions(recheck=0, converged_timeout=0), Journal(None), self._emit, watch=watch)
-        low = {"umask": "022", **options}
-        await engine.swap(compilation(state("x", "cmd.run", meta=meta, name=f"echo ran >> {self.runs}", **low)))
-        engine.view.graph.vertices[0].call.low.update(low)
-        return engine
-
-    async def outcome(self, meta: dict[str, Any], **options: Any) -> Outcome:
-        """How one run comes out."""
-        engine = await self.started(meta, **options)
-        (outcome,) = (await engine.settle()).outcomes
-        await engine.stop()
-        return outcome
-
-    def count(self) -> int:
-        """How often the command ran."""
-        return len(self.runs.read_text().splitlines()) if self.runs.exists() else 0
-
-
-@pytest.fixture
-def commands(tmp_path: Path) -> Commands:
-    """Real commands."""
-    return Commands(tmp_path)
+from command_bench import Commands
+from holdfast.agent.engine.report import Ran
 
 
 @pytest.mark.parametrize("guard", ["onlyif", "unless"])

@@ -25,6 +25,7 @@ from holdfast.resources.meta import Meta
 from holdfast.resources.needs import Need
 from holdfast.resources.testing import SilentLog
 from holdfast.resources.traits import Declaration, Edgeable, Groupable, Member, Reversible
+from holdfast.resources.watches import idle
 from holdfast.states.data import RECV, RELATIONS, Call, Compilation
 from holdfast.states.errors import Place
 
@@ -359,6 +360,10 @@ class FakeContext:
     def source_version(self) -> str:
         """There are no sources."""
         return ""
+
+    def watch_path(self, *_: str) -> Watch:
+        """Nobody tells of files."""
+        return idle()
 
     def send(self, **values: Any) -> None:
         """Publish values."""
