@@ -54,6 +54,7 @@ class Database:
 
     def __init__(self, path: Path, schema: str, *, durable: bool) -> None:
         self._path = path
+        self._files = tuple(path.with_name(path.name + end) for end in FILES)
         self._schema = schema
         self._durable = durable
         self._turn = threading.Lock()
@@ -210,7 +211,7 @@ class Database:
 
     def _look(self) -> Look:
         """The files as they are now. The last is mapped into memory, and its time says nothing."""
-        found = [_stat(self._path.with_name(self._path.name + end)) for end in FILES]
+        found = [_stat(file) for file in self._files]
         looks = [info and (info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns) for info in found]
         return (*looks[:-1], looks[-1] and looks[-1][:-1])
 
