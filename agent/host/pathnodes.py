@@ -59,6 +59,7 @@ class Node:
         "parent",
         "path",
         "real",
+        "seal",
         "shut",
         "subscribers",
         "target",
@@ -79,6 +80,8 @@ class Node:
         """Where it leads, if it is a symbolic link that is followed."""
         self.real = self.path
         """Its path without links on the way."""
+        self.seal = 0
+        """`seal` of the file that is watched there, when last looked at."""
         self.covered = False
         """Whether a recursive watch reaches it."""
         self.loose = False
@@ -174,3 +177,10 @@ def signature(path: str) -> Signature:
         return ()
     known = (s.st_mode, s.st_dev, s.st_ino, s.st_uid, s.st_gid)
     return known if stat.S_ISDIR(s.st_mode) else (*known, s.st_size, s.st_mtime_ns, s.st_ctime_ns)
+
+
+def seal(info: os.stat_result) -> int:
+    """One number that changes when a file does: as many are kept as files are watched. 0 for a directory, which has one name, and for nothing."""
+    if info is NOTHING or stat.S_ISDIR(info.st_mode):
+        return 0
+    return hash((info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns))

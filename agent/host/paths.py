@@ -12,9 +12,12 @@ watched, `watch-bounded` in health says so, and the bound is tried again from ti
 
 A file system that is mounted over a watched directory, unmounted, or remounted is an event of all that it hides or shows.
 
-Not seen: changes made by other hosts on a network file system; what is written to a file through another of its hard links,
-or through memory that it is mapped to; anything in a file system that an untrusted user has mounted; what lies behind a link
-that such a user could have placed and that `holdfast.resources.paths` does not follow.
+What is written to a file through another of its hard links, or through memory that it is mapped to, is no event of its directory. The status of
+each watched file is compared from time to time (`sweep.py`); not of the files below a directory that is watched recursively.
+
+Not seen: changes made by other hosts on a network file system, but by that comparison; what is written through memory as long as the file system
+leaves the times of the file as they are; anything in a file system that an untrusted user has mounted; what lies behind a link that such a user
+could have placed and that `holdfast.resources.paths` does not follow.
 """
 
 from __future__ import annotations
@@ -22,14 +25,16 @@ from __future__ import annotations
 import asyncio
 import errno
 import stat
-from collections.abc import AsyncIterator, Callable, Container, Iterable
+from collections.abc import AsyncIterator, Callable, Container, Iterable, Sequence
 from contextlib import suppress
 
 from holdfast.agent.health import Health
 from holdfast.agent.host.inotify import APPEARED, ISDIR, MODIFY, OVERFLOW, STRUCTURE, Kernel
 from holdfast.agent.host.mounts import Mounts
-from holdfast.agent.host.pathnodes import Node, Subscription
+from holdfast.agent.host.pathnodes import Node, Subscription, seal, status
 from holdfast.agent.host.pathtree import Tree
+from holdfast.agent.host.sweep import PERIOD as SWEEP
+from holdfast.agent.host.sweep import Sweep
 
 SETTLE = 0.02
 """Seconds that a file being written is left alone when its writer does not close it: a repair in mid-write would only show half of
@@ -51,10 +56,11 @@ BOUNDED = "watch-bounded"
 class PathWatcher:
     """All path watches of the process. Made, used and closed in one event loop."""
 
-    def __init__(self, health: Health | None = None, *, period: float = PERIOD) -> None:
+    def __init__(self, health: Health | None = None, *, period: float = PERIOD, sweep: float = SWEEP) -> None:
         self._health, self._period = health, period
         self._kernel = Kernel(self._listen, self._unlisten)
         self._tree = Tree(self._kernel)
+        self._sweep = Sweep(self._watched_files, self._swept, sweep)
         self._mounts: Mounts | None = None
         self._remounting: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -92,6 +98,7 @@ class PathWatcher:
         """The same with a callback, which must neither block nor raise; armed on return."""
         subscription = Subscription(callback, self._leave, deep=recursive)
         self._tree.add(subscription, paths)
+        self._sweep.begin()
         self._review()
         return subscription
 
@@ -102,6 +109,7 @@ class PathWatcher:
 
     def close(self) -> None:
         """Give back everything; watches get no more events."""
+        self._sweep.close()
         self._kernel.close()
         self._tree = Tree(self._kernel)
         for timer in (self._timer, self._settling, self._remounting, self._again, self._resting):
@@ -191,10 +199,22 @@ class PathWatcher:
     def _touched(self, node: Node) -> None:
         """Content or metadata may have changed; it is still the same thing."""
         self._writing.pop(node, None)
+        if node.subscribers:
+            node.seal = seal(status(node.path))
         for subscription in tuple(node.subscribers):
             subscription.callback()
         if node.parent is not None and node.parent.covered:
             self._stirred[node.parent] = None
+
+    def _watched_files(self) -> list[Node] | None:
+        return self._tree.sealed()  # of the present tree: `close` makes another
+
+    def _swept(self, found: Sequence[tuple[Node, int]]) -> None:
+        """The status of files is not as it was known to be. What the kernel tells of as well is told once."""
+        if found:
+            self._drain()
+            self._replaced.update(dict.fromkeys(node for node, known in found if node.seal == known and node not in self._writing))
+            self._flush()
 
     def _flush(self) -> None:
         """Look at what was replaced, and tell: once for all events that came together, however often a thing was replaced."""

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 
 from holdfast.agent.host.inotify import Kernel
-from holdfast.agent.host.pathnodes import NOTHING, Node, Signature, Subscription, held, is_loose, leads, signature, status
+from holdfast.agent.host.pathnodes import NOTHING, Node, Signature, Subscription, held, is_loose, leads, seal, signature, status
 from holdfast.resources import paths
 from holdfast.resources.paths import mounts
 from holdfast.resources.paths.handle import ENTRIES
@@ -124,6 +124,10 @@ class Tree:
                 found.append(node)
         return found
 
+    def sealed(self) -> list[Node] | None:
+        """Watched files whose status is known; None when nothing is watched."""
+        return [node for node in self.root.below() if node.seal] if self.root.children else None
+
     def has(self, node: Node) -> bool:
         """Whether a node is still in use."""
         return node.parent is None or node.parent.children.get(node.name) is node
@@ -134,10 +138,12 @@ class Tree:
         deep = subscription.deep and node in subscription.own
         if deep:
             node.deep |= {subscription}
+        known = node.seal
         if deep or fresh is not node:
             self.look(fresh)
         else:
             self._trace(node)
+        node.seal = known or node.seal  # what has changed since then was not told to the others
 
     def _leave(self, subscription: Subscription, node: Node) -> None:
         subscription.nodes.discard(node)
@@ -228,6 +234,7 @@ class Tree:
         if (not stat.S_ISDIR(mode) or node.subscribers) and not node.shut:
             info = self._widen(parent or node, node, info)
             mode = info.st_mode
+        node.seal = seal(info) if node.subscribers else 0
         if stat.S_ISLNK(mode):
             target, real = leads(node.path)
             node.shut, node.real = real is None, real or node.path

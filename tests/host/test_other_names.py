@@ -1,0 +1,165 @@
+"""Files that are changed without an event of their path: through another hard link, or through a memory map."""
+
+from __future__ import annotations
+
+import asyncio
+import mmap
+import os
+from pathlib import Path
+
+import pytest
+
+from holdfast.agent.host.pathnodes import NOTHING, seal
+from holdfast.agent.host.paths import PathWatcher
+from holdfast.resources.kinds.file.append import Append
+from holdfast.resources.kinds.file.managed import Managed
+from holdfast.resources.testing import FakeContext
+
+ROUND = 0.02
+"""Seconds in which all files are looked at here."""
+
+
+class Heard:
+    """Events of one path."""
+
+    def __init__(self, watcher: PathWatcher, path: Path) -> None:
+        self._rung = asyncio.Event()
+        self.subscription = watcher.subscribe([str(path)], self._rung.set)
+
+    async def at_all(self) -> None:
+        """Wait for an event."""
+        async with asyncio.timeout(5):
+            await self._rung.wait()
+        self._rung.clear()
+
+    async def once(self) -> None:
+        """Wait for an event; there must be no second one in the next rounds."""
+        await self.at_all()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(5 * ROUND):
+                await self._rung.wait()
+
+
+@pytest.fixture
+async def watcher():
+    """A watcher with short rounds."""
+    watcher = PathWatcher(sweep=ROUND)
+    yield watcher
+    watcher.close()
+
+
+@pytest.fixture
+def names(tmp_path: Path) -> tuple[Path, Path]:
+    """Two names of one file, in different directories."""
+    here, there = tmp_path / "here" / "f", tmp_path / "there" / "g"
+    for name in (here, there):
+        name.parent.mkdir()
+    here.write_text("old")
+    there.hardlink_to(here)
+    return here, there
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda g: g.write_text("new"), id="written"),
+        pytest.param(lambda g: g.chmod(0o600), id="mode"),
+        pytest.param(lambda g: (g.write_text("new"), g.unlink()), id="written, and the link removed"),
+        pytest.param(lambda g: (s := g.stat(), g.write_text("new"), os.utime(g, ns=(s.st_atime_ns, s.st_mtime_ns))), id="times set back"),
+    ],
+)
+async def test_a_change_through_another_hard_link_is_heard(watcher, names, change):
+    """Content and metadata, once; also when no second name is left, and when size and modification time are as before."""
+    here, there = names
+    heard = Heard(watcher, here)
+
+    change(there)
+
+    await heard.once()
+
+
+async def test_who_watches_later_does_not_take_the_news_from_others(watcher, names):
+    """A change between two subscriptions is told to the first."""
+    here, there = names
+    first = Heard(watcher, here)
+    there.write_text("new")
+    Heard(watcher, here)
+
+    await first.once()
+
+
+async def test_what_the_kernel_tells_is_not_told_again(watcher, names):
+    """An ordinary change is one event, though the status is another afterwards; and so is a replacement."""
+    here, _ = names
+    heard = Heard(watcher, here)
+
+    here.chmod(0o600)
+    await heard.once()
+
+    new = here.with_name("new")
+    new.write_text("new")
+    new.rename(here)
+    await heard.once()
+
+
+async def test_nothing_is_looked_at_when_nothing_is_watched(watcher, names):
+    """The task ends with the last watch, and is there again with the next."""
+    here, there = names
+    heard = Heard(watcher, here)
+    heard.subscription.close()
+    task = next(task for task in asyncio.all_tasks() if task.get_name() == "path-sweep")
+    async with asyncio.timeout(5):
+        await task
+
+    again = Heard(watcher, here)
+    there.write_text("new")
+    await again.once()
+
+
+async def test_each_of_many_files_is_looked_at(watcher, tmp_path):
+    """More than one slice of them: the first, the last and all between."""
+    (tmp_path / "links").mkdir()
+    files = [tmp_path / f"f{number}" for number in range(250)]
+    for file in files:
+        file.write_text("old")
+        (tmp_path / "links" / file.name).hardlink_to(file)
+    heard = [Heard(watcher, file) for file in files]
+
+    for file in files:
+        (tmp_path / "links" / file.name).write_text("new")
+
+    for each in heard:
+        await each.at_all()
+
+
+def test_what_a_seal_tells_apart(tmp_path):
+    """Nothing, and directories, whose changes the kernel tells, have none."""
+    file = tmp_path / "f"
+    file.write_text("x")
+
+    assert seal(NOTHING) == seal(tmp_path.stat()) == 0
+    assert seal(file.stat()) == seal(file.stat()) != 0
+
+
+def untold(path: Path, text: bytes) -> None:
+    """Write through a memory map and put the times back, as a file system does that never changes them for a map."""
+    before = path.stat()
+    with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
+        memory[: len(text)] = text
+        memory.flush()
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+@pytest.mark.parametrize("kind", [Managed, Append])
+async def test_a_recheck_compares_content(tmp_path, kind):
+    """What was written through a memory map is found when everything is looked at, though size and modification time are as before."""
+    path = tmp_path / "f"
+    given = {"contents": "right"} if kind is Managed else {"text": "right"}
+    resource = kind.declare(str(path), **given)
+    ctx = FakeContext(tmp_path / "var")
+    await resource.check_apply(ctx, apply=True)
+    assert await resource.check_apply(ctx, apply=False)
+
+    untold(path, b"wrong")
+
+    assert not await resource.check_apply(ctx, apply=False)
