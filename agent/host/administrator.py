@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 from holdfast.agent.engine.report import Obstacle
 from holdfast.agent.health import Health
+from holdfast.resources import locks
 from holdfast.resources.contract import Resource
 from holdfast.resources.errors import HoldfastError
 from holdfast.resources.needs import UNITS
@@ -26,11 +27,13 @@ CONDITION = "packages-in-other-hands"
 
 
 class Administrator:
-    """Those who change packages beside the agent, as the engine asks about them. `interface` finds the provider of packages."""
+    """Those who change packages beside the agent, as the engine asks about them. `interface` finds the provider of packages.
 
-    def __init__(self, interface: Callable[[str], Any], health: Health) -> None:
-        self._interface = interface
-        self._health = health
+    The provider is looked for when a lock of a package manager (`held`) is held for the first time: all providers together take up more than a megabyte.
+    """
+
+    def __init__(self, interface: Callable[[str], Any], health: Health, held: Callable[[], bool] = locks.held) -> None:
+        self._interface, self._health, self._held = interface, health, held
         self._pkg: Any = None
         self._who = ""
         """Who is at work; empty: nobody has been seen with anything in his hands."""
@@ -88,6 +91,8 @@ class Administrator:
 
     def _others(self) -> str:
         if self._pkg is None:
+            if not self._held():
+                return ""
             try:
                 self._pkg = self._interface("pkg")
                 self._pkg.others()

@@ -7,22 +7,16 @@ is no longer `installed`.
 
 from __future__ import annotations
 
-import fcntl
-import os
-import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.resources.interfaces.base import Host
+from holdfast.resources.locks import PACKAGES, described, holder, is_ours
 from holdfast.resources.providers._dpkg import ADMIN, LISTS, Database, Dpkg, differences
 
-PACKAGES = (ADMIN / "lock-frontend", ADMIN / "lock")
-"""Locks of those who change packages; a frontend is named before the dpkg that works for it."""
 LOCKS = (*PACKAGES, LISTS / "lock", Path("/var/cache/apt/archives/lock"))
 """And of those who fetch something."""
-FLOCK = "hhqqi4x"
-"""C's `struct flock` on 64-bit Linux: type, whence, start, length, pid."""
 
 
 @dataclass(slots=True)
@@ -86,38 +80,3 @@ def lock_holder(paths: Iterable[Path] = LOCKS) -> str:
     """Who holds one of these locks, `process 123 (apt-get)`, or nothing."""
     pid = next(filter(None, map(holder, paths)), 0)
     return described(pid) if pid else ""
-
-
-def holder(path: Path) -> int:
-    """The process that has locked a file; 0 for none, -1 for one in another namespace."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return 0
-    try:
-        wish = struct.pack(FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-        kind, _, _, _, pid = struct.unpack(FLOCK, fcntl.fcntl(descriptor, fcntl.F_GETLK, wish))
-    finally:
-        os.close(descriptor)  # would give up a lock of our own, but we hold none
-    return 0 if kind == fcntl.F_UNLCK else pid or -1
-
-
-def described(pid: int) -> str:
-    """A process, for people."""
-    if pid < 0:
-        return "a process that cannot be seen from here"
-    try:
-        return f"process {pid} ({Path(f'/proc/{pid}/comm').read_text().strip()})"
-    except OSError:
-        return f"process {pid} (it has just ended)"
-
-
-def is_ours(pid: int) -> bool:
-    """Whether the agent has started a process, near or far."""
-    ours = os.getpid()
-    while pid > 1 and pid != ours:
-        try:
-            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-        except (OSError, ValueError):
-            return False
-    return pid == ours

@@ -52,7 +52,7 @@ def conditions(health: Health) -> dict[str, str]:
 async def test_a_package_its_files_and_its_units_are_left_alone_until_he_is_done() -> None:
     """And nothing else."""
     pkg, health = Manager(), Health()
-    administrator = Administrator(lambda _: pkg, health)
+    administrator = Administrator(lambda _: pkg, health, held=lambda: True)
     task = asyncio.create_task(administrator.run())
     mine = [Installed.declare("toy"), Managed.declare("/etc/toy.conf", contents="x"), Running.declare("toyd")]
     others = [Installed.declare("tiny"), Managed.declare("/etc/tiny.conf", contents="x"), Running.declare("tinyd"), Run.declare("true")]
@@ -79,7 +79,7 @@ async def test_a_package_its_files_and_its_units_are_left_alone_until_he_is_done
 async def test_after_ten_minutes_repairs_go_on_and_health_says_so() -> None:
     """Until he is done: the next one has his ten minutes again."""
     pkg, health, loop = Manager(), Health(), asyncio.get_running_loop()
-    administrator = Administrator(lambda _: pkg, health)
+    administrator = Administrator(lambda _: pkg, health, held=lambda: True)
     task = asyncio.create_task(administrator.run())
     toy = Installed.declare("toy")
     pkg.names, pkg.who = {"toy"}, "process 7 (apt-get)"
@@ -101,7 +101,7 @@ async def test_after_ten_minutes_repairs_go_on_and_health_says_so() -> None:
 async def test_a_package_that_has_to_be_installed_waits_for_the_lock_without_a_worker() -> None:
     """Somebody has it, and nothing in his hands; a package that is right waits for nothing."""
     pkg = Manager()
-    administrator = Administrator(lambda _: pkg, Health())
+    administrator = Administrator(lambda _: pkg, Health(), held=lambda: True)
     pkg.who, pkg.installed = "process 7 (aptitude)", {"tiny"}
 
     found = await administrator.obstacle(Installed.declare("toy"))
@@ -119,7 +119,27 @@ async def test_without_a_package_manager_nobody_is_in_the_way() -> None:
         asked.append(name)
         raise Permanent("no provider")
 
-    administrator = Administrator(interface, Health())
+    administrator = Administrator(interface, Health(), held=lambda: True)
     for _ in range(2):
         assert await administrator.obstacle(Installed.declare("toy")) is None
+    assert asked == ["pkg"]
+
+
+@in_virtual_time
+async def test_the_package_manager_is_not_looked_for_while_no_lock_is_held() -> None:
+    """An agent without packages does not load any provider; the first lock that is held has it looked for."""
+    pkg, asked, held = Manager(), [], []
+    pkg.who, pkg.names = "process 7 (apt-get)", {"toy"}
+
+    def interface(name: str) -> Manager:
+        asked.append(name)
+        return pkg
+
+    administrator = Administrator(interface, Health(), held=lambda: bool(held))
+    assert await administrator.obstacle(Installed.declare("toy")) is None
+    assert asked == []
+
+    held.append(True)
+    found = await administrator.obstacle(Installed.declare("toy"))
+    assert found.text == "process 7 (apt-get) is changing its package"
     assert asked == ["pkg"]

@@ -1,0 +1,56 @@
+"""Locks of package managers, and the processes that hold them.
+
+This module is cheap to import: whether somebody changes packages is asked before each run of a resource, also on hosts where no resource is about packages.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+from pathlib import Path
+
+PACKAGES = (Path("/var/lib/dpkg/lock-frontend"), Path("/var/lib/dpkg/lock"))
+"""Locks of those who change packages; a frontend is named before the dpkg that works for it."""
+FLOCK = "hhqqi4x"
+"""C's `struct flock` on 64-bit Linux: type, whence, start, length, pid."""
+
+
+def held() -> bool:
+    """Whether any process holds one of the locks of those who change packages."""
+    return any(map(holder, PACKAGES))
+
+
+def holder(path: Path) -> int:
+    """The process that has locked a file; 0 for none, -1 for one in another namespace."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return 0
+    try:
+        wish = struct.pack(FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        kind, _, _, _, pid = struct.unpack(FLOCK, fcntl.fcntl(descriptor, fcntl.F_GETLK, wish))
+    finally:
+        os.close(descriptor)  # would give up a lock of our own, but we hold none
+    return 0 if kind == fcntl.F_UNLCK else pid or -1
+
+
+def described(pid: int) -> str:
+    """A process, for people."""
+    if pid < 0:
+        return "a process that cannot be seen from here"
+    try:
+        return f"process {pid} ({Path(f'/proc/{pid}/comm').read_text().strip()})"
+    except OSError:
+        return f"process {pid} (it has just ended)"
+
+
+def is_ours(pid: int) -> bool:
+    """Whether the agent has started a process, near or far."""
+    ours = os.getpid()
+    while pid > 1 and pid != ours:
+        try:
+            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        except (OSError, ValueError):
+            return False
+    return pid == ours
