@@ -210,8 +210,12 @@ class SystemBus:
                     self._bus.send(message(*DAEMON, "RemoveMatch", "s", (text,), MessageFlag.NO_REPLY_EXPECTED))
 
     def _received(self, received: Message) -> None:
-        """Hand a signal to those who subscribed to it."""
-        if received.message_type is not MessageType.SIGNAL:
+        """Hand a signal to those who subscribed to it.
+
+        The bus checks the sender of a broadcast against the rules. A signal addressed to this connection alone is checked against none, and
+        any local user may send one: it is dropped.
+        """
+        if received.message_type is not MessageType.SIGNAL or received.destination:
             return
         interface, member, path = received.interface or "", received.member or "", received.path or ""
         queues: dict[Queue, None] = {}

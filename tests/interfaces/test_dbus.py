@@ -41,10 +41,12 @@ class Daemon:
         await self.process.wait()
         self.process._transport.close()
 
-    async def emit(self, path: str, text: str) -> None:
-        """Send a signal from a connection of its own."""
+    async def emit(self, path: str, text: str, destination: str | None = None) -> None:
+        """Send a signal from a connection of its own, to all or to one."""
         bus = await MessageBus(bus_address=self.address, bus_type=BusType.SYSTEM).connect()
-        await bus.send(Message.new_signal(path, "org.example.Thing", "Changed", "s", [text]))
+        signal = Message.new_signal(path, "org.example.Thing", "Changed", "s", [text])
+        signal.destination = destination
+        await bus.send(signal)
         await bus.call(Message(*DAEMON, "GetId"))
         bus.disconnect()
         await bus.wait_for_disconnect()
@@ -126,6 +128,15 @@ async def test_signals_come_to_those_who_asked(bus, daemon):
 
         assert await next_of(one) == Signal("org.example.Thing", "Changed", "/thing/a", ["mine"])
         assert [(await next_of(every)).body for _ in range(2)] == [["other"], ["mine"]]
+
+
+async def test_signal_of_a_user_to_the_agent_alone_is_dropped(bus, daemon):
+    """The bus checks no rule for a signal that has a destination: whoever is on the bus could say that the system goes down."""
+    async with aclosing(bus.signals(CHANGED)) as signals:
+        assert await next_of(signals) is None
+        await daemon.emit("/thing/a", "forged", destination=bus._bus.unique_name)
+        await daemon.emit("/thing/a", "real")
+        assert (await next_of(signals)).body == ["real"]
 
 
 async def test_subscriptions_leave_nothing_behind(bus):
