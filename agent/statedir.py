@@ -130,10 +130,14 @@ class Lock:
             self._name.close()
 
     def _forget_askers(self) -> None:
-        """Let go of those who have asked who holds the name, or nobody could ask any more."""
-        with suppress(OSError):
-            while self._name:
-                self._name.accept()[0].close()
+        """Let go of those who have asked who holds the name, or nobody could ask any more.
+
+        Any user may ask as fast as this lets go: it ends when as many are gone as can wait at once.
+        """
+        if self._name is not None:
+            with suppress(OSError):
+                for _ in range(ASKERS + 1):
+                    self._name.accept()[0].close()
 
     def _locked(self, pid: object) -> LockedError:
         return LockedError(f"cannot {self._what}: process {pid} holds {self.path}; use another --state-dir, or end it")

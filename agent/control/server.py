@@ -102,15 +102,13 @@ class ControlServer:
         if info is not None and stat.S_ISSOCK(info.st_mode) and info.st_uid in trusted_uids():
             place.unlink()
         listener = unix_socket()
-        mask = os.umask(0o177)
         try:
+            os.fchmod(listener.fileno(), 0o600)  # the file gets this mode from its first moment; the umask is that of other threads, too
             with address(self.path) as name:
                 listener.bind(name)
         except OSError:
             listener.close()
             raise
-        finally:
-            os.umask(mask)
         if self._server is not None:
             self._server.close()
         self._made = self._found()

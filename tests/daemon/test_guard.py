@@ -243,6 +243,41 @@ def test_many_who_ask_do_not_keep_a_second_agent_from_being_refused(state):
             lock.renew()
 
 
+def test_a_user_who_asks_without_end_does_not_hold_up_the_guard(state):
+    """Any user can connect to the name; a look ends although somebody connects again each time that he is let go."""
+
+    class Endless:
+        """A socket at which somebody always waits."""
+
+        asked = 0
+
+        def accept(self):
+            """The next one."""
+            self.asked += 1
+            assert self.asked < 1000
+            return socket.socket(socket.AF_UNIX), None
+
+    private_directory(state)
+    with Lock(state / "lock", "start the agent") as lock:
+        claimed, lock._name = lock._name, Endless()
+        lock.renew()
+        lock._name = claimed
+
+
+async def test_control_socket_is_private_without_the_umask(state, monkeypatch):
+    """The umask is that of the whole process: a thread that makes a directory at that moment would make one that nobody can enter."""
+    before = os.umask(0)
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "umask", lambda mask: pytest.fail(f"the umask is changed to {mask:o}"))
+            server = ControlServer(private_directory(state) / "control.sock", None, Logs(LogSettings()))
+            await server.start()
+            assert server.path.stat().st_mode & 0o777 == 0o600
+            await server.stop()
+    finally:
+        os.umask(before)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
 async def test_a_user_who_takes_the_name_of_the_lock_keeps_nobody_from_starting(state, monkeypatch):
     """The lock is its file then, as ever."""
