@@ -70,12 +70,13 @@ def test_state_directory_that_a_user_links_elsewhere_is_refused(top: Path, home:
         private_directory(home / "state")
 
 
-def test_temporary_memory_of_a_run_is_not_kept_where_a_user_could_exchange_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_temporary_memory_of_a_run_is_not_kept_where_a_user_could_exchange_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """TMPDIR may be anything."""
     monkeypatch.setattr(tempfile, "tempdir", str(home))
 
-    with pytest.raises(HoldfastError, match="belongs to user"), once._memory(Settings.model_validate({"engine": {"noop": True}})):
-        pass
+    with pytest.raises(HoldfastError, match="belongs to user"):
+        async with once._memory(Settings.model_validate({"engine": {"noop": True}}), lambda _: None):
+            pass
 
 
 def server(path: Path) -> ControlServer:
