@@ -9,7 +9,7 @@ import asyncio
 import random
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from holdfast.agent.engine import guards
@@ -41,7 +41,7 @@ class Job:
     """A listener's turn: the refresh alone."""
     received: Mapping[str, Received] = field(default_factory=dict)
     """What it has received; `call` has it already."""
-    wanted: frozenset[str] = frozenset()
+    wanted: Collection[str] = ()
     """Keys that others receive from it."""
     unsure: tuple[str, ...] = ()
     """Noop: what comes before it and would be changed, so that it cannot be said yet how this comes out."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -158,9 +158,9 @@ def digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
-def wanted_from(vertex: Vertex) -> frozenset[str]:
-    """The keys that others receive from a vertex."""
-    return frozenset(wanted.key for below in _receivers(vertex) for wanted, sender in _senders(below) if sender is vertex)
+def wanted_from(vertex: Vertex) -> Collection[str]:
+    """The keys that others receive from a vertex. A tuple, for the report of the last run is kept, and all empty tuples are one."""
+    return tuple(wanted.key for below in _receivers(vertex) for wanted, sender in _senders(below) if sender is vertex)
 
 
 def _receivers(vertex: Vertex) -> Iterator[Vertex]:
