@@ -156,7 +156,8 @@ class Edition:
         """What a source is now, a copy kept; None when that cannot be said. `old` is what it was before: one that looks the same is the same."""
         try:
             now = live()
-            return old if old and now.looks and old.looks == now.looks else self._keep(now, *self._content(now))
+            same = old is not None and now.looks is not None and old.looks == now.looks and not self.store.lacks(old.digest)
+            return old if same else self._keep(now, *self._content(now))
         except ABSENT:
             return Pin(NOTHING)
         except (OSError, HoldfastError):

@@ -58,9 +58,9 @@ class Host:
         self.options: Mapping[str, Any] = options or {}
         """The settings that templates see as `opts`."""
         self._readers: set[str] = set()
+        """Identities of the resources that have read pillar or options since these changed last."""
         self._reads: dict[str, set[str]] = {}
         """Resource -> names of the grains that it has read."""
-        """Identities of the resources that have read grains, pillar or options since these changed last."""
         self._managed: Sequence[str] = ()
         self._find_managed: Callable[[], Iterable[str]] | None = None
         """Finds those paths anew, once somebody wants to know."""
@@ -104,10 +104,8 @@ class Host:
         """Read the sources of these calls as they are now, from now on: see `Sources`."""
         async with self.sources.taken_over(calls, states, self._store) as edition:
             yield edition
-        if self._store.trouble:
-            self.health.set(
-                "sources-not-kept", f"{self._store.trouble}; a source that is changed now may keep its state from being repaired"
-            )
+        if why := self._store.trouble:
+            self.health.set("sources-not-kept", f"{why}; a source that is changed now may keep its state from being repaired")
         else:
             self.health.clear("sources-not-kept")
 

@@ -37,31 +37,46 @@ class Store:
         self._lock = threading.Lock()
         self._file: tuple[Handle, Handle] | None = None
         """Descriptors to write and to read it by."""
-        self.trouble = ""
-        """Why something was not kept that should be."""
         self._end = 0
         self._kept: dict[str, tuple[int, int]] = {}
         """Digest -> where its content begins, and its size."""
         self._size = 0
         """Bytes of those."""
+        self._missing: dict[str, str] = {}
+        """Digest of what is needed and could not be kept -> why not."""
+
+    @property
+    def trouble(self) -> str:
+        """Why something is not kept that should be; empty if all is."""
+        with self._lock:
+            return next(iter(self._missing.values()), "")
 
     def put(self, digest: str, data: bytes) -> None:
         """Keep some content, where there is room for it; else `trouble` says why not."""
         with self._lock:
             if digest in self._kept or len(data) > FILE:
                 return
-            self.trouble = f"no more than {BYTES >> 20} MiB of sources are kept" if self._size + len(data) > BYTES else ""
+            if self._size + len(data) > BYTES:
+                self._missing[digest] = f"no more than {BYTES >> 20} MiB of sources are kept"
+                return
             try:
                 self._file = self._file or self._nameless()
-                if not self.trouble:
-                    _write(self._file[0], data, self._end)
+                _write(self._file[0], data, self._end)
             except (OSError, paths.Unsafe) as error:
-                self.trouble = f"cannot keep copies of sources in {self._directory}: {getattr(error, 'strerror', None) or error}"
-            if self.trouble:
+                why = getattr(error, "strerror", None) or error
+                self._missing[digest] = (
+                    f"cannot keep copies of sources in {self._directory}: {why}; run `holdfast reload` when that is fixed"
+                )
                 return
+            self._missing.pop(digest, None)
             self._kept[digest] = self._end, len(data)
             self._end += len(data)
             self._size += len(data)
+
+    def lacks(self, digest: str) -> bool:
+        """Whether this content could not be kept."""
+        with self._lock:
+            return digest in self._missing
 
     def get(self, digest: str) -> bytes | None:
         """The content of a digest; None when it was not kept, or cannot be read."""
@@ -79,6 +94,7 @@ class Store:
         """Forget what is not needed any more; whether the file is to be tidied for that."""
         with self._lock:
             self._kept = {digest: where for digest, where in self._kept.items() if digest in needed}
+            self._missing = {digest: why for digest, why in self._missing.items() if digest in needed}
             self._size = sum(size for _, size in self._kept.values())
             return self._end - self._size > max(self._size, WASTE)
 
