@@ -49,6 +49,10 @@ class Resource(BaseModel):
     """Arguments that Salt has and that would be missed if they had no effect -> why there are none, and what to do instead."""
     exclusive: ClassVar[bool] = True
     """Declarations with an equal uid must not contradict each other: an error when states are compiled."""
+    partial: ClassVar[bool] = False
+    """Declares a part of what it is about: several may do that, as long as they go with who declares the whole."""
+    spreads: ClassVar[bool] = False
+    """Says something of all that is below its path, too: `contradicts` is asked about that as well."""
     later: ClassVar[frozenset[str]] = frozenset()
     """Fields of an action that were added after its first version: at their defaults they do not make it another one, to be done again."""
 

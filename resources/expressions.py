@@ -90,6 +90,10 @@ class Expression:
             raise Unbounded(f"it makes a value of more than {SIZE >> 20} MB")
         return changed
 
+    def is_short(self, text: str) -> bool:
+        """Whether a match of this text, anywhere in it, does not hold the interpreter for long."""
+        return self._is_short("search", text)
+
     def _found(self, how: str, text: str) -> Groups | None:
         if self._is_short(how, text):
             found = getattr(self._compiled, how)(text)

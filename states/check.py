@@ -247,38 +247,6 @@ def _unknown_argument(name: str, chunk: Chunk, shape: Shape) -> Problem:
     return replace(problem, text="") if near in shape.secrets else problem
 
 
-def contradictions(chunks: Iterable[Chunk]) -> tuple[list[Problem], list[Problem]]:
-    """States that declare one thing differently: problems; and warnings where one of the two applies only sometimes."""
-    owners: dict[Uid, list[tuple[Chunk, Resource]]] = {}
-    problems: list[Problem] = []
-    warnings: list[Problem] = []
-    for chunk in _shared(chunks):
-        if chunk.checked is None:
-            continue
-        resource = chunk.checked.resource
-        for uid in chunk.checked.uids:
-            others = owners.setdefault(uid, [])
-            # not contradicting is not transitive: each of two may go with a third that says nothing of what they differ in
-            clashes = [(conditional(other, chunk), other, why) for other, theirs in others if (why := theirs.contradicts(resource))]
-            others.append((chunk, resource))
-            if not clashes:
-                continue
-            sometimes, owner, why = min(clashes, key=lambda clash: clash[0])
-            message = f"{chunk.identity} and {owner.identity} ({owner.spot.place}) declare the same {uid[0]} {uid[1]} differently: {why}"
-            code, found = ("contradiction-possible", warnings) if sometimes else ("contradiction", problems)
-            found.append(chunk.spot.problem(code, message, "keep one of the two"))
-            break
-    return problems, warnings
-
-
-def _shared(chunks: Iterable[Chunk]) -> list[Chunk]:
-    """Those that manage what another manages too."""
-    right = [(chunk, chunk.checked) for chunk in chunks if chunk.checked is not None and chunk.checked.resource.exclusive]
-    first: dict[Uid, Chunk] = {}
-    shared = {uid for chunk, checked in right for uid in checked.uids if first.setdefault(uid, chunk) is not chunk}
-    return [chunk for chunk, checked in right if not shared.isdisjoint(checked.uids)] if shared else []
-
-
 def conditional(*chunks: Chunk) -> bool:
     """Whether one of them applies only under a condition."""
     return any(not CONDITIONAL.isdisjoint(chunk.low) for chunk in chunks)

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.states.arrange import Order, edges_of
-from holdfast.states.check import Checked, Checker, contradictions
+from holdfast.states.check import Checked, Checker
 from holdfast.states.composite import Expander, Opened, Opener
+from holdfast.states.contradictions import contradictions
 from holdfast.states.data import Call, Compilation, Request
 from holdfast.states.errors import CompileError, Place, Problem, Refused
 from holdfast.states.extend import apply_backward, apply_excludes, apply_extends

@@ -97,6 +97,7 @@ class Engine:
             self._disabled,
             obstacle,
             self._hold_back,
+            lambda: self._graph,
             lambda: self.going_down,
         )
         self._runs = Runs(options, journal, self._courier, self._passes, links, reversals=self._reversals, daemon=watch)

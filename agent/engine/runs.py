@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -46,6 +46,8 @@ class Links:
     """What is in the way of putting it right now."""
     hold_back: Callable[[Vertex, Obstacle], None]
     """Leave it alone until that is over, and have it looked at then."""
+    vertices: Callable[[], Iterable[Vertex]]
+    """All of the present graph."""
     going_down: Callable[[], bool]
     """Whether the system goes down: what fails then has been interrupted."""
 
@@ -75,6 +77,7 @@ class Runs:
         self._reversals = reversals
         self._emit, self._mark, self._alarms = links.emit, links.mark, links.alarms
         self._finished, self._give_up, self._applies, self._disabled = links.finished, links.give_up, links.applies, links.disabled
+        self._vertices = links.vertices
         self._going_down, self._obstacle, self._hold_back = links.going_down, links.obstacle, links.hold_back
         self._daemon = daemon
         self._transfers = Transfers(journal)
@@ -341,7 +344,9 @@ class Runs:
             vertex.erred = now
         if self._daemon and outcome.cause == "drift" and tried and limits.repaired(vertex, self.options, now):
             many = f"more than {self.options.flap_limit} times"
-            within = f"repaired {many} in {self.options.flap_window:g} s; somebody undoes it"
+            rivals = limits.rivals(vertex, self._vertices(), now - self.options.flap_window)
+            who = f"{', '.join(rivals[:3])} {'repair' if rivals[1:] else 'repairs'} the same: keep one" if rivals else "somebody undoes it"
+            within = f"repaired {many} in {self.options.flap_window:g} s; {who}"
             what = f"failed {many} in a row, each time after an event of its watch" if failed else within
             text = f"flapping: {what}. From now on repairs are spaced, up to {self.options.flap_window:g} s apart"
             self._emit(Notice("error", "flapping", vertex.identity, text))

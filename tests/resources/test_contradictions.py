@@ -29,6 +29,21 @@ def declare(kind: str, name: str, **arguments: object):
         (("file.managed", "/f", {"replace": False, "mode": "0440"}), ("file.managed", "/f", {"contents": "x"})),
         (("file.managed", "/f", {"replace": False, "contents": "x"}), ("file.managed", "/f", {"contents": "y"})),
         (("file.directory", "/d", {"makedirs": True}), ("file.directory", "/d", {"mode": "0755"})),
+        (("file.append", "/f", {"text": "a"}), ("file.append", "/f", {"text": "b"})),
+        (("file.append", "/f", {"text": "a"}), ("file.replace", "/f", {"pattern": "a", "repl": "b"})),
+        (("file.managed", "/f", {"contents": "a\nb"}), ("file.append", "/f", {"text": "b"})),
+        (("file.managed", "/f", {"mode": "0644"}), ("file.append", "/f", {"text": "b"})),
+        (("file.managed", "/f", {"contents": "a", "replace": False}), ("file.append", "/f", {"text": "b"})),
+        (("file.managed", "/f", {"source": "salt://f"}), ("file.append", "/f", {"text": "b"})),
+        (("file.managed", "/f", {"contents": "{{ x }}", "template": "jinja"}), ("file.append", "/f", {"text": "b"})),
+        (("file.managed", "/f", {"contents": "a"}), ("file.append", "/f", {"source": "salt://g"})),
+        (("file.managed", "/f", {"contents": "k=1"}), ("file.keyvalue", "/f", {"key": "k", "value": "1"})),
+        (("file.managed", "/f", {"contents": "k=1"}), ("file.replace", "/f", {"pattern": "^k=.*", "repl": "k=1"})),
+        (("file.managed", "/f", {"contents": "a" * 5000}), ("file.replace", "/f", {"pattern": "(a+)+b", "repl": "c"})),
+        (("file.managed", "/f", {"contents": "#a"}), ("file.comment", "/f", {"regex": "a"})),
+        (("file.symlink", "/f", {"target": "/g"}), ("file.append", "/f", {"text": "b"})),
+        (("file.absent", "/f"), ("file.line", "/f", {"mode": "delete", "match": "x", "quiet": True})),
+        (("file.absent", "/d"), ("file.pruned", "/d")),
     ],
 )
 def test_declarations_that_can_both_hold(one: tuple, other: tuple) -> None:
@@ -53,6 +68,8 @@ def test_declarations_that_can_both_hold(one: tuple, other: tuple) -> None:
         (("pkg.installed", "a", {"version": "1"}), ("pkg.installed", "a", {"version": "2"}), "version 1 of a is not 2"),
         (("file.managed", "/a", {"contents": "x"}), ("file.managed", "/a", {"contents": "y"}), "contents differs"),
         (("file.managed", "/a"), ("file.absent", "/a"), "kind file.managed is not file.absent"),
+        (("file.absent", "/a"), ("file.append", "/a", {"text": "b"}), "kind file.absent is not file.append"),
+        (("file.directory", "/a"), ("file.append", "/a", {"text": "b"}), "kind file.directory is not file.append"),
     ],
 )
 def test_declarations_that_cannot_both_hold(one: tuple, other: tuple, why: str) -> None:
@@ -60,3 +77,26 @@ def test_declarations_that_cannot_both_hold(one: tuple, other: tuple, why: str) 
     left, right = (declare(kind, name, **(rest[0] if rest else {})) for kind, name, *rest in (one, other))
 
     assert left.contradicts(right) == why
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments"),
+    [
+        ("file.append", {"text": "c"}),
+        ("file.prepend", {"text": "b", "header": True}),
+        ("file.blockreplace", {"content": "c", "append_if_not_found": True}),
+        ("file.blockreplace", {"content": "c"}),
+        ("file.line", {"mode": "insert", "content": "c", "location": "end"}),
+        ("file.line", {"mode": "delete", "match": "b"}),
+        ("file.replace", {"pattern": "^a", "repl": "c"}),
+        ("file.comment", {"regex": "^a"}),
+        ("file.uncomment", {"regex": "c"}),
+        ("file.keyvalue", {"key": "k", "value": "2", "append_if_not_found": True}),
+    ],
+)
+def test_a_part_that_is_not_in_the_declared_content(kind: str, arguments: dict[str, object]) -> None:
+    """Whichever of the two comes first: it would be put there and taken away for ever, or never be found."""
+    whole, part = declare("file.managed", "/f", contents="a\nb\nk=1"), declare(kind, "/f", **arguments)
+
+    why = f"{kind} changes the content that file.managed declares; put it there, or set replace: false"
+    assert whole.contradicts(part) == part.contradicts(whole) == why

@@ -177,6 +177,46 @@ def test_contradiction_is_found_behind_a_state_that_goes_with_both(problems):
     assert [(found.code, found.place.line) for found in problems(crates)] == [("contradiction", 6)]
 
 
+EDITED = "a:\n  file.managed: [{name: /f}, {contents: x}]\nb:\n  file.append: [{name: /f}, {text: y}%s]\n"
+
+
+def test_an_edit_of_declared_content_is_a_contradiction(problems, compile_tree):
+    """An error with both places; under a condition it is a warning, and two edits of one file are neither."""
+    (problem,) = problems(EDITED % "")
+    assert (problem.code, problem.place.line) == ("contradiction", 4)
+    assert "site.sls:2" in problem.message
+    assert "put it there, or set replace: false" in problem.message
+
+    assert [found.code for found in compile_tree(EDITED % ", {unless: x}").warnings] == ["contradiction-possible"]
+    assert not compile_tree("a:\n  file.append: [{name: /f}, {text: x}]\nb:\n  file.append: [{name: /f}, {text: y}]\n").warnings
+
+
+@pytest.mark.parametrize(
+    ("other", "wrong"),
+    [
+        ("file.managed: [{name: /d/e/f}]", True),
+        ("file.directory: [{name: /d/e}]", True),
+        ("file.symlink: [{name: /d/e}, {target: /x}]", True),
+        ("file.append: [{name: /d/e}, {text: x}]", True),
+        ("file.line: [{name: /d/e}, {mode: delete}, {match: x}, {quiet: true}]", False),
+        ("file.absent: [{name: /d/e}]", False),
+        ("file.pruned: [{name: /d/e}]", False),
+        ("file.managed: [{name: /dd/e}]", False),
+        ("file.directory: [{name: /}]", False),
+    ],
+)
+@pytest.mark.parametrize("first", [True, False])
+def test_nothing_can_be_below_what_is_absent(problems, compile_tree, other, wrong, first):
+    """Wherever the two stand; two states below it do not concern each other."""
+    states = ["  file.absent: [{name: /d}]\n", f"  {other}\n", "  file.directory: [{name: /x}]\n"]
+    source = "".join(f"s{n}:\n{text}" for n, text in enumerate(states if first else reversed(states)))
+
+    if wrong:
+        assert [problem.code for problem in problems(source)] == ["contradiction"]
+    else:
+        assert len(compile_tree(source).calls) == 3
+
+
 def test_line_of_a_mistyped_or_ignored_secret_is_not_shown(problems, compile_tree):
     """Its place is."""
     (problem,) = problems(GOOD + "    - pasword: hunter2\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from typing import ClassVar
 
 from pydantic import field_validator
 
@@ -10,6 +11,7 @@ from holdfast.resources.context import Context, announced
 from holdfast.resources.kinds.file import removal
 from holdfast.resources.kinds.file.base import PathResource, found, note, status
 from holdfast.resources.kinds.file.before import before
+from holdfast.resources.kinds.file.edit import Edit
 from holdfast.resources.traits import Declaration, Reversible
 
 
@@ -19,6 +21,13 @@ class Absent(Reversible, PathResource, kind="file.absent"):
     /etc/cron.d/obsolete:
       file.absent
     """
+
+    spreads: ClassVar[bool] = True
+    removes: ClassVar[bool] = True
+
+    def refuses(self, part: PathResource) -> str | None:
+        """A file that is edited must be there, unless the edit does not mind."""
+        return None if isinstance(part, Edit) and part.tolerates() else self.cmp(part)
 
     @field_validator("name")
     @classmethod

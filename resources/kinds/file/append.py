@@ -36,6 +36,10 @@ class Held(Sourced, Edit):
         """The texts."""
         return self.text or await self.fetch(ctx)
 
+    def stated(self) -> tuple[str, ...] | None:
+        """The texts, where they do not come from sources."""
+        return self.text or None
+
     def makes(self) -> bool:
         """It is made."""
         return True

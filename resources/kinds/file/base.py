@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator
 
@@ -188,12 +188,27 @@ ModeOrKeep = Annotated[str, BeforeValidator(parse_mode_or_keep)]
 class PathResource(Recvable, Resource):
     """A resource that is one path."""
 
+    removes: ClassVar[bool] = False
+    """It is right when nothing is there."""
+
     name: AbsPath
     """The absolute path; the ID of the state where it gives no name."""
 
     def uids(self) -> tuple[Uid, ...]:
         """The path."""
         return (("path", self.name),)
+
+    def contradicts(self, other: Resource) -> str | None:
+        """As any two, but those that remove the path go together, and so do a part of the file and a whole that has it."""
+        if isinstance(other, PathResource) and self.removes and other.removes and type(self) is not type(other):
+            return None
+        if isinstance(other, PathResource) and (self.partial or other.partial):
+            return None if self.partial and other.partial else other.refuses(self) if self.partial else self.refuses(other)
+        return super().contradicts(other)
+
+    def refuses(self, part: PathResource) -> str | None:
+        """Why the part of the file that another declares can never be in what this declares; None where it can, or nobody knows yet."""
+        return None
 
     def watch(self, ctx: Context) -> Watch:
         """Events of the path and of its parents."""

@@ -65,6 +65,14 @@ class BlockReplace(Sourced, Edit, kind="file.blockreplace"):
         """All parts of the content."""
         return (self.content, *await self.fetch(ctx))
 
+    def stated(self) -> tuple[str, ...] | None:
+        """The content, where no part of it comes from sources."""
+        return None if self.all_sources() else (self.content,)
+
+    def patterns(self) -> tuple[str, ...]:
+        """As declared."""
+        return tuple(filter(None, (self.insert_before_match, self.insert_after_match)))
+
     def edited(self, text: str, given: tuple[str, ...]) -> str:
         """The text with the block as declared, each time it occurs. Raises `Permanent` when it has no end or no place."""
         content = self._finished("".join([*(finished(part, newline=True) for part in given[:-1]), *given[-1:]]))

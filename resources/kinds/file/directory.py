@@ -19,6 +19,7 @@ from holdfast.resources.kinds.file.base import (
     WINDOWS,
     OwnedResource,
     Ownership,
+    PathResource,
     demand_parent,
     found,
     make_parents,
@@ -86,6 +87,10 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
         if self.backupname is not None and not self.backupname.startswith("/"):
             raise ValueError("backupname must be an absolute path")
         return self
+
+    def refuses(self, part: PathResource) -> str | None:
+        """Only files are edited."""
+        return self.cmp(part)
 
     def watch(self, ctx: Context) -> Watch:
         """Events of the directory, and of all below it where that matters."""

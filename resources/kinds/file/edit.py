@@ -15,6 +15,7 @@ from holdfast.resources.context import Context, announced
 from holdfast.resources.contract import Uid
 from holdfast.resources.diff import hidden, unified
 from holdfast.resources.errors import Permanent, Temporary
+from holdfast.resources.expressions import expression
 from holdfast.resources.fields import field
 from holdfast.resources.kinds.file.apart import edited_apart
 from holdfast.resources.kinds.file.base import Ownership, Placed, demand_parent, found, make_parents, note, ownership, place_of, telling
@@ -47,6 +48,7 @@ class Edit(Placed):
     """A file of which a part is declared: subclasses say what its text should become."""
 
     exclusive: ClassVar[bool] = False
+    partial: ClassVar[bool] = True
     ignored: ClassVar[Mapping[str, str]] = {
         "encoding": "the bytes of a file that are not declared are kept as they are",
         "encoding_errors": "the bytes of a file that are not declared are kept as they are",
@@ -65,8 +67,26 @@ class Edit(Placed):
         """The text as it should be; of itself it is edited no further. Raises `Permanent` when that cannot be."""
 
     async def given(self, ctx: Context) -> tuple[str, ...]:
-        """What the edit needs from elsewhere."""
+        """What the edit needs, from elsewhere where it has to."""
+        return self.stated() or ()
+
+    def stated(self) -> tuple[str, ...] | None:
+        """The same, as far as the state itself says it; None when there is more."""
         return ()
+
+    def patterns(self) -> tuple[str, ...]:
+        """Regular expressions that the state gives, and what may be one."""
+        return ()
+
+    def changes_text(self, text: str) -> bool:
+        """Whether a file with this text would be edited, or refused, for sure. Only what is quickly found out is known."""
+        given = self.stated()
+        if given is None or not all(is_brief(pattern, text) for pattern in self.patterns()):
+            return False
+        try:
+            return self.edited(text, given) != text
+        except Permanent:
+            return True
 
     def offers(self) -> tuple[Uid, ...]:
         """The file is there because of somebody else; this may be what a unit waits for."""
@@ -182,6 +202,14 @@ class Edit(Placed):
             with telling("back up to", copy.path):
                 data = await read(ctx, place, seen)
                 await ctx.write_file(copy, data, mode=stat.S_IMODE(seen.st_mode) & 0o777, uid=seen.st_uid, gid=seen.st_gid)
+
+
+def is_brief(pattern: str, text: str) -> bool:
+    """Whether it does not take long to match a text; plain text that is no regular expression never does."""
+    try:
+        return expression(pattern).is_short(text)
+    except (re.error, OverflowError, RecursionError):
+        return True
 
 
 def _looks(seen: os.stat_result | None) -> tuple[int, ...] | None:

@@ -75,6 +75,10 @@ class Line(Edit, kind="file.line"):
         """As declared."""
         return self.quiet and not self.create
 
+    def patterns(self) -> tuple[str, ...]:
+        """As declared; plain text may be none."""
+        return tuple(filter(None, (self.match, self.content, self.before, self.after)))
+
     async def owner_of_new(self, ctx: Context) -> Ownership:
         """As declared."""
         return await ownership(ctx, self.user, self.group, octal(self.file_mode))

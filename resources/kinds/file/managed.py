@@ -23,6 +23,7 @@ from holdfast.resources.kinds.file.base import (
     ModeOrKeep,
     OwnedResource,
     Ownership,
+    PathResource,
     demand_parent,
     found,
     make_parents,
@@ -35,6 +36,7 @@ from holdfast.resources.kinds.file.base import (
 )
 from holdfast.resources.kinds.file.before import before
 from holdfast.resources.kinds.file.disk import MODE, Look, back_up, compare, difference, inherited, read, settled, source_mode
+from holdfast.resources.kinds.file.edit import Edit
 from holdfast.resources.paths import Place, Unsafe
 from holdfast.resources.paths.handle import LIMIT, what
 from holdfast.resources.traits import Declaration, Drawn, FromSources, Reversible
@@ -176,6 +178,13 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
         wrong = next((name for name in ("user", "group", "mode") if self.differs(other, name)), None)
         wrong = wrong or next((name for name in CONTENT if both and getattr(self, name) != getattr(other, name)), None)
         return f"{wrong} differs" if wrong else None
+
+    def refuses(self, part: PathResource) -> str | None:
+        """Content that stands in the state is as that says, or as the edit does."""
+        said = self.contents if self.replace and self.template is None and not self.encoding else None
+        if said is None or not isinstance(part, Edit) or not part.changes_text(content.finished(said, newline=self.contents_newline)):
+            return None
+        return f"{part.kind} changes the content that {self.kind} declares; put it there, or set replace: false"
 
     @property
     def gives_content(self) -> bool:

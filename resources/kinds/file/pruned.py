@@ -7,6 +7,7 @@ import posixpath
 import stat
 import time
 from dataclasses import replace
+from typing import ClassVar
 
 from holdfast.resources.context import Context
 from holdfast.resources.errors import Permanent
@@ -26,6 +27,8 @@ class Pruned(PathResource, kind="file.pruned"):
       file.pruned:
         - recurse: true
     """
+
+    removes: ClassVar[bool] = True
 
     recurse: bool = False
     """Remove empty directories below it, too."""

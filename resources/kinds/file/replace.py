@@ -78,6 +78,10 @@ class Replace(Edit, kind="file.replace"):
         """As declared."""
         return self.ignore_if_missing
 
+    def patterns(self) -> tuple[str, ...]:
+        """As declared."""
+        return (self.pattern,)
+
     def edited(self, text: str, given: tuple[str, ...]) -> str:
         """The text with the matches replaced, or with the replacement added."""
         replacement = self.repl.replace("\\", "\\\\") if self.backslash_literal else self.repl
@@ -115,6 +119,10 @@ class Marked(Edit):
     def _fits(cls, regex: str) -> str:
         anchored(regex)
         return regex
+
+    def patterns(self) -> tuple[str, ...]:
+        """As declared."""
+        return (self.regex,)
 
     def matches(self, line: str) -> bool:
         """Whether what a line says, comment sign and end taken off, is meant."""

@@ -1,0 +1,59 @@
+"""States that cannot all hold: two that declare one thing differently, or one that declares what another says of all below its path."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+
+from holdfast.resources.contract import Resource, Uid
+from holdfast.states.check import conditional
+from holdfast.states.errors import Problem
+from holdfast.states.low import Chunk
+
+
+def contradictions(chunks: Iterable[Chunk]) -> tuple[list[Problem], list[Problem]]:
+    """States that declare one thing differently: problems; and warnings where one of the two applies only sometimes."""
+    owners: dict[Uid, list[tuple[Chunk, Resource, bool]]] = {}
+    problems: list[Problem] = []
+    warnings: list[Problem] = []
+    for chunk, resource, places in _shared(chunks):
+        for uid, own in places.items():
+            others = owners.setdefault(uid, [])
+            # not contradicting is not transitive: each of two may go with a third that says nothing of what they differ in
+            clashes = [
+                (conditional(other, chunk), other, why)
+                for other, theirs, its in others
+                if (own or theirs.spreads) and (its or resource.spreads) and (own or its) and (why := theirs.contradicts(resource))
+            ]
+            others.append((chunk, resource, own))
+            if not clashes:
+                continue
+            sometimes, owner, why = min(clashes, key=lambda clash: clash[0])
+            message = f"{chunk.identity} and {owner.identity} ({owner.spot.place}) declare the same {uid[0]} {uid[1]} differently: {why}"
+            code, found = ("contradiction-possible", warnings) if sometimes else ("contradiction", problems)
+            found.append(chunk.spot.problem(code, message, "keep one of the two"))
+            break
+    return problems, warnings
+
+
+def _shared(chunks: Iterable[Chunk]) -> list[tuple[Chunk, Resource, dict[Uid, bool]]]:
+    """Those that say something of what another says something of, too; of what: uids, and whether each is their own or only above."""
+    checked = [(chunk, chunk.checked) for chunk in chunks if chunk.checked is not None]
+    right = [(chunk, verdict) for chunk, verdict in checked if verdict.resource.exclusive or verdict.resource.partial]
+    spreading = {uid for _, verdict in right if verdict.resource.spreads for uid in verdict.uids}
+    first: dict[Uid, Chunk] = {}
+    placed = ((chunk, _places(verdict.uids, spreading) if spreading else verdict.uids) for chunk, verdict in right)
+    shared = {uid for chunk, places in placed for uid in places if first.setdefault(uid, chunk) is not chunk}
+    found = ((chunk, verdict.resource, _places(verdict.uids, spreading)) for chunk, verdict in right) if shared else ()
+    return [each for each in found if not shared.isdisjoint(each[2])]
+
+
+def _places(uids: Iterable[Uid], spreading: Container[Uid]) -> dict[Uid, bool]:
+    """Uids of a resource, and those above its paths that say something of it, too -> whether it is its own."""
+    places = dict.fromkeys(uids, True)
+    for path in [value for kind, value in places if kind == "path"] if spreading else ():
+        above = path.rpartition("/")[0]
+        while above:
+            if ("path", above) in spreading:
+                places.setdefault(("path", above), False)
+            above = above.rpartition("/")[0]
+    return places
