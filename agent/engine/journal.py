@@ -299,12 +299,14 @@ class Journal:
 
     async def announce(self, identity: str, edges: Iterable[Edge]) -> None:
         """It may be changed once this returns; `edges` are those that would carry it. Raises `Unwritable`."""
-        if identity not in self._intents:
+        new = identity not in self._intents
+        if new:
             self.intend(identity, edges)
         try:
             await self.secure()
         except Unwritable:
-            self.unchanged(identity)
+            if new:  # else it may have been changed already
+                self.unchanged(identity)
             self._waiting.add(identity)
             raise
 

@@ -112,7 +112,7 @@ class Store:
             except Foreign as error:
                 self._foreign, self._whole = str(error), True
                 self._waiting = self._waiting_now + self._waiting
-            except (sqlite3.Error, OSError, RuntimeError) as error:
+            except Exception as error:  # noqa: BLE001 - who waits for the file must be told, or would wait for ever
                 self._fail(f"{self._foreign}; it cannot be made anew: {error}" if self._foreign else str(error))
                 await self._rest(RETRIES[min(tries, len(RETRIES) - 1)])
                 tries += 1

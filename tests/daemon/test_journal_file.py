@@ -377,3 +377,33 @@ async def test_a_disk_that_hangs_holds_up_what_must_be_written_for_a_while_only(
     assert file.read("select identity, changes from counter") == [("a", 1)]
     assert file.read("select * from intent") == []
     journal.close()
+
+
+async def test_what_the_file_does_not_take_keeps_nobody_waiting_for_ever(tmp_path):
+    """A row that SQLite cannot store, by a bug, is told like a full disk: who waits for the file goes on."""
+    agent = Running(tmp_path)
+    async with asyncio.timeout(20):
+        for _ in range(2):
+            with pytest.raises(Unwritable, match="surrogates not allowed"):
+                await agent.journal.announce("\udc80", [])
+        await agent.until("journal-unwritable")
+        agent.journal.check()
+        await agent.until()
+        await agent.journal.announce("a", [EDGE])
+    agent.journal.close()
+
+
+async def test_an_intent_that_stands_already_outlives_a_second_that_cannot_be_written(tmp_path):
+    """What may have been changed after the first still counts as changed if the agent dies."""
+    agent = Running(tmp_path)
+    await agent.journal.announce("a", [EDGE])
+    other = sqlite3.connect(agent.path, isolation_level=None)
+    other.execute("begin exclusive")
+    agent.journal.done("act", "digest", 5.0)
+    with pytest.raises(Unwritable):
+        await agent.journal.announce("a", [EDGE])
+    other.close()
+    agent.journal.close()
+    after = Journal(agent.path)
+    assert after.interrupted == ("a",)
+    after.close()
