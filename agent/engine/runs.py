@@ -130,12 +130,15 @@ class Runs:
 
     async def _obstructed(self, vertex: Vertex) -> bool:
         """Something is in the way of putting it right: it stays dirty, and its turn is still to come."""
-        before, vertex.obstacle = vertex.obstacle, await self._obstacle(vertex.resource) if vertex.real else None
+        before, vertex.obstacle = vertex.obstacle, None
+        if vertex.real:
+            vertex.obstacle = await self._obstacle(vertex.resource)
         if vertex.obstacle is None or vertex.removed:
             return False
         if before is None or before.over is not vertex.obstacle.over:
             self._emit(Notice("info", "held-off", vertex.identity, f"left alone for now: {vertex.obstacle.text}"))
         vertex.rest, vertex.due = vertex.before, vertex.due or vertex.forced
+        self._passes.calm = False
         if vertex.listening:
             self._courier.listened.discard(vertex)
         self._hold_back(vertex, vertex.obstacle)

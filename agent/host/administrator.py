@@ -52,7 +52,7 @@ class Administrator:
             return None
         try:
             why = await self._why(resource)
-        except HoldfastError:
+        except (HoldfastError, OSError):
             return None  # what cannot be read will be found by the run itself
         if not why:
             return None

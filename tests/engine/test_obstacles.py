@@ -137,3 +137,45 @@ async def test_a_refresh_that_is_owed_outlasts_an_obstacle(bench: Bench, machine
         await one.settle()
         assert machine.log.count("refresh service") == 1
         await one.stop()
+
+
+@in_virtual_time
+async def test_who_cannot_say_any_more_what_is_in_the_way_is_asked_with_growing_delays(bench: Bench, machine: Machine) -> None:
+    """A bug of whoever finds obstacles fails the run, which is tried again later, and not in a tight loop."""
+    asked = []
+
+    async def obstacle(_: Resource) -> Obstacle | None:
+        asked.append(asyncio.get_running_loop().time())
+        if len(asked) > 50:
+            return None
+        if len(asked) > 1:
+            raise RuntimeError("a bug")
+        return Obstacle("somebody has it", 10.0, asyncio.Event())
+
+    bench.journal = bench.open_journal()
+    one = Engine(FakeHost(), EngineOptions(recheck=0), bench.journal, bench._emit, obstacle=obstacle)
+    await one.swap(compilation(state("a")))
+    await asyncio.sleep(30)
+    assert 3 < len(asked) < 10
+    await one.stop()
+
+
+@in_virtual_time
+async def test_a_host_has_not_converged_while_something_cannot_be_looked_at(bench: Bench, machine: Machine) -> None:
+    """Though nothing but a look at everything was due, which counts for nothing while it finds no drift."""
+    others = Others()
+    one = engine(bench, others)
+    await one.swap(compilation(state("a")))
+    await one.settle()
+    assert one.converged
+
+    others.busy.add("a")
+    machine.settings["a"] = "drifted where no watch reaches"
+    one.recheck("recheck")
+    await asyncio.sleep(1)
+    assert not one.converged
+    others.done()
+    await one.settle()
+    assert machine.settings == {"a": "right"}
+    assert one.converged
+    await one.stop()
