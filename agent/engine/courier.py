@@ -64,13 +64,14 @@ class Courier:
         return self._journal.behind(edge)
 
     def heard(self) -> list[Vertex]:
-        """Those whose turn it is: they listen to something that has changed. In the order of those who say that they listen.
+        """Those whose turn it is: they listen to something that has changed, and to nothing unsettled. In the order of those who say that they listen.
 
         Turns that are given together are taken in order of execution: so these are as many as stand in that order, the others come later.
         """
         turns = {vertex: turn for vertex in self._listeners if (turn := self._turn(vertex)) is not None}
         self._listeners = {*turns}
-        due = sorted(self._listeners - self.listened, key=lambda vertex: (turns[vertex], vertex.position))
+        free = (vertex for vertex in self._listeners - self.listened if _may_listen(vertex))
+        due = sorted(free, key=lambda vertex: (turns[vertex], vertex.position))
         later = next((place for place, (one, other) in enumerate(pairwise(due), 1) if other.position < one.position), len(due))
         return due[:later]
 
@@ -120,6 +121,11 @@ class Courier:
                     yield who
             elif pending and outcome.result is not False and kind != "listen":
                 yield who
+
+
+def _may_listen(vertex: Vertex) -> bool:
+    """It has settled, with all that it listens to or waits for."""
+    return vertex.settled and all(above.settled for above in (*vertex.requisites.get("listen", ()), *vertex.upstream))
 
 
 def _listeners(vertex: Vertex) -> Iterator[Vertex]:

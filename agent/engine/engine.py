@@ -224,7 +224,7 @@ class Engine:
         """Leave these to a run beside this engine; when this returns, nothing is done to them here, unless that takes very long."""
         self._scheduler.lent.update(keys)
         lent = set(keys)
-        runs = [vertex.task for vertex in self._graph if vertex.key in lent and vertex.task and vertex.rest is None]
+        runs = [vertex.task for vertex in self._scheduler.unsettled if vertex.key in lent and vertex.task and vertex.rest is None]
         if runs:
             await asyncio.wait(runs, timeout=LENT_AT_LAST)
 
@@ -554,12 +554,22 @@ class Engine:
         self._scheduler.rebuild(self._graph)
 
     def _quiet(self) -> None:
-        """Nothing is dirty or running: listeners have their turn, one after the other, then the pass is over."""
+        """Nothing is at work: listeners have their turn, one after the other, then the pass is over.
+
+        In the daemon what only waits, or hangs, keeps them from that for a minute at most; the pass ends with the last of it.
+        """
         if not self._passes.running:
+            return
+        waits, late = bool(self._scheduler.unsettled), self._passes.began + PATIENCE
+        if waits and (self._stopped or not self._daemon):
+            return
+        if waits and asyncio.get_running_loop().time() < late:
+            self._scheduler.look_again_at(late)
             return
         due = self._courier.heard()
         if not due or self._stopped:
-            self._passes.end(len(self._runs.failing), len(self._runs.differing))
+            if not waits:
+                self._passes.end(len(self._runs.failing), len(self._runs.differing))
             return
         self._courier.listened.update(due)
         for vertex in due:

@@ -16,8 +16,10 @@ class Passes:
     def __init__(self, emit: Callable[[Event], None]) -> None:
         self._emit = emit
         self._current: PassRecord | None = None
-        self._began = 0.0
-        self._outcomes: list[Outcome] = []
+        self.began = 0.0
+        """Loop time at which the present, or last, pass began."""
+        self._outcomes: dict[tuple[str, bool, bool | None, bool], Outcome] = {}
+        """The last of each sort of each resource: a pass in which something waits for long has no end, and must not grow."""
         self.last = PassRecord(0, "start", time.time(), converged=True)
         self.over = asyncio.Event()
         """Set while there is no pass."""
@@ -38,8 +40,8 @@ class Passes:
         """A pass begins, unless there is one."""
         if self._current is None:
             self._current = PassRecord(self.last.number + 1, cause, time.time())
-            self._began = asyncio.get_running_loop().time()
-            self._outcomes = []
+            self.began = asyncio.get_running_loop().time()
+            self._outcomes = {}
             self.calm, self.asked = True, False
             self.over.clear()
             self._emit(PassStarted(self._current.number, cause))
@@ -47,7 +49,9 @@ class Passes:
     def add(self, outcome: Outcome, kept: Outcome) -> None:
         """Something came of a resource; and what is kept of that."""
         self.calm = self.calm and outcome.result is not False and not (outcome.changed and outcome.result)
-        self._outcomes.append(kept)
+        sort = (outcome.identity, outcome.listener, outcome.result, outcome.changed)
+        self._outcomes.pop(sort, None)
+        self._outcomes[sort] = kept
         self._emit(Ran(self._current.number if self._current else self.last.number, outcome))
 
     def end(self, failing: int, differing: int = 0, *, broken_off: bool = False) -> None:
@@ -56,10 +60,10 @@ class Passes:
             return
         now = asyncio.get_running_loop().time()
         self.ended = self.ended if self.calm else now
-        outcomes = tuple(self._outcomes)
+        outcomes = tuple(self._outcomes.values())
         self.last = replace(
             self._current,
-            duration=now - self._began,
+            duration=now - self.began,
             outcomes=outcomes,
             converged=not (failing or differing or broken_off),
             failing=failing,

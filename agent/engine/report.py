@@ -110,7 +110,7 @@ class PassRecord:
     duration: float = 0.0
     """Seconds; 0 while it runs."""
     outcomes: tuple[Outcome, ...] = ()
-    """In the order in which they ended."""
+    """In the order in which they ended; of those of one resource that came out alike only the last."""
     converged: bool = False
     """Nothing in the whole graph was failing, or different under noop, when it ended."""
     failing: int = 0

@@ -31,7 +31,7 @@ SPARE = 64
 
 
 class Scheduler:
-    """Starts dirty vertices in order; `start` is called for each, `idle` whenever nothing is left unsettled.
+    """Starts dirty vertices in order; `start` is called for each, `idle` whenever nothing is at work: all has settled, or what has not only waits.
 
     Those of one group that may start at the same time run as one batch, which counts as one of `workers`.
 
@@ -120,10 +120,10 @@ class Scheduler:
             for each in together:
                 each.batch = batch
                 self._start(each)
-        if not self.unsettled:
+        if self.unsettled and self.workers.at_work:
+            self.look_again_at(self.workers.until)
+        if not self.unsettled or not (self.workers.at_work or self.paused):
             self._idle()
-        elif self.workers.busy:
-            self._look_again_at(self.workers.until)
 
     def pause(self, why: Pause) -> None:
         """Start nothing any more."""
@@ -248,7 +248,7 @@ class Scheduler:
                     return vertex
             slow = self._order.overdue(now)
             if slow is None:
-                self._look_again_at(self._order.until)
+                self.look_again_at(self._order.until)
                 break
             self._lift(slow)
         return None
@@ -280,8 +280,8 @@ class Scheduler:
         vertex.first = False
         self.offer(vertex)
 
-    def _look_again_at(self, when: float) -> None:
-        """Something may have taken too long then."""
+    def look_again_at(self, when: float) -> None:
+        """Pump at this loop time: something may have taken too long then."""
         if when < math.inf and (self._alarm is None or self._alarm.when() > when):
             if self._alarm:
                 self._alarm.cancel()
