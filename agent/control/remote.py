@@ -46,15 +46,21 @@ class Line:
 
     def tell(self, operation: str, *arguments: Any) -> None:
         """Have the agent do this. What is too long is not told: the agent then does its own part again."""
-        text = message(operation, *arguments)
-        if len(text) <= MOST:
-            self._writer.write(text)
+        self._send(operation, *arguments)
 
     async def ask(self, operation: str, *arguments: Any) -> None:
         """Likewise, and wait until it is done. Raises `Unwritable` when the agent is gone, or cannot."""
         async with self._turn:
-            self.tell(operation, *arguments)
+            if not self._send(operation, *arguments):
+                raise Unwritable(f"the agent takes at most {MOST} bytes at once, and more is to be written down")
             await self.heard()
+
+    def _send(self, operation: str, *arguments: Any) -> bool:
+        """Whether it was short enough to be sent."""
+        text = message(operation, *arguments)
+        if len(text) <= MOST:
+            self._writer.write(text)
+        return len(text) <= MOST
 
     async def heard(self) -> None:
         """Have all sent, and wait for the next word of the agent. Raises `Unwritable`, unless it is a good one; from then on always."""
