@@ -75,7 +75,7 @@ def become(child: Child) -> NoReturn:
             os.write(child.entrance, b"0")
         step = ""
         if child.reaped:
-            _leave_subreaper(child.report, swept=child.swept)
+            _leave_subreaper(child)
         if child.files is not None:
             resource.setrlimit(resource.RLIMIT_NOFILE, child.files)
         if child.who is not None:
@@ -103,25 +103,27 @@ def _close_others(child: Child) -> None:
     os.closerange(first, child.last)
 
 
-def _leave_subreaper(report: int, *, swept: bool) -> None:
-    """Go on in a child; the process of before becomes the parent of all orphans below it, ends when that child ends, and as that child did."""
+def _leave_subreaper(child: Child) -> None:
+    """Go on in a child; the process of before becomes the parent of all orphans below it, ends when that child ends, and as that child did.
+
+    It keeps no descriptor: one of the command's directory would keep its file system from being unmounted.
+    """
     if _prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "")
     pid = os.fork()
     if pid == 0:
         os.setsid()
-        os.write(report, b"pid %d\n" % os.getpid())
+        os.write(child.report, b"pid %d\n" % os.getpid())
         return
     _prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # no core of this process where the command leaves one
     _prctl(PR_SET_NAME, b"holdfast-reaper", 0, 0, 0)
     for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
-    os.closerange(0, 3)
-    os.close(report)
+    os.closerange(0, child.last)
     ended = status = 0
     while ended != pid:
         ended, status = os.wait()
-    if swept:
+    if child.swept:
         processes.end(lambda: set(processes.below([os.getpid()])))
     code = os.waitstatus_to_exitcode(status)
     if code < 0:

@@ -4,8 +4,8 @@
         agent                   the agent
         command-1, -2, ...      one command each, with all that it has started
 
-A process cannot leave its group by anything that it does as an unprivileged user, so a group knows all descendants of its command. No controllers
-are turned on: the groups limit and count nothing. systemd's rules: https://systemd.io/CGROUP_DELEGATION; the kernel's: cgroups(7).
+An unprivileged process cannot leave its group by itself, so a group knows all descendants of its command. What a service starts for it (`systemd-run`, also
+`--user`; at; cron) is no descendant. No controllers are turned on: the groups limit and count nothing. systemd's rules: https://systemd.io/CGROUP_DELEGATION; the kernel's: cgroups(7).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 | hold | where | what escapes when the command is ended |
 |---|---|---|
-| `Cgroup` | systemd has delegated a control group to the agent (`Delegate=` of the unit) | what root has another service start (systemd-run, cron) |
+| `Cgroup` | systemd has delegated a control group to the agent (`Delegate=` of the unit) | what a service starts for it (systemd-run, at, cron) |
 | `Subreaper` | elsewhere, with /proc | the same, and all of it if the command kills its own subreaper as root |
 | `Group` | without either | what has left the process group (setsid) |
 

@@ -111,7 +111,7 @@ class Command(Edgeable, Sendable, Recvable, Resource, Refreshable):
     """Seconds after which it is ended, with all that it has started: a failure like any other, retried only where `retry` says so.
 
     All its descendants are found by a control group (the installed service), or by a subreaper of the command. Without /proc only its process group is
-    ended, and what has called setsid escapes. What root has another service start (systemd-run, at) always goes on.
+    ended, and what has called setsid escapes. What a service starts for it (systemd-run, at) always goes on.
     """
     stop_signal: Annotated[str, BeforeValidator(parse_signal)] = "TERM"
     """Signal by which it is asked to end, before it is killed half a second later: INT, SIGINT, or a number."""

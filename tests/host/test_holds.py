@@ -319,6 +319,16 @@ async def test_without_a_control_group_a_subreaper_holds(directory, monkeypatch,
     assert (await sh("echo fine", out)).stdout == "fine\n"
 
 
+async def test_subreaper_keeps_no_descriptor(monkeypatch, tmp_path):
+    """Not that of a directory which a user could exchange, either: its file system could not be unmounted while the command runs."""
+    monkeypatch.setattr(holds, "new", holds.Subreaper)
+    os.chown(tmp_path, 65534, -1)
+    empty = 'for i in $(seq 500); do [ -n "$(ls /proc/$PPID/fd)" ] || exit 0; done; ls -l /proc/$PPID/fd; exit 1'
+
+    done = await run(Command(("sh", "-c", empty), cwd=str(tmp_path), check=False), Blocking(1))
+    assert (done.retcode, done.stdout) == (0, "")
+
+
 async def test_without_a_subreaper_the_process_group_is_ended(monkeypatch, out):
     """What has left the group escapes, as the documentation says."""
     monkeypatch.setattr(holds, "new", holds.Group)
