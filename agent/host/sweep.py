@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import cycle
 
 from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.host.pathnodes import Node, seal, status
@@ -17,9 +18,7 @@ from holdfast.agent.host.pathnodes import Node, seal, status
 PERIOD = 60.0
 """Seconds in which each file is looked at once."""
 SLICES = 12
-"""Slices of one round, where there are many files."""
-SMALL = 100
-"""Files that are always looked at together: a timer costs more than they do."""
+"""Slices of one round."""
 
 
 class Sweep:
@@ -44,13 +43,15 @@ class Sweep:
         self._task = None
 
     async def _rounds(self) -> None:
-        """Round after round, until nothing is watched."""
-        while (nodes := self._nodes()) is not None:
-            size = max(SMALL, -(-len(nodes) // SLICES))
-            for start in range(0, len(nodes) or 1, size):
-                await asyncio.sleep(self._period * min(1.0, size / (len(nodes) or 1)))
+        """Round after round, until nothing is watched. The path of a file says in which slice it is, so that a new one is not left for a next round."""
+        for turn in cycle(range(SLICES)):
+            await asyncio.sleep(self._period / SLICES)
+            nodes = self._nodes()
+            if nodes is None:
+                return
+            if due := [node for node in nodes if hash(node.path) % SLICES == turn]:
                 with suppress(RuntimeError):  # no thread can be started now; the next round looks
-                    self._changed(await self._blocking(_differing, nodes[start : start + size]))
+                    self._changed(await self._blocking(_differing, due))
 
 
 def _differing(nodes: Sequence[Node]) -> list[tuple[Node, int]]:

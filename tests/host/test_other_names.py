@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agent.host.pathnodes import NOTHING, seal
+from holdfast.agent.host.pathnodes import NOTHING, Node, seal
 from holdfast.agent.host.paths import PathWatcher
+from holdfast.agent.host.sweep import SLICES, Sweep
 from holdfast.resources.kinds.file.append import Append
 from holdfast.resources.kinds.file.managed import Managed
 from holdfast.resources.testing import FakeContext
@@ -130,6 +131,25 @@ async def test_each_of_many_files_is_looked_at(watcher, tmp_path):
 
     for each in heard:
         await each.at_all()
+
+
+async def test_a_new_file_is_looked_at_within_one_round(tmp_path):
+    """Also when the round has begun before it was there."""
+    file, changed, calls = Node("f", None), asyncio.Event(), 0
+    file.path, file.seal = str(tmp_path), 1
+
+    def nodes() -> list[Node]:
+        nonlocal calls
+        calls += 1
+        return [file] if calls > 1 else []
+
+    sweep = Sweep(nodes, lambda found: changed.set() if found else None, ROUND)
+    sweep.begin()
+    async with asyncio.timeout(5):
+        await changed.wait()
+    sweep.close()
+
+    assert calls <= 1 + SLICES
 
 
 def test_what_a_seal_tells_apart(tmp_path):
