@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
-from holdfast.agent.control.remote import beside
+from holdfast.agent.control.remote import Silent, beside
 from holdfast.agent.control.schema import ControlError
 from holdfast.agent.engine.ends import SPELLINGS
 from holdfast.agent.engine.engine import Engine
@@ -25,6 +25,7 @@ from holdfast.agent.places import STATE_DIR
 from holdfast.agent.settings import Settings
 from holdfast.agent.statedir import JOURNAL, LOCK, Lock, LockedError, absorb, open_journal, private_directory
 from holdfast.agent.tree import Compiled
+from holdfast.resources.errors import HoldfastError
 
 
 def converge(
@@ -132,6 +133,8 @@ async def _journal(settings: Settings, directory: Path, stack: AsyncExitStack, e
     except LockedError:
         try:
             return await stack.enter_async_context(beside(settings.socket, settings.tree, emit))
+        except Silent as error:
+            raise HoldfastError(f"cannot apply beside the agent: {error}") from error
         except (ControlError, OSError):  # another one-shot run, or an agent that keeps other states
             journal = Journal()
     else:

@@ -20,8 +20,14 @@ from holdfast.agent.engine.tables import Rows
 
 WHOLE = 10**9
 """Most bytes of a journal."""
+ANSWER = 30.0
+"""Seconds within which the agent must begin to talk: as for any other request."""
 PATIENCE = 10.0
 """Seconds that the agent may take to write down the rest when a run ends."""
+
+
+class Silent(ControlError):
+    """The agent is there, and does not answer: it is stopped, or hangs."""
 
 
 class Line:
@@ -36,8 +42,11 @@ class Line:
     async def begin(self) -> Rows:
         """What the agent's journal knows. Raises `ControlError`."""
         try:
-            await self.heard()
-            found: Rows = json.loads(await receive(self._reader, WHOLE) or b"")
+            async with asyncio.timeout(ANSWER):
+                await self.heard()
+                found: Rows = json.loads(await receive(self._reader, WHOLE) or b"")
+        except TimeoutError as error:
+            raise Silent(f"the agent does not answer for {ANSWER:g} s; see what it does, or end it") from error
         except OSError as error:
             raise ControlError(str(error)) from error
         except ValueError as error:
@@ -152,7 +161,7 @@ class RemoteJournal(Journal):
 async def beside(socket: Path, tree: str, emit: Callable[[Notice], None]) -> AsyncIterator[Journal]:
     """The journal of a run beside the agent that listens at `socket`. `tree` says what is applied.
 
-    Raises `ControlError` when there is no agent, or it keeps other states.
+    Raises `ControlError` when there is no agent, or it keeps other states; `Silent` when it does not answer.
     """
     with reached(socket) as name:
         reader, writer = await asyncio.open_unix_connection(name, limit=LIMIT)

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import socket
 import sqlite3
 import subprocess
 from contextlib import closing
@@ -12,9 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.agent.control.account import SHAPES, Account, message, receive
+from holdfast.agent.control import remote
+from holdfast.agent.control.account import MOST, SHAPES, Account, message, receive
 from holdfast.agent.control.schema import ControlError
 from holdfast.agent.engine.journal import Journal
+from holdfast.agent.engine.store import Unwritable
 from holdfast_process import COMMAND, Agent, Tree, environment
 
 STATES = """
@@ -269,3 +272,30 @@ async def test_what_the_journal_could_not_write_down_is_refused(broken):
     """It would keep all else from being written."""
     with closing(Journal()) as journal, pytest.raises(ControlError, match="cannot read a message of the run"):
         await Account(journal, Lender()).take(broken.encode())
+
+
+async def connected():
+    """A line to an agent that says nothing by itself, with what ends both sides."""
+    ours, theirs = socket.socketpair()
+    streams = await asyncio.open_unix_connection(sock=ours)
+    return remote.Line(*streams), streams[1], theirs
+
+
+async def test_an_agent_that_does_not_answer_is_not_waited_for_for_ever(monkeypatch):
+    """`plan` reads the file then, and `apply` says so and changes nothing."""
+    monkeypatch.setattr(remote, "ANSWER", 0.05)
+    line, writer, theirs = await connected()
+    with closing(writer), closing(theirs), pytest.raises(remote.Silent, match="the agent does not answer"):
+        async with asyncio.timeout(10):
+            await line.begin()
+
+
+async def test_an_intent_that_is_too_long_for_a_message_is_refused():
+    """The agent would never hear of it, so nobody waits for its answer; shorter ones are asked as ever."""
+    line, writer, theirs = await connected()
+    with closing(writer), closing(theirs):
+        async with asyncio.timeout(10):
+            with pytest.raises(Unwritable, match="at most"):
+                await line.ask("intend", "x" * (MOST + 1), [])
+            theirs.sendall(b'{"done": true}\n')
+            await line.ask("intend", "x", [])
