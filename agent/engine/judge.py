@@ -22,6 +22,8 @@ from holdfast.resources.traits import Reactive
 CLOCK = 0.05
 """Seconds by which the clock of the loop and that of the world may differ when a time has come."""
 
+RUN = Decision(run=True)
+"""For what has no requisites."""
 NOBODY: frozenset[tuple[Vertex, int]] = frozenset()
 """One for all that have no prereq: each vertex keeps what `wanted` has found, and an empty set takes up 216 bytes."""
 
@@ -54,7 +56,9 @@ class Judge:
 
     async def decide(self, vertex: Vertex) -> Decision:
         """The requisite table for this vertex; its prereqs' targets are probed on the way."""
-        own = Decision(run=True)
+        own = RUN
+        if not vertex.requisites and not vertex.prerequired:
+            return own
         before = next((before for before in vertex.prerequired if before.failed), None)
         blamed = before is not None and before.outcome is not None and vertex.identity in before.outcome.because
         if vertex.requisites and (before is None or (blamed and not vertex.probe)):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import replace
 
 from holdfast.agent.engine.report import Cause, Event, Outcome, PassEnded, PassRecord, PassStarted, Ran
 
@@ -56,21 +55,22 @@ class Passes:
 
     def end(self, failing: int, differing: int = 0, *, broken_off: bool = False) -> None:
         """The pass is over; so many resources are failing, and so many differ under noop."""
-        if self._current is None:
+        current, self._current = self._current, None
+        if current is None:
             return
         now = asyncio.get_running_loop().time()
         self.ended = self.ended if self.calm else now
-        outcomes = tuple(self._outcomes.values())
-        self.last = replace(
-            self._current,
+        self.last = PassRecord(
+            current.number,
+            current.cause,
+            current.started,
             duration=now - self.began,
-            outcomes=outcomes,
+            outcomes=tuple(self._outcomes.values()),
             converged=not (failing or differing or broken_off),
             failing=failing,
             differing=differing,
             asked=self.asked,
             broken_off=broken_off,
         )
-        self._current = None
         self.over.set()
         self._emit(PassEnded(self.last))

@@ -227,7 +227,10 @@ class Scheduler:
     def _next(self, now: float) -> Vertex | None:
         for _ in range(3):
             turn, self._turn = self._turn, (self._turn + 1) % 3
-            vertex = self._next_bound(now) if turn == 0 else self._next_free(self._marked if turn == 1 else self._routine, now)
+            heap = (self._bound, self._marked, self._routine)[turn]
+            if not heap:
+                continue
+            vertex = self._next_bound(now) if turn == 0 else self._next_free(heap, now)
             if vertex is not None:
                 return vertex
         return None

@@ -160,6 +160,8 @@ def digest(value: Any) -> str:
 
 def wanted_from(vertex: Vertex) -> Collection[str]:
     """The keys that others receive from a vertex. A tuple, for the report of the last run is kept, and all empty tuples are one."""
+    if not isinstance(vertex.resource, Sendable):
+        return ()  # most are not, and this is asked before each run
     return tuple(wanted.key for below in _receivers(vertex) for wanted, sender in _senders(below) if sender is vertex)
 
 
