@@ -72,5 +72,6 @@ class Passes:
             asked=self.asked,
             broken_off=broken_off,
         )
+        self._outcomes = {}
         self.over.set()
         self._emit(PassEnded(self.last))

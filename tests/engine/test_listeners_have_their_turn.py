@@ -69,3 +69,14 @@ async def test_a_pass_that_does_not_end_keeps_no_more_than_one_that_does(bench: 
     assert engine.view.passes.running
     assert len(engine.view.passes._outcomes) <= 100
     await engine.stop()
+
+
+@in_virtual_time
+async def test_what_a_pass_has_gathered_is_kept_once(bench: Bench, machine: Machine) -> None:
+    """In its record; an idle agent keeps nothing besides."""
+    engine = bench.engine()
+    await engine.swap(compilation(state("a"), state("b")))
+    record = await engine.settle()
+    assert [outcome.identity for outcome in record.outcomes] == ["zsetting.present[a]", "zsetting.present[b]"]
+    assert not engine.view.passes._outcomes
+    await engine.stop()
