@@ -58,3 +58,15 @@ async def test_resources_without_a_prereq_or_receivers_keep_no_sets_of_their_own
     assert one.prepared is other.prepared
     assert one.ctx.report.wanted is other.ctx.report.wanted
     await engine.stop()
+
+
+@in_virtual_time
+async def test_a_pass_that_is_over_is_kept_once(bench: Bench) -> None:
+    """White box: its record has the outcomes; what only sorted them while it ran is gone, for it grows with the resources."""
+    engine = bench.engine()
+    await engine.swap(compilation(state("a"), state("b")))
+    record = await engine.settle()
+
+    assert len(record.outcomes) == 2
+    assert not engine._passes._outcomes
+    await engine.stop()
