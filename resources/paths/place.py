@@ -33,6 +33,9 @@ from holdfast.resources.paths.handle import (
 from holdfast.resources.paths.mounts import careful
 from holdfast.resources.paths.trust import Weakness, called, trusted_uids, weakness
 
+LABEL = "security.selinux"
+"""The extended attribute of SELinux labels (selinux(8))."""
+
 
 @dataclass(slots=True)
 class Directory:
@@ -291,6 +294,22 @@ class Place:
     def _is_empty(self, info: os.stat_result) -> bool:
         """Whether it is a directory of root's with nothing in it."""
         return stat.S_ISDIR(info.st_mode) and info.st_uid in trusted_uids() and next(self.enter().names(), None) is None
+
+    def label(self) -> str:
+        """The SELinux label of what is there; empty when it has none. Raises `OSError`."""
+        handle, _ = self.pin()
+        try:
+            return os.getxattr(f"/proc/self/fd/{handle.fd}", LABEL).rstrip(b"\0").decode(errors="replace")
+        except OSError as error:
+            if error.errno in (errno.ENODATA, errno.ENOTSUP):
+                return ""
+            raise
+
+    def relabel(self, label: str) -> None:
+        """Set it. Raises `OSError`, and `Unsafe` for what may be another's."""
+        handle, info = self.pin()
+        self.demand_own(info, "label")
+        os.setxattr(f"/proc/self/fd/{handle.fd}", LABEL, label.encode() + b"\0")
 
     def touch(self, times: tuple[float, float] | None) -> None:
         """Set the times of what is there; None: now. Raises `OSError`, and `Unsafe` for what may be another's."""

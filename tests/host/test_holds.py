@@ -227,7 +227,7 @@ async def test_kill_all_leaves_alone_what_an_ended_command_has_left(hold, out):
 
 async def test_what_forks_all_the_time_is_ended(hold, out):
     """Descendants that replace themselves, each in a session of its own, cannot run away."""
-    chain = "import os\nwhile True:\n    if os.fork(): os._exit(0)\n    os.setsid()\n"
+    chain = "import os, time\nend = time.monotonic() + 60\nwhile time.monotonic() < end:\n    if os.fork(): os._exit(0)\n    os.setsid()\n"
     with pytest.raises(Overdue):
         await sh(f"python3 -c '{chain}' & sleep 32", out, timeout=0.5)
 

@@ -37,6 +37,7 @@ from holdfast.resources.kinds.file.base import (
 from holdfast.resources.kinds.file.before import before
 from holdfast.resources.kinds.file.disk import MODE, Look, back_up, compare, difference, inherited, read, settled, source_mode
 from holdfast.resources.kinds.file.edit import Edit
+from holdfast.resources.kinds.file.label import Label
 from holdfast.resources.paths import Place, Unsafe
 from holdfast.resources.paths.handle import LIMIT, what
 from holdfast.resources.traits import Declaration, Drawn, FromSources, Reversible
@@ -84,7 +85,6 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
         "tmp_ext": "the temporary is always beside the file, so that it can be renamed",
         "keep_source": "copies of sources are kept while they are needed",
         "use_etag": "an http source is fetched only if the file has not the declared hash",
-        "selinux": "the label of a file that exists is kept",
         "verify_ssl": "certificates are always checked",
         "ignore_comment_characters": TOLD,
         "ignore_ordering": TOLD,
@@ -121,6 +121,8 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
     """Variables of the template where `context` has none."""
     mode: ModeOrKeep | None = None
     """File mode, or `keep` for that of a local source. None leaves it; a new file gets 0644."""
+    selinux: Label | None = None
+    """The SELinux label, or parts of it: `seuser`, `serole`, `setype`, `serange`. Fails where SELinux is not on. None leaves it."""
     replace: bool = True
     """Replace the content of a file that exists."""
     create: bool = True
@@ -221,6 +223,8 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
         look = Look(path, place, seen, settled(await ownership(ctx, self.user, self.group, mode), place, seen))
         await self._look(ctx, look)
         wrong = look.owner.wrong(look.seen) if look.seen is not None else {}
+        if self.selinux is not None:
+            wrong |= self.selinux.wrong(path, look.place if look.seen is not None else None)
         if look.seen is not None and not look.differs and not wrong:
             ctx.report.comment = f"{path} is as declared"
             return True
@@ -337,6 +341,8 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
             ctx.report.touched = True
             with telling("change owner or mode of", look.path):
                 owner.put(look.place, seen)
+            if self.selinux is not None:
+                self.selinux.put(look.place)
             return
         if look.place is None:
             demand_parent(look.path, makedirs=self.makedirs, apply=True)
@@ -361,6 +367,8 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
         """What `write_file` calls with the path of the temporary, right before that replaces the file."""
 
         async def check(path: str) -> None:
+            if self.selinux is not None:
+                self.selinux.put(place_of(path))
             for command in self.check_cmd:
                 done = await ctx.run(*shlex.split(command), path, check=False)
                 if done.retcode != 0:

@@ -1,0 +1,68 @@
+"""`selinux`: the SELinux label that a file has to have, all of it or some of its parts."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from holdfast.resources.errors import Permanent
+from holdfast.resources.kinds.file.base import found, telling
+from holdfast.resources.paths import Place
+
+SWITCH = "/sys/fs/selinux/enforce"
+"""What is there where SELinux is on, be it only permissive."""
+PARTS = ("seuser", "serole", "setype", "serange")
+"""Of a label, in its order; all but the last have no colon in them."""
+
+
+class Label(BaseModel):
+    """Parts of a label; what is not given is left as it is. Salt's words for them."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    seuser: str | None = Field(None, pattern=r"^[^:\s\x00]+$")
+    """SELinux user: `system_u`."""
+    serole: str | None = Field(None, pattern=r"^[^:\s\x00]+$")
+    """Role: `object_r`."""
+    setype: str | None = Field(None, pattern=r"^[^:\s\x00]+$")
+    """Type: `httpd_sys_content_t`."""
+    serange: str | None = Field(None, pattern=r"^[^\s\x00]+$")
+    """Level, or range of levels: `s0`, `s0-s0:c0.c1023`."""
+
+    @model_validator(mode="after")
+    def _something(self) -> Label:
+        if not self.model_dump(exclude_none=True):
+            raise ValueError(f"it says nothing: give one of {', '.join(PARTS)}")
+        return self
+
+    def wrong(self, path: str, place: Place | None) -> dict[str, str]:
+        """What is to be told of a label that is not as declared. Raises `Permanent` where SELinux is not on, or the label cannot be read."""
+        if not is_on():
+            raise Permanent(f"cannot label {path}: SELinux is not on here ({SWITCH} is missing); turn it on, or remove selinux")
+        if place is None:
+            return {}
+        with telling("read the SELinux label of", path):
+            present = place.label()
+        wanted = self._over(path, present)
+        return {} if wanted == present else {"selinux": wanted}
+
+    def put(self, place: Place) -> None:
+        """Set it, beside what else is in the label now. Raises `Permanent` or `Temporary`."""
+        with telling("label", place.path):
+            present = place.label()
+            wanted = self._over(place.path, present)
+            if wanted != present:
+                place.relabel(wanted)
+
+    def _over(self, path: str, present: str) -> str:
+        """The present label with what is declared. Raises `Permanent` when that is not a whole one."""
+        parts = dict(zip(PARTS, present.split(":", 3), strict=False)) if present else {}
+        parts |= self.model_dump(exclude_none=True)
+        missing = [part for part in PARTS[:3] if part not in parts]
+        if missing:
+            raise Permanent(f"cannot label {path}: it has no label yet; give {' and '.join(missing)}, too")
+        return ":".join(parts[part] for part in PARTS if part in parts)
+
+
+def is_on() -> bool:
+    """Whether the kernel heeds labels."""
+    return found(SWITCH)[1] is not None
