@@ -5,9 +5,11 @@ The engine knows no log and no terminal: it hands these values to one `emit` fun
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    import asyncio
 
 Cause = Literal["start", "states changed", "drift", "poll", "retry", "refresh", "recheck", "command", "recovery"]
 """Why a pass began, or why one resource ran in it."""
