@@ -46,7 +46,7 @@ class Deeds:
     def starts(self, active: Active) -> None:
         """An undoing puts back what was."""
         vertex, world = active.vertex, self._world
-        active.excused = vertex in self._excused
+        active.excused = vertex in self._excused or not _lonely(vertex)  # what others want of it may be over when it ends
         self._excused.discard(vertex)
         if vertex.call.low["__id__"].startswith(UNDO):
             name, wish = vertex.resource.name, getattr(vertex.resource, "value", None)

@@ -28,6 +28,9 @@ MOST_REPAIRS = 12
 This and the rate limit are about drift of a resource itself: one that has a prereq, or is one, runs for the sake of another, too.
 """
 
+TICK = 1e-6
+"""Seconds by which a time that has been added up may be wrong."""
+
 
 class Rules:
     """Watches over one engine. `found` gets what is wrong."""
@@ -107,7 +110,8 @@ class Rules:
                 together = together or (up.batch is not None and up.batch is vertex.batch)
                 if not (up.settled or together or (up.running and up.call.meta.parallel) or self._lets_pass(up, now)):
                     yield f"jumps the queue before {up.identity}"
-        if meta.limit and vertex.cause in {"drift", "poll"} and not vertex.listening and _alone(vertex):
+        fresh = vertex.rest is None  # else it is one more attempt, which retry spaces
+        if meta.limit and fresh and vertex.cause in {"drift", "poll"} and not vertex.listening and _alone(vertex):
             yield from self._too_often(vertex, now)
 
     def _lets_pass(self, vertex: Vertex, now: float) -> bool:
@@ -171,7 +175,7 @@ class Rules:
         """A batch takes one worker, and one place in each semaphore that its members name; what takes long takes none."""
         running = [active.vertex for active in self._active.values()]
         now = asyncio.get_running_loop().time()
-        at_work = {id(active.vertex.batch or active.vertex) for active in self._active.values() if active.since > now - LONG}
+        at_work = {id(active.vertex.batch or active.vertex) for active in self._active.values() if active.since > now - LONG + TICK}
         if len(at_work) > self._engine._scheduler.workers.limit:
             self._wrong(None, f"more than {self._engine._scheduler.workers.limit} run: {[vertex.identity for vertex in running]}")
         units = {(name, id(vertex.batch or vertex)) for vertex in running for name in vertex.call.meta.sema}

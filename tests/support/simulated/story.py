@@ -84,8 +84,13 @@ def _edges(states: Sequence[State]) -> Iterator[Edge]:
     """Those that certainly deliver: nothing else decides whether the downstream runs at all."""
     identity = {one[0]: f"{one[1]}[{one[0]}]" for one in states}
     noop = any(meta.get("noop") for _, _, meta, _ in states)
+    silent: set[str] = set()
+    """Those that may never run: what they are to receive may never be sent; and those behind them."""
     for name, kind, meta, spec in states:
-        if meta.get("noop") or (noop and "recv" in meta):  # what it is to receive may never be sent
+        before = {target for targets in spec.values() if isinstance(targets, list) for target in targets}
+        if noop and ("recv" in meta or not silent.isdisjoint(before)):
+            silent.add(name)
+        if meta.get("noop") or name in silent:
             continue
         gated = {"onfail", "onfail_all", "prereq"} & spec.keys()
         chosen = {"onchanges", "onchanges_any"} & spec.keys()
