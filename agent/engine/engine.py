@@ -22,7 +22,7 @@ from holdfast.agent.engine.backgrounds import Backgrounds
 from holdfast.agent.engine.courier import Courier
 from holdfast.agent.engine.departures import Departures, cancel
 from holdfast.agent.engine.ends import Owed
-from holdfast.agent.engine.graph import Graph, Vertex, connect, edges, others, remembered, same_shape
+from holdfast.agent.engine.graph import Graph, Vertex, blames_others, connect, edges, others, remembered, same_shape
 from holdfast.agent.engine.journal import Journal
 from holdfast.agent.engine.judge import Judge
 from holdfast.agent.engine.obstacles import Ask, Obstacles, nothing
@@ -175,7 +175,7 @@ class Engine:
                     vertex.after = self._departures.before(partial(self._succeeds, vertex))
                     self._arm(vertex)
                 failed = vertex.failed and vertex.call.meta.rewatch and vertex.settled
-                again = everything or failed or vertex.identity in outdated
+                again = everything or failed or vertex.identity in outdated or blames_others(vertex)
                 if again or vertex not in kept or not same_shape(vertex.requisites, kept[vertex]):
                     self._mark(vertex, cause)
                     for sender in vertex.requisites.get(RECV, ()):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias, TypeVar
 
@@ -295,3 +296,11 @@ def same_shape(one: Requisites, other: Requisites) -> bool:
     return {kind: [target.identity for target in targets] for kind, targets in one.items()} == {
         kind: [target.identity for target in targets] for kind, targets in other.items()
     }
+
+
+def blames_others(vertex: Vertex) -> bool:
+    """Whether it did not run because of something that it has nothing to do with any more."""
+    if vertex.outcome is None or not vertex.outcome.because:
+        return False
+    near = {each.identity for each in (*vertex.upstream, *vertex.prerequired, *chain(*vertex.requisites.values()))}
+    return not near.issuperset(vertex.outcome.because)

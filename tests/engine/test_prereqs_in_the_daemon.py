@@ -30,6 +30,23 @@ async def test_an_old_look_at_the_target_is_not_trusted(bench: Bench) -> None:
 
 
 @in_virtual_time
+async def test_what_did_not_run_because_of_a_prereq_that_leaves_runs_then(bench: Bench) -> None:
+    """The target itself is declared as before; nobody is left who could let it go."""
+    machine = bench.machine
+    machine.broken["owner"] = Permanent("no")
+    engine = bench.engine()
+    await engine.swap(compilation(state("owner", prereq=["target"]), state("target")), "start")
+    await asyncio.sleep(1)
+    assert "target" not in machine.settings
+
+    await engine.swap(compilation(state("target")))
+    await engine.settle()
+    assert machine.settings == {"target": "right"}
+    assert engine.converged
+    await engine.stop()
+
+
+@in_virtual_time
 async def test_a_drift_during_the_look_is_seen(bench: Bench) -> None:
     """A look that was overtaken by an event is done again before its prereq is spared."""
     machine = bench.machine
