@@ -123,7 +123,9 @@ def test_a_lock_alone_holds_back_nothing(agent: lab.Host, locks: list[str]) -> N
 
 
 def test_the_agents_own_apt_holds_back_nothing_of_its_own(agent: lab.Host) -> None:
-    """Also one that a command of a state runs."""
+    """Also one that a command of a state runs. The service does not require the package here, whose state has to wait for the lock."""
+    agent.write("/etc/holdfast/states/toy.sls", STATES.replace("    - require:\n      - pkg: toy\n", ""))
+    agent.run("holdfast", "reload")
     agent.write("/etc/holdfast/states/more.sls", "apt-get -qq -y purge toy; touch /srv/purged:\n  cmd.run:\n    - creates: /srv/purged\n")
     agent.write("/srv/slow", "")
     lab.wait_for("the removal is under way", lambda: agent.run("test", "-e", "/srv/begun", check=False).returncode == 0, 20)

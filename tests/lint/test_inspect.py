@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from effort import effort
+from holdfast.resources import registry
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(path.name for path in (ROOT / "config/examples").iterdir())
@@ -109,3 +110,14 @@ def test_five_thousand_states_are_looked_at_in_about_a_second(look):
 
     assert (report.states, report.errors, report.warnings) == (5000, (), ())
     assert effort(lambda: look(text), 120) < 120
+
+
+def test_a_kind_that_raises_when_it_is_asked_is_no_traceback(look, monkeypatch):
+    """It may be an operator's own; the rules that ask it leave it alone."""
+
+    def err(_):
+        raise RuntimeError("a mistake")
+
+    monkeypatch.setattr(registry.find("cmd.run"), "action", err)
+
+    assert look("x:\n  cmd.run:\n    - name: /bin/true\n").errors == ()
