@@ -323,7 +323,7 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
-        if error.errno in PASSING or error.errno in (errno.EIO, errno.ESTALE):
+        if error.errno in PASSING or error.errno == errno.EIO:
             raise
         return ""
 

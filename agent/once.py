@@ -19,12 +19,12 @@ from holdfast.agent.engine.journal import Journal
 from holdfast.agent.engine.report import Event, Notice, PassRecord
 from holdfast.agent.engine.tables import read
 from holdfast.agent.health import Health
-from holdfast.agent.host.edition import acts
 from holdfast.agent.host.host import Host
 from holdfast.agent.places import STATE_DIR
 from holdfast.agent.settings import Settings
 from holdfast.agent.statedir import JOURNAL, LOCK, Lock, LockedError, absorb, open_journal, private_directory
 from holdfast.agent.tree import Compiled
+from holdfast.resources.contract import acts
 from holdfast.resources.errors import HoldfastError
 
 

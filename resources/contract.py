@@ -179,3 +179,11 @@ class Resource(BaseModel):
     def declare(cls, name: str, **arguments: Any) -> Self:
         """Make one from Python. Raises pydantic's `ValidationError` with all mistakes at once."""
         return cls.model_validate({"name": name, **arguments})
+
+
+def acts(resource: object) -> bool:
+    """Whether it is an action. One whose kind raises when it is asked is none here: it fails when it runs."""
+    try:
+        return isinstance(resource, Resource) and resource.action()
+    except Exception:  # noqa: BLE001 - the code of a kind may raise anything
+        return False

@@ -18,7 +18,7 @@ from holdfast.agent.engine.batch import Batch
 from holdfast.agent.engine.ends import Edge, thing
 from holdfast.agent.engine.report import Cause, Obstacle, Outcome, Rest
 from holdfast.resources.context import Context
-from holdfast.resources.contract import Resource
+from holdfast.resources.contract import Resource, acts
 from holdfast.resources.traits import Groupable, Refreshable
 from holdfast.states.data import RECV, Call
 
@@ -215,19 +215,11 @@ def remembered(calls: Sequence[Call]) -> dict[str, str]:
     found: dict[str, str] = {}
     for call in calls:
         carriers = [targets for kind, targets in call.requisites.items() if kind in CARRIES or kind == RECV]
-        if carriers or _acts(call):
+        if carriers or acts(call.resource):
             for each in (call, *(calls[target] for targets in carriers for target in targets)):
                 if each.identity not in found:
                     found[each.identity] = thing(each.kind, each.resource.name)
     return found
-
-
-def _acts(call: Call) -> bool:
-    """Whether its kind calls it an action; one that cannot even say fails when it runs."""
-    try:
-        return call.resource.action()
-    except Exception:  # noqa: BLE001 - the code of a kind may raise anything
-        return False
 
 
 def others(calls: Sequence[Call], known: Mapping[str, str]) -> Iterator[tuple[str, str]]:

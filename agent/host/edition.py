@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from holdfast.agent.host.kept import FILE, Store, digest_of
-from holdfast.resources.contract import Resource
+from holdfast.resources.contract import acts
 from holdfast.resources.errors import HoldfastError, Temporary
 from holdfast.resources.paths.handle import ABSENT
 from holdfast.resources.traits import Drawn, FromSources
@@ -176,14 +176,6 @@ class Edition:
         if data is not None:
             self.store.put(digest, data)
         return Pin(digest, steady(now))
-
-
-def acts(resource: object) -> bool:
-    """It is an action. A kind that cannot say so is none here."""
-    try:
-        return isinstance(resource, Resource) and resource.action()
-    except Exception:  # noqa: BLE001 - the code of a kind may raise anything
-        return False
 
 
 def outside(key: Key) -> bool:

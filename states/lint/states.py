@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from holdfast.resources.composite import Composite
-from holdfast.resources.contract import Resource, Uid
+from holdfast.resources.contract import Uid, acts
 from holdfast.resources.traits import Reversible
 from holdfast.states.check import CONDITIONAL, Checked, conditional, shape_of, spot_of
 from holdfast.states.elsewhere import meant_argument
@@ -90,20 +90,12 @@ def variables(subject: Subject) -> Iterator[Problem]:
             yield replace(spot_of(call.chunk, (key,)).problem("argument-variable", text, hint), text="")  # it may be a password
 
 
-def _acts(resource: Resource) -> bool:
-    """Whether it cannot tell if it is needed. A kind that raises when it is asked is none of this rule's business."""
-    try:
-        return resource.action()
-    except Exception:  # noqa: BLE001 - the code of a kind may raise anything
-        return False
-
-
 @rule
 def unguarded(subject: Subject) -> Iterator[Problem]:
     """Commands of which nothing says when they are needed."""
     for call in subject.calls:
         family = call.chunk.low["state"]
-        if family == "test" or not _acts(call.resource) or getattr(call.resource, "stateful", False):
+        if family == "test" or not acts(call.resource) or getattr(call.resource, "stateful", False):
             continue
         if CONDITIONAL.isdisjoint(call.chunk.low) and call.meta.rerun is None:
             text = f"nothing says when {call.chunk.identity} is needed: each 'holdfast apply' runs it"
