@@ -7,12 +7,14 @@ is no longer `installed`.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.resources.interfaces.base import Host
 from holdfast.resources.locks import PACKAGES, described, holder, is_ours
+from holdfast.resources.providers._claims import UCF, Claims
 from holdfast.resources.providers._dpkg import ADMIN, LISTS, Database, Dpkg, differences
 
 LOCKS = (*PACKAGES, LISTS / "lock", Path("/var/cache/apt/archives/lock"))
@@ -25,19 +27,20 @@ class Session:
 
     before: Database | None
     """As it was before he began, as far as that is known."""
+    claims: Claims
+    """The paths of `packages`."""
     packages: set[str] = field(default_factory=set)
     """Those that were not `installed` at some time, or are not as before."""
-    paths: set[str] = field(default_factory=set)
-    """What they ship: kept, for dpkg forgets it with the package."""
 
 
 class Others:
     """Those who change packages beside us. Commands of the agent are none of them."""
 
-    def __init__(self, dpkg: Dpkg, host: Host, admin: Path = ADMIN) -> None:
-        self._dpkg, self._host, self._info = dpkg, host, admin / "info"
+    def __init__(self, dpkg: Dpkg, host: Host, admin: Path = ADMIN, ucf: Path = UCF) -> None:
+        self._dpkg, self._host, self._admin, self._ucf = dpkg, host, admin, ucf
         self._arch = str(host.facts.get("osarch", ""))
         self._session: Session | None = None
+        self._reading = asyncio.Lock()
 
     def at_work(self) -> str:
         """Who it is; empty: nobody."""
@@ -46,7 +49,7 @@ class Others:
         if not who:
             self._session = None
         elif self._session is None:
-            self._session = Session(self._dpkg.last)
+            self._session = Session(self._dpkg.last, Claims(self._admin, self._ucf, self._arch))
         return who
 
     async def have(self, names: frozenset[str], paths: frozenset[str]) -> bool:
@@ -55,25 +58,16 @@ class Others:
         session = self._session
         if session is None:
             return False
-        now = await self._dpkg.read()
-        session.before = session.before or now
-        new = (now.unfinished | differences(session.before, now).keys()) - session.packages
-        if new:
-            session.packages |= new
-            session.paths |= await self._host.blocking(self._shipped, new)
-        return not (session.packages.isdisjoint(names) and session.paths.isdisjoint(paths))
-
-    def _shipped(self, names: Iterable[str]) -> set[str]:
-        """What they ship, but for the directories that every host has."""
-        return set().union(*map(self._listed, names)) - self._listed("base-files")
-
-    def _listed(self, name: str) -> set[str]:
-        for file in (self._info / f"{name}.list", self._info / f"{name}:{self._arch}.list"):
-            try:
-                return set(file.read_text(errors="surrogateescape").split("\n"))
-            except OSError:
-                continue
-        return set()
+        async with self._reading:
+            # Before dpkg is asked, which takes a while: a script that is about to remove a file has ucf forget it next.
+            await self._host.blocking(session.claims.update, session.packages)
+            now = await self._dpkg.read()
+            session.before = session.before or now
+            new = now.unfinished | (session.before.residual - now.residual) | differences(session.before, now).keys()
+            if not new <= session.packages:
+                session.packages |= new
+                await self._host.blocking(session.claims.update, session.packages)
+        return not (session.packages.isdisjoint(names) and session.claims.paths.isdisjoint(paths))
 
 
 def lock_holder(paths: Iterable[Path] = LOCKS) -> str:

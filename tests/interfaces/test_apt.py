@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from holdfast.resources.context import Completed
 from holdfast.resources.errors import Permanent, Temporary
 from holdfast.resources.interfaces.results import Pkg, PkgSpec
-from holdfast.resources.providers import _complaints, _dpkg, _locks, apt
+from holdfast.resources.providers import _claims, _complaints, _dpkg, _locks, apt
 
 STATUS = "\n".join(
     "\t".join(fields)
@@ -300,7 +301,7 @@ async def test_what_others_have_in_their_hands(host, events, tmp_path, monkeypat
     (tmp_path / "info" / "base-files:.list").write_text("/.\n/bin\n")
     monkeypatch.setattr(_locks, "PACKAGES", (tmp_path / "lock",))
     dpkg = _dpkg.Dpkg(host)
-    others = _locks.Others(dpkg, host, tmp_path)
+    others = _locks.Others(dpkg, host, tmp_path, tmp_path / "registry")
     await dpkg.read()
     bash, vim = frozenset({"bash"}), frozenset({"vim"})
     assert not await others.have(frozenset({"half"}), frozenset())
@@ -327,4 +328,97 @@ async def test_what_others_have_in_their_hands(host, events, tmp_path, monkeypat
         host.answers["dpkg-query"] = STATUS.replace("exim4", "exim5")
         await dpkg.read()
         assert await others.have(frozenset({"exim4"}), frozenset()), "whoever reads the database in between"
+        process.stdin.close()
+
+
+@pytest.fixture
+def others(host, events, tmp_path, monkeypatch):
+    """Whoever holds a lock below `tmp_path` counts as somebody else; his packages are listed, registered and diverted there."""
+    (tmp_path / "info").mkdir()
+    (tmp_path / "info" / "base-files.list").write_text("/.\n/etc\n/etc/default\n")
+    monkeypatch.setattr(_locks, "PACKAGES", (tmp_path / "lock",))
+    monkeypatch.setattr(_locks, "is_ours", lambda _: False)
+    return _locks.Others(_dpkg.Dpkg(host), host, tmp_path, tmp_path / "registry")
+
+
+async def held(others: _locks.Others, *paths: str) -> list[str]:
+    """Those of the paths that others have in their hands."""
+    return [path for path in paths if await others.have(frozenset(), frozenset({path}))]
+
+
+async def test_files_that_ucf_keeps_are_held_with_their_package(host, others, tmp_path):
+    """Also one that is registered or forgotten while it is held; what is no entry is skipped, and entries of other packages are not held."""
+    registry = tmp_path / "registry"
+    registry.write_text("bash \t /etc/default/bash\nvim \t /etc/vimrc\nbash\n\x00\nbash relative\n /etc/nobody\nbash \t /etc/with space\n")
+    asked = ("/etc/default/bash", "/etc/vimrc", "/etc/with space", "relative", "/etc/nobody", "/etc/new")
+    with locked(tmp_path / "lock") as process:
+        assert await held(others, *asked) == []
+        host.answers["dpkg-query"] = STATUS.replace("\tii \t5.2", "\tiF \t5.2")
+        assert await held(others, *asked) == ["/etc/default/bash", "/etc/with space"]
+
+        registry.write_text("bash /etc/new\n")
+        assert await held(others, *asked) == ["/etc/default/bash", "/etc/with space", "/etc/new"]
+        registry.unlink()
+        assert await held(others, "/etc/default/bash") == ["/etc/default/bash"]
+        process.stdin.close()
+    assert await held(others, *asked) == []
+
+
+async def test_what_a_package_ships_anew_is_held_from_when_it_is_unpacked(host, others, tmp_path):
+    """Its list is another one then: that of a package that was not there before, too."""
+    bash = tmp_path / "info" / "bash.list"
+    bash.write_text("/.\n/etc\n/etc/bash.conf\n")
+    with locked(tmp_path / "lock") as process:
+        assert await held(others, "/etc/bash.conf") == []
+        host.answers["dpkg-query"] = STATUS.replace("\tii \t5.2", "\tiH \t5.2") + "\nfresh\tall\tiH \t1.0\t"
+        assert await held(others, "/etc/bash.conf", "/etc/new.conf", "/etc/fresh.conf", "/etc") == ["/etc/bash.conf"]
+
+        bash.write_text("/.\n/etc\n/etc/new.conf\n")
+        (tmp_path / "info" / "fresh.list").write_text("/.\n/etc\n/etc/fresh.conf\n")
+        found = await held(others, "/etc/bash.conf", "/etc/new.conf", "/etc/fresh.conf", "/etc")
+        assert found == ["/etc/bash.conf", "/etc/new.conf", "/etc/fresh.conf"]
+        process.stdin.close()
+
+
+async def test_diverted_files_are_held_with_both_packages(host, others, tmp_path):
+    """The one that ships the file, whose place is elsewhere now, and the one that has it diverted and moves both. What others divert is not."""
+    diversions = (
+        "/bin/sh\n/bin/sh.bash\nbash\n",
+        "/usr/bin/vim\n/usr/bin/vim.local\n:\n",
+        "/usr/bin/exim\n/usr/bin/exim.real\nexim4\n",
+        "/cut\n",
+    )
+    (tmp_path / "diversions").write_text("".join(diversions))
+    (tmp_path / "info" / "vim.list").write_text("/usr/bin/vim\n")
+    asked = ("/bin/sh", "/bin/sh.bash", "/usr/bin/vim", "/usr/bin/vim.local", "/usr/bin/exim", "/usr/bin/exim.real", "/cut")
+    with locked(tmp_path / "lock") as process:
+        assert await held(others, *asked) == []
+        host.answers["dpkg-query"] = STATUS.replace("\tii \t5.2", "\tiF \t5.2")
+        assert await held(others, *asked) == ["/bin/sh", "/bin/sh.bash"]
+        host.answers["dpkg-query"] = STATUS.replace("\thi \t", "\thU \t")
+        assert await held(others, *asked) == ["/bin/sh", "/bin/sh.bash", "/usr/bin/vim", "/usr/bin/vim.local"]
+        process.stdin.close()
+
+
+@pytest.mark.skipif(not (shutil.which("ucfr") and shutil.which("dpkg-divert")), reason="needs ucf and dpkg")
+def test_the_registry_of_ucf_and_the_diversions_of_dpkg_are_read(tmp_path):
+    """As the tools themselves write them."""
+    (tmp_path / "diversions").write_text("")
+    for name, path in (("bash", "/etc/default/bash"), ("vim", "/etc/vimrc")):
+        subprocess.run(["ucfr", "--state-dir", tmp_path, name, path], check=True)
+    divert = ["dpkg-divert", "--quiet", "--admindir", tmp_path, "--add", "--no-rename"]
+    subprocess.run([*divert, "--package", "bash", "--divert", "/nonexistent/sh.real", "/nonexistent/sh"], check=True)
+    subprocess.run([*divert, "--local", "/nonexistent/local"], check=True)
+
+    claims = _claims.Claims(tmp_path, tmp_path / "registry")
+    claims.update(["bash"])
+    assert claims.paths == {"/etc/default/bash", "/nonexistent/sh", "/nonexistent/sh.real"}
+
+
+async def test_a_package_whose_configuration_was_purged_is_held(host, others, tmp_path):
+    """It was removed before the session: only what dpkg has kept of it goes now."""
+    with locked(tmp_path / "lock") as process:
+        assert not await others.have(frozenset({"gone"}), frozenset())
+        host.answers["dpkg-query"] = "\n".join(line for line in STATUS.split("\n") if not line.startswith("gone"))
+        assert await others.have(frozenset({"gone"}), frozenset())
         process.stdin.close()

@@ -87,7 +87,6 @@ EXCEPTIONS = {
     "resources/providers/_dpkg.py:_look": DATABASE,
     "resources/providers/_dpkg.py:_of_one_source": DATABASE,
     "resources/providers/_dpkg.py:_shipped": DATABASE,
-    "resources/providers/_locks.py:_listed": DATABASE,
     "resources/locks.py:holder": DATABASE,
     "resources/locks.py:described": "/proc",
     "resources/locks.py:is_ours": "/proc",
