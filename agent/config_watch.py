@@ -4,56 +4,32 @@ watchdog tells that something happened, from threads of its own; what has really
 That makes events cheap to lose: after an overflow of the kernel's queue, or where nothing can be watched, the same
 comparison runs at an interval. watchdog gets one recursive watch, because each costs a thread: in the usual layout that
 of the whole configuration, else that of the states; what lies elsewhere is left to the path watcher of the resources.
+
+Whatever walks through a tree runs in a thread, one call at a time.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-import os
-import warnings
-from collections.abc import Callable
-
-from watchdog import events
-from watchdog.observers.api import BaseObserver
-from watchdog.observers.inotify import InotifyObserver
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 from holdfast.agent.health import Health
 from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.host.pathnodes import Subscription
 from holdfast.agent.host.paths import PathWatcher
+from holdfast.agent.observer import Observer
 from holdfast.agent.settings import WatchSettings
-from holdfast.agent.watched import SHORTAGE, Beyond, MadeFrom, Signature, Survey, Watched, differences, inside
+from holdfast.agent.watched import SHORTAGE, Beyond, MadeFrom, Reach, Signature, Survey, Watched
 
 POLL = 2.0
 """Seconds between two looks while something cannot be watched."""
-SPARE = 8
-"""Pipes that can be opened before a watch begins: with fewer descriptors watchdog loses some, or leaves directories out without an error."""
-_FILTER: list[type[events.FileSystemEvent]] = [
-    events.FileCreatedEvent,
-    events.FileModifiedEvent,
-    events.FileAttribEvent,
-    events.FileClosedEvent,
-    events.FileDeletedEvent,
-    events.FileMovedEvent,
-    events.DirCreatedEvent,
-    events.DirDeletedEvent,
-    events.DirMovedEvent,
-    events.DirAttribEvent,
-]
-"""All but opening and closing unchanged: those are our own reads."""
-
-
-def _inode(path: str | None) -> int:
-    """What tells one directory from another in its place; 0 when there is none."""
-    try:
-        return os.stat(path).st_ino if path is not None else 0  # noqa: PTH116 - text is faster
-    except OSError:
-        return 0
+PATIENCE = 1.0
+"""Seconds to wait at the end for watchdog, which may be waiting for a file system itself."""
 
 
 class ConfigWatch:
-    """Calls `changed` with the paths that have changed, a moment after the last of them did."""
+    """Calls `changed` with the paths that have changed, a moment after the last of them did. Looks at all of them when it is made: that blocks."""
 
     def __init__(
         self, watched: Watched, settings: WatchSettings, changed: Callable[[list[str]], None], health: Health, paths: PathWatcher
@@ -65,29 +41,27 @@ class ConfigWatch:
         self._blocking = Blocking(1)
         self._touched = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        self._observer: BaseObserver | None = None
+        self._observer = Observer(self._touch)
         self._elsewhere: list[Subscription] = []
         self._told = True
         """Events led to the present look, not the time."""
         self._made = MadeFrom(tuple)
         self._following = False
         """The graph has just been made from something else: what is new to us has not changed."""
-        self._more: Signature = {}
-        self._beyond = Beyond()
         self._apart: list[Subscription] = []
-        self._armed: tuple[object, ...] = ()
-        """What is watched now: the directory for watchdog, its inode, and what lies elsewhere."""
-        self._signature: Signature = watched.signature()
-        self._overflow = _OverflowHandler(self._touch)
-        # Watchdog's way of saying that it met a new directory twice, by its event and by its own walk: harmless.
-        warnings.filterwarnings("ignore", "Callback with id .* already exists", RuntimeWarning)
+        self._reach: Reach | None = None
+        """What is watched now; None: it cannot be."""
+        self._seen = Survey(watched.signature(), {}, Beyond())
 
-    def update(self, watched: Watched, settings: WatchSettings) -> None:
-        """Watch something else from now on: what is there now is read after this."""
+    async def update(self, watched: Watched, settings: WatchSettings) -> None:
+        """Watch something else from now on: any change that is made after this has returned is noticed."""
         if (watched, settings) == (self._watched, self._settings):
             return
         if watched != self._watched:
-            self._signature = watched.signature()
+            now: Signature = await self._blocking(watched.signature)
+            same = {str(file) for file in watched.files if file in self._watched.files}  # settings were read from them already
+            earlier = {path: looks for path, looks in self._seen.named.items() if path in same}
+            self._seen = self._seen._replace(named={path: looks for path, looks in now.items() if path not in same} | earlier)
         self._watched, self._settings = watched, settings
         self._touched.set()
 
@@ -98,23 +72,23 @@ class ConfigWatch:
 
     async def run(self) -> None:
         """Watch for the life of the agent; ends by being cancelled."""
-        logging.getLogger("watchdog").addHandler(self._overflow)
         try:
-            self._arm()
+            await self._arm()
+            self._touched.set()  # what has changed before that no event has told
             while True:
                 await self._wait()
                 await self._look()
         finally:
-            logging.getLogger("watchdog").removeHandler(self._overflow)
-            self._unwatch()
-            self._watch_apart(Beyond())
+            _close((*self._elsewhere, *self._apart))
+            with suppress(TimeoutError, RuntimeError):
+                async with asyncio.timeout(PATIENCE):
+                    await self._blocking(self._observer.stop)
 
     async def _wait(self) -> None:
         """Until something happened and it is quiet again, or until the next look is due."""
-        polling = self._observer is None and (not self._armed or self._armed[0] is not None)
         self._told = True
         try:
-            async with asyncio.timeout(POLL if polling else self._settings.rescan):
+            async with asyncio.timeout(self._settings.rescan if self._reach else POLL):
                 await self._touched.wait()
         except TimeoutError:
             self._told = False
@@ -126,137 +100,77 @@ class ConfigWatch:
 
     async def _look(self) -> None:
         """See what has changed. Whatever vanishes or cannot be read meanwhile, the watch goes on, and looks again soon."""
-        self._arm()
+        await self._arm()
         try:
             await self._compare()
         except (OSError, RuntimeError) as error:
-            self._unwatch()
             self._poll(error)
+        if self._reach:
+            self._health.clear("config-polling")
 
-    def _arm(self) -> None:
+    async def _arm(self, *, anew: bool = False) -> None:
         """Watch, or look again soon where that cannot be."""
         try:
-            self._watch()
+            await self._watch(anew=anew)
         except (OSError, RuntimeError) as error:  # a thread that cannot be started is a RuntimeError
-            self._unwatch()
             self._poll(error)
 
     async def _compare(self) -> None:
-        watched, made, following = self._watched, self._made, self._following
-        self._following = False
-        survey: Survey = await self._blocking(watched.survey, made)
+        watched, made = self._watched, self._made
+        survey, changed = await self._blocking(watched.compare, self._seen, made, self._following)
         if watched is not self._watched:
             return
-        more = differences(self._more, survey.more)
-        if unseen := more - self._more.keys():  # looked at for the first time: it need not have changed
-            more -= await self._blocking(made.unchanged, unseen, following)
-        changed = sorted(differences(self._signature, survey.named) | more)
-        self._signature, self._more = survey.named, survey.more
-        self._watch_apart(survey.beyond)
+        if made is self._made:
+            self._following = False
+        beyond, self._seen = self._seen.beyond, survey
+        if survey.beyond != beyond:
+            self._watch_apart(survey.beyond)
         if changed and not self._told:
-            self._unwatch()  # no event told of this: part of the tree is not watched, so all of it is watched anew
-            self._arm()
+            await self._arm(anew=True)  # no event told of this: part of the tree is not watched, so all of it is watched anew
         if changed:
             self._changed(changed)
 
     def _watch_apart(self, beyond: Beyond) -> None:
         """Have that watched which the watch of the main directory does not reach."""
-        if beyond == self._beyond:
-            return
-        for subscription in self._apart:
-            subscription.close()
-        self._beyond = beyond
-        self._apart = [
-            self._paths.subscribe(beyond.trees, self._touched.set, recursive=True),
-            self._paths.subscribe(beyond.files, self._touched.set),
-        ]
+        _close(self._apart)
+        self._apart = self._subscribed(beyond.trees, beyond.files)
         self._touched.set()  # what happened before the watch began is seen by another look
+
+    def _subscribed(self, trees: Iterable[str], files: Iterable[str]) -> list[Subscription]:
+        return [self._paths.subscribe(trees, self._touched.set, recursive=True), self._paths.subscribe(files, self._touched.set)]
 
     def _touch(self) -> None:
         """Something happened; called from watchdog's threads."""
         if not self._touched.is_set() and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._touched.set)
 
-    def _watch(self) -> None:
+    async def _watch(self, *, anew: bool) -> None:
         """Have the right directories watched; they change when one appears, vanishes, or a link points elsewhere."""
-        main = self._watched.main()
-        covered = {main} if main else set()
-        trees = tuple(str(tree) for tree in self._watched.trees if not inside(os.path.realpath(tree), covered))
-        # Names that are not strictly below it: files elsewhere, and directories or links that may be exchanged as a whole.
-        names = (*self._watched.files, *self._watched.trees)
-        files = tuple(str(path) for path in names if not inside(os.path.realpath(path.parent), covered))
-        armed = (main, _inode(main), trees, files)
-        if armed == self._armed and (main is None or (self._observer is not None and self._observer.is_alive())):
+        reach: Reach = await self._blocking(self._watched.reach)
+        if reach == self._reach and not anew and (reach.main is None or self._observer.alive):
             return
-        self._unwatch()
-        self._armed = armed
-        self._elsewhere = [
-            self._paths.subscribe(trees, self._touched.set, recursive=True),
-            self._paths.subscribe(files, self._touched.set),
-        ]
-        if main is not None:
-            self._observe(main)
+        self._leave()
+        self._elsewhere = self._subscribed(reach.trees, reach.files)
+        if reach.main is not None:
+            await self._blocking(self._observer.watch, reach.main)
+        else:
+            await self._blocking(self._observer.stop)
+        self._reach = reach
 
-    def _observe(self, main: str) -> None:
-        """Have watchdog watch a directory. Raises `OSError` or `RuntimeError` when it cannot, and leaves nothing open."""
-        _demand_descriptors()
-        observer = InotifyObserver()
-        try:
-            observer.schedule(_Handler(self._touch), main, recursive=True, event_filter=_FILTER)
-            observer.start()
-        except (OSError, RuntimeError):
-            observer.stop()
-            raise
-        self._health.clear("config-polling")
-        self._observer = observer
+    def _leave(self) -> None:
+        """Count as not watching."""
+        _close(self._elsewhere)
+        self._elsewhere, self._reach = [], None
 
     def _poll(self, error: OSError | RuntimeError) -> None:
-        """Say that the configuration is looked at, and why it is not watched."""
+        """Say that the configuration is looked at, and why it is not watched; the next look tries to watch it anew."""
+        self._leave()
         number = error.errno if isinstance(error, OSError) else 0
         limit = "a limit of inotify (fs.inotify.*) or of open files is reached"
         why = limit if number in SHORTAGE else error.strerror if isinstance(error, OSError) else str(error)
         self._health.set("config-polling", f"cannot watch the configuration: {why}; looking at it every {POLL:g} s")
 
-    def _unwatch(self) -> None:
-        for subscription in self._elsewhere:
-            subscription.close()
-        self._elsewhere = []
-        if self._observer is not None:
-            self._observer.stop()
-            self._observer.join(1.0)
-            self._observer = None
-        self._armed = ()
 
-
-def _demand_descriptors() -> None:
-    """Raise `OSError` when there are not enough descriptors left for a watch."""
-    taken: list[int] = []
-    try:
-        for _ in range(SPARE):
-            taken += os.pipe2(os.O_CLOEXEC)
-    finally:
-        for each in taken:
-            os.close(each)
-
-
-class _Handler(events.FileSystemEventHandler):
-    """Takes watchdog's events; which they are does not matter."""
-
-    def __init__(self, touch: Callable[[], None]) -> None:
-        self._touch = touch
-
-    def dispatch(self, event: events.FileSystemEvent) -> None:  # noqa: ARG002 - watchdog's signature
-        """One event."""
-        self._touch()
-
-
-class _OverflowHandler(logging.Handler):
-    """Watchdog tells that events were lost in its log, and nowhere else."""
-
-    def __init__(self, touch: Callable[[], None]) -> None:
-        super().__init__(logging.WARNING)
-        self._touch = touch
-
-    def emit(self, record: logging.LogRecord) -> None:  # noqa: ARG002 - the standard library's signature
-        """One line of watchdog's log."""
-        self._touch()
+def _close(subscriptions: Iterable[Subscription]) -> None:
+    for subscription in subscriptions:
+        subscription.close()

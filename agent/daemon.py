@@ -271,10 +271,9 @@ class Daemon:
 
     async def _take_over(self) -> None:
         """Read settings, compile, swap. Raises `CompileError` before anything has changed."""
-        settings = load(self._config, self._overrides)
-        self._watch.update(
-            self._watched(settings), settings.watch
-        )  # before they are read: what is mended, or changed meanwhile, is noticed
+        settings: Settings = await self._blocking(load, self._config, self._overrides)
+        # Before states and pillar are read: what is mended, or changed meanwhile, is noticed.
+        await self._watch.update(self._watched(settings), settings.watch)
         began = time.monotonic()
         compiled: Compiled = await self._blocking(self._compile, settings)
         self._apply_settings(settings)

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from holdfast.agent.host.kept import digest_of
+from holdfast.agent.host.kept import FILE, digest_of, large
 from holdfast.agent.settings import Settings
 from holdfast.resources import paths
 from holdfast.resources.errors import HoldfastError
 from holdfast.states.hostfiles import absolute, look
+from holdfast.states.source import looks
 
 SHORTAGE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.ENOMEM})
 """What the kernel says when a limit is reached: nothing is said of the file."""
@@ -33,7 +34,7 @@ class MadeFrom(NamedTuple):
     def unchanged(self, seen: Collection[str], others: bool) -> set[str]:
         """Those among the paths seen that still are what the graph was made from; with `others` also what it was not made from."""
         known = {path: digest for path, digest in self.files() if path in seen}
-        same = {path for path, digest in known.items() if _digest(path) == digest}
+        same = {path for path, digest in known.items() if _holds(path, digest)}
         return same | {path for path in seen if others and path not in known}
 
 
@@ -52,6 +53,19 @@ class Survey(NamedTuple):
     more: Signature
     """What the graph was made from besides: hidden files, and what lies elsewhere."""
     beyond: Beyond
+
+
+class Reach(NamedTuple):
+    """What has to be watched for what settings name."""
+
+    main: str | None
+    """The directory for watchdog, with all below; None while it does not exist."""
+    inode: int
+    """What tells that directory from another in its place."""
+    trees: tuple[str, ...]
+    """Directories elsewhere, with all below."""
+    files: tuple[str, ...]
+    """Names that are not strictly below it: files elsewhere, and directories or links that may be exchanged as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +95,22 @@ class Watched:
         """The one directory for watchdog, with all below: the outermost that has the states; None while it does not exist."""
         states = os.path.realpath(self.trees[0])
         return next((root for root, recursive in self.roots().items() if recursive and inside(states, {root})), None)
+
+    def reach(self) -> Reach:
+        """What has to be watched now."""
+        main = self.main()
+        covered = {main} if main else set()
+        trees = tuple(str(tree) for tree in self.trees if not inside(os.path.realpath(tree), covered))
+        names = (*self.files, *self.trees)
+        return Reach(main, _inode(main), trees, tuple(str(path) for path in names if not inside(os.path.realpath(path.parent), covered)))
+
+    def compare(self, before: Survey, made: MadeFrom, following: bool) -> tuple[Survey, list[str]]:
+        """All of it, as it is now, and what has changed. `following`: what it was made from is new, and what is seen for the first time has not changed."""
+        now = self.survey(made)
+        more = differences(before.more, now.more)
+        if unseen := more - before.more.keys():  # looked at for the first time: it need not have changed
+            more -= made.unchanged(unseen, following)
+        return now, sorted(differences(before.named, now.named) | more)
 
     def survey(self, made: MadeFrom) -> Survey:
         """All of it, as it is now."""
@@ -124,12 +154,14 @@ def _more(made: MadeFrom, found: Signature) -> Signature:
     return more
 
 
-def _digest(path: str) -> str:
-    """SHA-256 of a file; empty when it cannot be read."""
+def _holds(path: str, digest: str) -> bool:
+    """Whether a file still is what it was when this was its digest."""
     try:
-        return digest_of(paths.read(absolute(path)))
+        if (info := look(path)) is not None and info.st_size > FILE:
+            return digest == large(looks(info))
+        return digest == digest_of(paths.read(absolute(path)))
     except (OSError, HoldfastError):
-        return ""
+        return False
 
 
 def differences(before: Signature, after: Signature) -> set[str]:
@@ -146,6 +178,14 @@ def _holds_only(directory: str, trees: set[str]) -> bool:
             return all(entry.path in trees or not entry.is_dir(follow_symlinks=False) for entry in entries)
     except OSError:
         return False
+
+
+def _inode(path: str | None) -> int:
+    """What tells one directory from another in its place; 0 when there is none."""
+    try:
+        return os.stat(path).st_ino if path is not None else 0  # noqa: PTH116 - text is faster
+    except OSError:
+        return 0
 
 
 def inside(path: str, roots: Iterable[str]) -> bool:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from holdfast.agent.host.kept import FILE, Store, digest_of
+from holdfast.agent.host.kept import FILE, Store, digest_of, large
 from holdfast.resources.contract import acts
 from holdfast.resources.errors import HoldfastError, Temporary
 from holdfast.resources.paths.handle import ABSENT
@@ -106,12 +106,20 @@ class Edition:
                 raise
             return kept
         if pin is None:
-            self.pins[key] = self._keep(now, data, digest)
+            self.pins[key] = Pin(digest, steady(now))  # before the copy is made, which without it counts as not needed
+            self.store.put(digest, data)
         elif pin.digest == digest:
             pin.looks = steady(now)
         else:
             return self._kept(key, pin)
         return now.read() if data is None else data
+
+    def at_hand(self, key: Key, now: tuple[int, ...] | None) -> bool:
+        """Whether a source that looks so now (None: there is none) is read without its copy, which takes long to make and to read."""
+        if outside(key):
+            return True
+        pin = self.pins.get(key)
+        return self.closed if pin is None else now == pin.looks and (now is not None or pin.digest == NOTHING)
 
     def _as_it_is(self, pin: Pin | None, now: Live) -> bytes:
         """The present content, which an action is a version of."""
@@ -157,7 +165,11 @@ class Edition:
         try:
             now = live()
             same = old is not None and now.looks is not None and old.looks == now.looks and not self.store.lacks(old.digest)
-            return old if same else self._keep(now, *self._content(now))
+            if same:
+                return old
+            data, digest = self._content(now)
+            self.store.put(digest, data)
+            return Pin(digest, steady(now))
         except ABSENT:
             return Pin(NOTHING)
         except (OSError, HoldfastError):
@@ -167,15 +179,9 @@ class Edition:
     def _content(now: Live) -> tuple[bytes | None, str]:
         """The content, if it is not too large to be kept, and what tells it from another."""
         if now.size > FILE:
-            return None, f"looks {now.looks}"
+            return None, large(now.looks)
         data = now.read()
         return data, digest_of(data)
-
-    def _keep(self, now: Live, data: bytes | None, digest: str) -> Pin:
-        """Keep a copy, where there is room for it."""
-        if data is not None:
-            self.store.put(digest, data)
-        return Pin(digest, steady(now))
 
 
 def outside(key: Key) -> bool:
@@ -231,12 +237,13 @@ class Editor:
                 made.drawn[call.identity] = drawn
             if self._changed and not self._changed.isdisjoint(drawn[1]):
                 anew.add(call.identity)
-        for identity, found in (self._before.found if self._before else {}).items():
+        for identity, found in list(before.found.items() if before else ()):  # states are being run meanwhile, and add to it
             if identity in declared and identity not in anew:
-                for key in found:
+                read = set(found)
+                for key in read:
                     self._pin(key, None, "")
-                if self._changed.isdisjoint(found):
-                    made.found[identity] = set(found)
+                if self._changed.isdisjoint(read):
+                    made.found[identity] = read
                 else:
                     anew.add(identity)
         made.anew = frozenset(anew)

@@ -29,12 +29,20 @@ def digest_of(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+def large(looks: tuple[int, ...] | None) -> str:
+    """What stands in place of the digest of a file that is larger than `FILE`: what it looks like."""
+    return f"looks {looks}"
+
+
 class Store:
-    """Content by digest. All methods may be called from any thread; `put`, `get` and `tidy` block for the disk."""
+    """Content by digest. All methods may be called from any thread; `put`, `get` and `tidy` block for the disk, the others never wait for it."""
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
+        self._writing = threading.Lock()
+        """Held by the one who writes a file."""
         self._lock = threading.Lock()
+        """Held while what follows is read or changed, never for the disk."""
         self._file: tuple[Handle, Handle] | None = None
         """Descriptors to write and to read it by."""
         self._end = 0
@@ -51,27 +59,32 @@ class Store:
         with self._lock:
             return next(iter(self._missing.values()), "")
 
-    def put(self, digest: str, data: bytes) -> None:
-        """Keep some content, where there is room for it; else `trouble` says why not."""
-        with self._lock:
-            if digest in self._kept or len(data) > FILE:
-                return
-            if self._size + len(data) > BYTES:
-                self._missing[digest] = f"no more than {BYTES >> 20} MiB of sources are kept"
-                return
-            try:
-                self._file = self._file or self._nameless()
-                _write(self._file[0], data, self._end)
-            except (OSError, paths.Unsafe) as error:
-                why = getattr(error, "strerror", None) or error
-                self._missing[digest] = (
-                    f"cannot keep copies of sources in {self._directory}: {why}; run `holdfast reload` when that is fixed"
-                )
-                return
-            self._missing.pop(digest, None)
-            self._kept[digest] = self._end, len(data)
-            self._end += len(data)
-            self._size += len(data)
+    def put(self, digest: str, data: bytes | None) -> None:
+        """Keep some content (None: too much), where there is room for it; else `trouble` says why not."""
+        with self._writing:
+            with self._lock:
+                if data is None or digest in self._kept or len(data) > FILE:
+                    return
+                room = self._size + len(data) <= BYTES
+            why = self._append(data) if room else f"no more than {BYTES >> 20} MiB of sources are kept"
+            with self._lock:
+                if why:
+                    self._missing[digest] = why
+                    return
+                self._missing.pop(digest, None)
+                self._kept[digest] = self._end, len(data)
+                self._end += len(data)
+                self._size += len(data)
+
+    def _append(self, data: bytes) -> str:
+        """Write at the end of the file; why that cannot be done, empty if it is."""
+        try:
+            self._file = self._file or self._nameless()
+            _write(self._file[0], data, self._end)
+        except (OSError, paths.Unsafe) as error:
+            why = getattr(error, "strerror", None) or error
+            return f"cannot keep copies of sources in {self._directory}: {why}; run `holdfast reload` when that is fixed"
+        return ""
 
     def lacks(self, digest: str) -> bool:
         """Whether this content could not be kept."""
@@ -100,17 +113,17 @@ class Store:
 
     def tidy(self) -> None:
         """Write the file anew, without what is not needed any more. Raises `OSError`."""
-        with self._lock:
-            copies = dict(self._kept)
-        new, end = self._nameless(), 0
-        moved: dict[str, tuple[int, int]] = {}
-        for digest in copies:
-            if (data := self.get(digest)) is not None:
-                _write(new[0], data, end)
-                moved[digest] = end, len(data)
-                end += len(data)
-        with self._lock:
-            if self._kept.keys() <= copies.keys():  # what has come meanwhile is only in the old file: another time
+        with self._writing:
+            with self._lock:
+                copies = list(self._kept)
+            new, end = self._nameless(), 0
+            moved: dict[str, tuple[int, int]] = {}
+            for digest in copies:
+                if (data := self.get(digest)) is not None:
+                    _write(new[0], data, end)
+                    moved[digest] = end, len(data)
+                    end += len(data)
+            with self._lock:
                 self._file, self._end = new, end
                 self._kept = {digest: where for digest, where in moved.items() if digest in self._kept}
                 self._size = sum(size for _, size in self._kept.values())

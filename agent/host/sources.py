@@ -78,7 +78,7 @@ class Sources:
             self.touched(None)
             raise
         pinned = before.pins.keys() if before else ()
-        if (edition.anew or pinned != edition.pins.keys()) and store.drop({pin.digest for pin in edition.pins.values()}):
+        if (edition.anew or pinned != edition.pins.keys()) and store.drop({pin.digest for pin in list(edition.pins.values())}):
             with suppress(OSError):  # another time
                 await self._blocking(store.tidy)
 
@@ -109,12 +109,18 @@ class Sources:
             return bytes(await self._network(download, url))
         reading = partial(self.content, path, user, trusted=trusted or url.startswith(TREE))
         try:
-            seen = look(path)
-            return bytes(await self._blocking(reading)) if seen is not None and seen.st_size > LARGE else reading()
+            return reading() if self._at_hand(path) else bytes(await self._blocking(reading))
         except OSError as error:
             raise passing_or_not(f"cannot read {url}: {path}: {error.strerror}", error) from None
         except Permanent as error:
             raise Permanent(f"cannot read {url}: {str(error).removeprefix(f'cannot read {path}: ')}") from None
+
+    def _at_hand(self, path: str) -> bool:
+        """Whether a file is read in a moment: it is small, and no copy has to be made or read."""
+        seen = look(path)
+        if seen is not None and seen.st_size > LARGE:
+            return False
+        return self.edition is None or self.edition.at_hand(Key(_below(self._states, path)), None if seen is None else looks(seen))
 
     def content(self, path: str, user: str, *, trusted: bool = True) -> bytes:
         """The content of a file of this host, for the state `user`. Blocks; raises `OSError` and `HoldfastError`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from holdfast.agent.host import kept
 from holdfast.agent.host.edition import Edition, Pin
 from holdfast.agent.host.kept import Store, digest_of
 from holdfast.agent.host.sources import opened
+from holdfast.agent.watched import MadeFrom
 
 
 @pytest.fixture
@@ -54,3 +56,39 @@ def test_what_a_full_disk_did_not_take_is_kept_when_all_is_read_again(
 
     assert edition.look(lambda: opened(str(source), trusted=True), pin) is not None
     assert (store.trouble, store.get(pin.digest)) == ("", b"content")
+
+
+def test_nobody_waits_for_a_copy_that_is_being_written(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the disk takes a copy slowly, or never, the loop may ask for anything else."""
+    store.put(digest_of(b"old"), b"old")
+    begun, disk = threading.Event(), threading.Event()
+
+    def slow(*_: object) -> None:
+        begun.set()
+        disk.wait(10)
+
+    monkeypatch.setattr(kept, "_write", slow)
+    writer = threading.Thread(target=store.put, args=(digest_of(b"new"), b"new"), daemon=True)
+    writer.start()
+    assert begun.wait(10)
+    asked = threading.Thread(target=lambda: (store.trouble, store.lacks(""), store.get(digest_of(b"old")), store.drop({})), daemon=True)
+    asked.start()
+    asked.join(5)
+    assert not asked.is_alive()
+    disk.set()
+    writer.join(5)
+    assert not writer.is_alive()
+
+
+def test_a_large_source_is_told_from_a_changed_one(store: Store, tmp_path: Path) -> None:
+    """What is too large for a copy is compared by what it looks like, and so is no change of the states when it is first seen."""
+    large = tmp_path / "large"
+    large.write_bytes(b"")
+    os.truncate(large, kept.FILE + 1)
+    pin = Edition(str(tmp_path), store).look(lambda: opened(str(large), trusted=True), None)
+    assert pin is not None
+    made = MadeFrom(lambda: [(str(large), pin.digest)])
+
+    assert made.unchanged({str(large)}, others=False) == {str(large)}
+    os.utime(large, (1, 1))
+    assert made.unchanged({str(large)}, others=False) == set()

@@ -10,12 +10,15 @@ import socket
 import threading
 import time
 from contextlib import suppress
+from types import SimpleNamespace
 
 import pytest
 
 from holdfast.agent.host import sources
 from holdfast.agent.host.blocking import Blocking
+from holdfast.agent.host.edition import Editor, Key
 from holdfast.agent.host.host import Host
+from holdfast.agent.host.kept import Store
 from holdfast.agent.host.sources import Sources
 from holdfast.resources import paths
 from holdfast.resources.errors import Permanent, Temporary
@@ -74,6 +77,47 @@ async def test_what_lacks_descriptors_is_tried_again(tree):
             await tree.read("salt://app/conf")
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+async def test_copies_are_made_and_read_in_a_thread(tree, tmp_path, monkeypatch):
+    """Also of small sources: that of one which is read for the first time, and that which is used in place of what has changed."""
+    threads = {"put": [], "get": []}
+
+    def note(name):
+        real = getattr(Store, name)
+
+        def noting(*args):
+            threads[name].append(threading.current_thread())
+            return real(*args)
+
+        monkeypatch.setattr(Store, name, noting)
+
+    note("put")
+    note("get")
+    async with tree.taken_over((), tree.states, Store(str(tmp_path))):
+        assert await tree.read("salt://app/conf", user="a") == b"conf"
+        (tree.states / "app/conf").write_text("another")
+        assert await tree.read("salt://app/conf", user="a") == b"conf"
+        (tree.states / "app/conf").unlink()
+        assert await tree.read("salt://app/conf", user="a") == b"conf"
+    assert (len(threads["put"]), len(threads["get"])) == (1, 2)
+    assert threading.current_thread() not in threads["put"] + threads["get"]
+
+
+async def test_what_states_read_while_sources_are_looked_at(tree, tmp_path):
+    """A state that runs meanwhile, and reads what it has not read before, does not keep the states from being taken over."""
+    store = Store(str(tmp_path))
+    async with tree.taken_over((), tree.states, store) as first:
+        await tree.read("salt://app/conf", user="a")
+        await tree.read("salt://app/conf", user="b")
+
+    def open_while_another_state_reads(path, trusted):
+        first.read(Key("app/conf"), "c", lambda: sources.opened(path, trusted))
+        return sources.opened(path, trusted)
+
+    calls = [SimpleNamespace(identity=name, resource=None) for name in "ab"]
+    edition = Editor(str(tree.states), store, first, None, open_while_another_state_reads).edition(calls, lambda _: None)
+    assert edition.pins.keys() == {Key("app/conf")}
 
 
 async def test_local_forms(tree, tmp_path):
