@@ -5,13 +5,14 @@ It does not wait for one whose attempt has failed, nor for one that has held bac
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Container, Iterable
 from heapq import heappop, heappush
 
 from holdfast.agent.engine.graph import Vertex
 
 PATIENCE = 60.0
-"""Seconds for which the daemon lets one vertex hold back those after it."""
+"""Seconds for which the daemon lets the first slow vertex of a graph hold back those after it; each further one has half of the time before."""
 
 Item = tuple[int, int, int, Vertex]
 """(round of marking or 0, position, a number that breaks ties, vertex)."""
@@ -42,14 +43,17 @@ class Heap(list[Item]):
 
 
 class DefinitionOrder:
-    """What holds back whom in one graph, for `patience` seconds each."""
+    """What holds back whom in one graph: for `patience` seconds the first that is slow, half of that the second, and so on: twice that in all."""
 
     def __init__(self, patience: float) -> None:
-        self._patience = patience
+        self._patience = self._left = patience
+        """What there is for a new graph, and for the next vertex that is slow."""
         self._unsettled = Heap()
         """Those that may hold back others."""
         self._head: tuple[Vertex, float] | None = None
         """The first of them, and since when it holds back the others."""
+        self._began: dict[Vertex, float] = {}
+        """Running vertices that hold back the others -> loop time of their start: those of one batch are slow together."""
         self._overtaken: dict[Vertex, list[Vertex]] = {}
         """Running vertices that hold back the others no longer -> who started though it comes later."""
 
@@ -57,10 +61,12 @@ class DefinitionOrder:
         """Positions have changed."""
         self._unsettled.clear()
         self._head = None
+        self._left = self._patience
 
     def forget_time(self) -> None:
-        """What holds back others has its whole time again."""
+        """What holds back others has its time again."""
         self._head = None
+        self._began.clear()
 
     def enter(self, vertex: Vertex) -> None:
         """It is unsettled."""
@@ -69,6 +75,7 @@ class DefinitionOrder:
     def began(self, vertex: Vertex) -> None:
         """It starts: from now on it is its run that holds back the others."""
         if vertex.first:
+            self._began[vertex] = asyncio.get_running_loop().time()
             for behind in self._overtaken.values():
                 behind.append(vertex)
         if self._head and self._head[0] is vertex:
@@ -76,6 +83,7 @@ class DefinitionOrder:
 
     def ended(self, vertex: Vertex) -> list[Vertex]:
         """Its run has ended; those that have overtaken it."""
+        self._began.pop(vertex, None)
         return self._overtaken.pop(vertex, []) if self._overtaken else []
 
     def lets_start(self, vertex: Vertex, batch: Container[Vertex] = (), passed: list[Item] | None = None) -> bool:
@@ -99,17 +107,18 @@ class DefinitionOrder:
         """The first that holds back others, if it has done so for too long."""
         first = self._unsettled.first
         if self._head is None or self._head[0] is not first:
-            self._head = first, now
+            self._head = first, self._began.get(first, now)
         if now < self.until:
             return None
         if first.running:
             self._overtaken[first] = []
+        self._left /= 2
         return first
 
     @property
     def until(self) -> float:
         """Loop time until which that one may hold them back; there must be one."""
-        return self._head[1] + self._patience if self._head else 0.0
+        return self._head[1] + self._left if self._head else 0.0
 
     @staticmethod
     def has_let_go(vertex: Vertex) -> bool:

@@ -51,6 +51,34 @@ async def test_trouble_with_one_does_not_keep_those_behind_it_from_their_first_l
 
 
 @in_virtual_time
+async def test_many_that_hang_hold_back_the_others_for_two_minutes_in_all(bench: Bench, machine: Machine) -> None:
+    """Not for a minute each: twenty of them would be twenty minutes without a first look at what stands behind them."""
+    slow = [f"a{number:02}" for number in range(20)]
+    for name in slow:
+        machine.hold(name)
+    engine = bench.engine(workers=4)
+    await engine.swap(compilation(*(state(name) for name in slow), state("z")))
+    await asyncio.sleep(2 * PATIENCE + LONG * len(slow) / 4)
+
+    assert machine.settings == {"z": "right"}
+    machine.free()
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_a_batch_that_hangs_holds_back_the_others_once(bench: Bench, machine: Machine) -> None:
+    """Its members began together, and so they are slow together."""
+    machine.hold("together")
+    engine = bench.engine()
+    await engine.swap(compilation(*(state(name, "zbundled.present") for name in ("a", "b", "c")), state("z")))
+    await asyncio.sleep(PATIENCE + 1)
+
+    assert machine.settings == {"z": "right"}
+    machine.free()
+    await engine.stop()
+
+
+@in_virtual_time
 async def test_one_shot_keeps_definition_order_whatever_takes_long(bench: Bench, machine: Machine) -> None:
     """Somebody waits for it, and can end it; as in Salt."""
     machine.hold("a")
