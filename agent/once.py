@@ -9,6 +9,7 @@ import sqlite3
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 
 from holdfast.agent.control.remote import Silent, beside
@@ -19,6 +20,7 @@ from holdfast.agent.engine.journal import Journal
 from holdfast.agent.engine.report import Event, Notice, PassRecord
 from holdfast.agent.engine.tables import read
 from holdfast.agent.health import Health
+from holdfast.agent.host.administrator import Administrator
 from holdfast.agent.host.host import Host
 from holdfast.agent.places import STATE_DIR
 from holdfast.agent.settings import Settings
@@ -54,8 +56,12 @@ async def _converge(
         )
         async with host:
             host.update(managed=compiled.managed)
-            engine = Engine(host, settings.engine, journal, emit, watch=False)
+            health = Health()
+            health.listen = partial(_tell_of_health, health, emit)
+            administrator = Administrator(host.interface, health)
+            engine = Engine(host, settings.engine, journal, emit, watch=False, obstacle=administrator.obstacle)
             with _interruptible():
+                follower = asyncio.create_task(administrator.run(), name="administrator")
                 try:
                     async with asyncio.timeout(timeout):
                         scripts = [call for call in compiled.compilation.calls if acts(call.resource)]
@@ -68,7 +74,14 @@ async def _converge(
                 except TimeoutError:
                     return None
                 finally:
+                    follower.cancel()
                     await engine.stop(0)
+
+
+def _tell_of_health(health: Health, emit: Callable[[Event], None]) -> None:
+    """What keeps the run waiting, and that it waits no longer."""
+    for condition in health.conditions:
+        emit(Notice("warning", condition.code, "", condition.text))
 
 
 def _tell_what_is_owed(journal: Journal, compiled: Compiled, emit: Callable[[Event], None]) -> None:

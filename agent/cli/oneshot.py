@@ -100,11 +100,12 @@ class Printer:
 
     def _warn(self, notice: Notice) -> None:
         """For a person a sentence like any other; with a traceback perhaps, or for programs, a line of the log."""
-        line = self._narrator.tell(notice) if self._show and notice.level == "warning" and notice.error is None else None
+        word = "waiting" if notice.code == "held-off" else notice.level
+        line = self._narrator.tell(notice) if self._show and word in ("waiting", "warning") and notice.error is None else None
         if line is None:
             self._logs.emit(notice)
         else:
-            say(self.cover(f"warning: {line.text}"), err=True)
+            say(self.cover(f"{word}: {line.text}"), err=True)
 
     def _print(self, event: Ran) -> None:
         line = self._narrator.tell(event) if self._show and (self._verbose or _is_news(event.outcome)) else None

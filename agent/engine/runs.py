@@ -92,8 +92,6 @@ class Runs:
             vertex.forced, vertex.due = vertex.due, False
             self._alarms.clear(vertex)
         vertex.before, vertex.rest, vertex.erred = vertex.rest, None, None
-        told, vertex.told = vertex.told, None
-        self._emit(Started(vertex.identity, 0.0 if told is None else asyncio.get_running_loop().time() - told))
         vertex.task = asyncio.create_task(self._run(vertex), name=vertex.identity)
         vertex.task.add_done_callback(partial(self._ended, vertex))
 
@@ -101,6 +99,8 @@ class Runs:
         """Decide, run, and conclude."""
         if await self._obstructed(vertex):
             return
+        told, vertex.told = vertex.told, None
+        self._emit(Started(vertex.identity, 0.0 if told is None else asyncio.get_running_loop().time() - told))
         if vertex.listening:
             await self._listen(vertex)
             return
