@@ -69,6 +69,8 @@ class Report:
     """Unified diff of text content, already masked where it must be."""
     touched: bool = False
     """Changing has begun: after an error nobody knows how far it came."""
+    account: Callable[[], Awaitable[None]] | None = None
+    """After an error: looks again, and tells in `changes` and `comment` what has been changed all the same."""
     batch: Together | None = None
     """Not told by the run, but given to it: those with whom it is to put things right."""
     intent: Callable[[], Awaitable[None]] | None = None
@@ -82,6 +84,10 @@ class Report:
     """Values for other resources, by key."""
     received: Mapping[str, Received] = field(default_factory=dict)
     """Given to it: arguments that others have sent; the resource has their values already."""
+
+    def begin(self, account: Callable[[], Awaitable[None]]) -> None:
+        """Changing begins; when it fails, `account` is awaited, which finds out how far it came."""
+        self.touched, self.account = True, account
 
     def send(self, values: Mapping[str, Any]) -> None:
         """Publish values for others. Raises `DeclarationError` for what the kind does not declare: its author's mistake."""

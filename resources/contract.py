@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict
 
 from holdfast.resources import registry
 from holdfast.resources.context import Context, Watch, announced
-from holdfast.resources.delta import Delta, State, compare
+from holdfast.resources.delta import Delta, State, compare, progress
 from holdfast.resources.errors import DeclarationError, Permanent
 from holdfast.resources.fields import secret_fields
 from holdfast.resources.secrets import MASK
@@ -132,7 +132,7 @@ class Resource(BaseModel):
             return True
         if apply:
             await ctx.report.announce()
-            ctx.report.touched = True
+            ctx.report.begin(lambda: self.account(ctx, delta))
             await together(self, ctx, delta, lambda: self.apply(ctx, delta))
             left = await self._difference(ctx)
             if left is not None:
@@ -141,13 +141,22 @@ class Resource(BaseModel):
         ctx.report.comment = ctx.report.comment or self.describe(delta, apply)
         return False
 
+    async def account(self, ctx: Context, delta: Delta) -> None:
+        """After an error: tell what has changed since the look that found `delta`."""
+        changed = progress(delta, await self._probed(ctx))
+        if changed is not None:
+            ctx.report.changes, ctx.report.comment = self.changes(changed), self.describe(changed, applied=True)
+
     async def _difference(self, ctx: Context) -> Delta | None:
-        """What is not as declared; a file that a probe did not find means that the thing is absent."""
+        """What is not as declared."""
+        return compare(await self._probed(ctx), self.desired())
+
+    async def _probed(self, ctx: Context) -> State:
+        """What a probe finds; a file that it did not find means that the thing is absent."""
         try:
-            seen = await self.probe(ctx)
+            return await self.probe(ctx)
         except FileNotFoundError:
-            seen = None
-        return compare(seen, self.desired())
+            return None
 
     def cmp(self, other: Resource) -> str | None:
         """None when the other is interchangeable with this one, else the first reason why not."""

@@ -46,3 +46,11 @@ def compare(before: State, after: State) -> Delta | None:
         return Delta(before, after, tuple(present or ()))
     wrong = tuple(name for name, value in after.items() if name not in before or before[name] != value)
     return Delta(before, after, wrong) if wrong else None
+
+
+def progress(first: Delta, now: State) -> Delta | None:
+    """How far something has come of which this was the difference: from what was before to what is now; None when nothing has changed."""
+    if first.before is None or now is None:
+        return None if first.before is now else Delta(first.before, now, first.fields)
+    changed = tuple(name for name in first.fields if first.before.get(name) != now.get(name))
+    return Delta(first.before, now, changed) if changed else None

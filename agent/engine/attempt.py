@@ -24,6 +24,8 @@ from holdfast.states.data import Call
 
 BACKOFF_LIMIT = 60.0
 """Seconds: waits between retries grow up to this."""
+ACCOUNT_LIMIT = 10.0
+"""Seconds for finding out what an attempt that has failed has changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ class Failure:
 
 
 async def run(job: Job, emit: Callable[[Notice], None]) -> tuple[Outcome, Failure | None]:
-    """Make it, within its deadline; whatever the kind raises becomes the outcome."""
+    """Make it, within its deadline; whatever the kind raises becomes the outcome, with what was changed before."""
     before = job.before
     clock = Clock(before.began, before.started, before.attempt + 1) if before else Clock(asyncio.get_running_loop().time(), time.time(), 1)
     job.ctx.report = Report(batch=job.batch, intent=job.announce, sends=_sends(job), wanted=job.wanted, received=job.received)
@@ -95,11 +97,14 @@ async def run(job: Job, emit: Callable[[Notice], None]) -> tuple[Outcome, Failur
     except asyncio.CancelledError:
         raise
     except TimeoutError:
+        await _account(job)
         text = "timed out" if meta.timeout is None else f"did not finish within {meta.timeout:g} s"
         return _failed(job, clock, Overdue(text))
     except (HoldfastError, OSError) as error:
+        await _account(job)
         return _failed(job, clock, error)
     except Exception as error:  # noqa: BLE001 - the code of a kind may raise anything; it fails that resource only
+        await _account(job)
         if not meta.no_log:
             emit(Notice("debug", "traceback", job.call.identity, f"{job.call.kind} raised", error))
         text = f"internal error in {job.call.kind}: {type(error).__name__}: {error}"
@@ -147,8 +152,22 @@ async def _act(job: Job) -> tuple[bool, bool, Failure | None]:
         return right, False, None
     await job.ctx.report.announce()
     before = job.ctx.report
-    job.ctx.report = Report(touched=before.touched, sends=before.sends, wanted=before.wanted, sent=before.sent, received=before.received)
+    job.ctx.report = Report(
+        touched=before.touched, account=before.account, sends=before.sends, wanted=before.wanted, sent=before.sent, received=before.received
+    )
     return await refreshable.refresh(job.ctx, job.apply), True, failure
+
+
+async def _account(job: Job) -> None:
+    """After an error: have the kind find out what was changed all the same. When that fails in turn, nobody knows."""
+    report = job.ctx.report
+    if report.account is None or report.changes:
+        return
+    try:
+        async with asyncio.timeout(ACCOUNT_LIMIT):
+            await report.account()
+    except Exception:  # noqa: BLE001 - the code of a kind may raise anything, and what there is to be told is the first error
+        report.changes, report.comment = {}, ""
 
 
 def _sends(job: Job) -> Mapping[str, type]:

@@ -176,7 +176,7 @@ class Runs:
         rest = attempt.rest(vertex.call.meta, outcome, began, endless=not self._daemon) if vertex.real and not vertex.removed else None
         if rest is None:
             return False
-        if self._daemon:
+        if self._daemon or outcome.changed:
             self._courier.interrupted(vertex, begun=outcome.touched or outcome.changed)
         vertex.failures += 1
         delay = attempt.backoff(vertex.call.meta, vertex.failures, failure)

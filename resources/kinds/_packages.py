@@ -98,12 +98,14 @@ class Packages(Resource):
             return True
         if apply:
             await ctx.report.announce()
-            ctx.report.touched = True
+            ctx.report.begin(lambda: self._account(ctx, pkg, wrong))
             try:
                 done: ChangeSet = await together(self, ctx, wrong, lambda: self.put_right(ctx, pkg, wrong, test=False))
-            except HoldfastError as error:
-                await self._account(ctx, pkg, wrong, error)
-                return False
+            except HoldfastError as error:  # it fails for the sake of other packages, too, and may be killed when its work is done
+                if await self.wrong(pkg, apply=False):
+                    raise
+                ctx.log.warning("the package manager failed, but this is right", why=str(error))
+                done = ChangeSet(changes={})
             ctx.report.changes = {**wrong, **done.changes}
             if left := await self.wrong(pkg, apply):
                 raise Permanent(f"still not right after the package manager has run: {', '.join(left)}")
@@ -112,18 +114,12 @@ class Packages(Resource):
             await self._plan(ctx, pkg, wrong)
         return False
 
-    async def _account(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]], error: HoldfastError) -> None:
-        """Report what a run of the package manager that failed has changed all the same; raise its error unless that was everything.
-
-        It fails for the sake of other packages, too, and may be killed when its work is done.
-        """
+    async def _account(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]]) -> None:
+        """After an error: tell which of these packages are others than before."""
         left = await self.wrong(pkg, apply=False)
-        changed = {name: {**was, "new": left[name]["old"] if name in left else was["new"]} for name, was in wrong.items()}
-        ctx.report.changes = {name: change for name, change in changed.items() if left.get(name) != wrong[name]}
+        now = {name: left[name]["old"] if name in left else was["new"] for name, was in wrong.items()}
+        ctx.report.changes = {name: {**was, "new": now[name]} for name, was in wrong.items() if now[name] != was["old"]}
         ctx.report.comment = sentence(ctx.report.changes, done=True)
-        if left:
-            raise error
-        ctx.log.warning("the package manager failed, but this is right", why=str(error))
 
     async def _plan(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]]) -> None:
         """Report what the package manager would change. It may not know yet, for want of a repository that another state adds."""

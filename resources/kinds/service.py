@@ -163,7 +163,7 @@ class Running(Wanted, Refreshable, kind="service.running"):
         runs = (await self.status(ctx)).active
         verb = "start" if not runs else "reload" if self.reload and not self.full_restart else "restart"
         if apply:
-            ctx.report.touched = True
+            ctx.report.begin(lambda: self.account(ctx, Delta({"active": runs}, {"active": True}, ("active",))))
             await getattr(ctx.interface("service"), verb)(self.name, options=self.options)
             await self._settle(ctx)
         ctx.report.changes = {self.name: True}

@@ -22,6 +22,7 @@ class Restless(Setting, kind="zsetting.restless"):
 
     async def apply(self, ctx: Any, delta: Any) -> None:
         """Touch it on the way."""
+        self.machine.log.append(f"try {self.name}")
         self.machine.touch(self.name)
         asyncio.get_running_loop().call_later(ECHO, self.machine.touch, self.name)
         await asyncio.sleep(0.1)
@@ -40,7 +41,7 @@ def attempts(bench: Bench, name: str) -> list[float]:
     class Log(list[str]):
         def append(self, line: str) -> None:
             super().append(line)
-            if line == f"check {name}":
+            if line == f"try {name}":
                 times.append(asyncio.get_running_loop().time())
 
     bench.machine.log = Log(log)

@@ -1,0 +1,321 @@
+"""An attempt that fails after a part of its work is done tells what it has changed, and whoever watches it gets the refresh."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine_bench import KINDS, Bench, Machine, Setting, compilation, in_virtual_time, state
+from holdfast import Composite, Context, Delta, Part, Permanent, Watch
+from holdfast.agent.engine import attempt
+from holdfast.agent.engine.attempt import ACCOUNT_LIMIT, Job
+from holdfast.agent.engine.report import Outcome
+from holdfast.resources import registry
+from holdfast.resources.context import Completed
+from holdfast.resources.errors import Temporary
+from holdfast.resources.kinds import sysctl
+from holdfast.resources.testing import FakeContext
+from holdfast.states.data import Call
+
+
+class Pair(Setting, kind="zpair.present"):
+    """Two settings of the machine, `x.first` and `x.second`; the second is what may be broken."""
+
+    first: str = "right"
+    second: str = "right"
+
+    def desired(self) -> Mapping[str, Any]:
+        """Both."""
+        return {"first": self.first, "second": self.second}
+
+    async def probe(self, ctx: Context) -> dict[str, Any] | None:
+        """As far as they are there."""
+        await super().probe(ctx)
+        seen = {
+            part: self.machine.settings[f"{self.name}.{part}"]
+            for part in ("first", "second")
+            if f"{self.name}.{part}" in self.machine.settings
+        }
+        return seen or None
+
+    async def apply(self, ctx: Context, delta: Delta) -> None:
+        """One after the other."""
+        for part in delta.fields:
+            await self.machine.gate(f"apply {part}")
+            if part in self.machine.broken:
+                raise self.machine.broken[part]
+            self.machine.settings[f"{self.name}.{part}"] = getattr(self, part)
+            self.machine.done.append(f"change {self.name}")
+
+    def watch(self, ctx: Context) -> Watch:
+        """As any setting."""
+        return super().watch(ctx)
+
+
+class Parts(Composite, kind="zparts.present"):
+    """A pair, as a part."""
+
+    def parts(self) -> Sequence[Part]:
+        """The pair."""
+        return (Part("pair", "zpair.present", {"name": self.name}),)
+
+
+KINDS |= {"zpair.present": Pair, "zparts.present": Parts}
+ALL = {"first": {"old": None, "new": "right"}, "second": {"old": None, "new": "right"}}
+FIRST = {**ALL, "second": {"old": None, "new": None}}
+BROKEN = Permanent("the second is broken")
+
+
+async def once(bench: Bench, *states: Any, **options: Any) -> None:
+    """One run without watches."""
+    engine = bench.engine(watch=False, **options)
+    await engine.swap(compilation(*states), "start")
+    await engine.settle()
+    await engine.stop()
+
+
+def told(outcome: Outcome) -> tuple[Any, ...]:
+    """What there is to be said of it."""
+    return outcome.result, outcome.changes, outcome.comment
+
+
+@in_virtual_time
+async def test_the_record_tells_what_was_changed_before_the_error(bench: Bench, machine: Machine) -> None:
+    """In result, changes and comment; an attempt that has changed nothing tells of no change."""
+    machine.broken["second"] = BROKEN
+    engine = bench.engine()
+    await engine.swap(compilation(state("a", "zpair.present")))
+    await engine.settle()
+    assert told(bench.outcomes("a")[0]) == (False, FIRST, "the second is broken; created a")
+
+    engine.recheck()
+    await engine.settle()
+    assert told(bench.outcomes("a")[1]) == (False, {}, "the second is broken")
+    assert engine.status()[0]["comment"].startswith("the second is broken")
+    await engine.stop()
+
+
+@pytest.mark.parametrize("kind", ["watch", "listen", "onchanges"])
+@pytest.mark.parametrize("daemon", [True, False], ids=["agent", "one-shot"])
+@in_virtual_time
+async def test_a_refresh_is_owed_for_it(bench: Bench, machine: Machine, tmp_path: Path, kind: str, daemon: bool) -> None:
+    """Once the state has succeeded, though that attempt changes nothing: somebody else has mended the rest. A listener has its turn at once, as in Salt."""
+    bench.journal_path = tmp_path / "journal.db"
+    states = state("a", "zpair.present"), state("bell", "zaction.run" if kind == "onchanges" else "zsetting.present", **{kind: ["a"]})
+    machine.broken["second"] = BROKEN
+    machine.settings["bell"] = "right"
+    ring = "run bell" if kind == "onchanges" else "refresh bell"
+    engine = bench.engine(watch=daemon)
+    await engine.swap(compilation(*states), "start")
+    await engine.settle()
+    assert machine.done.count(ring) == (kind == "listen")
+
+    machine.settings["a.second"] = "right"
+    if daemon:
+        engine.recheck()
+        await engine.settle()
+        await engine.stop()
+    else:
+        await engine.stop()
+        bench.journal.close()
+        await once(bench, *states)
+    assert machine.done.count(ring) == 1
+    bench.journal.close()
+
+
+@in_virtual_time
+async def test_a_retry_that_finds_all_right_delivers_the_change_of_the_attempt_before(bench: Bench, machine: Machine) -> None:
+    """In a one-shot run, too."""
+
+    async def mend() -> None:
+        await asyncio.sleep(5)
+        machine.settings["a.second"] = "right"
+
+    machine.broken["second"] = BROKEN
+    machine.settings["bell"] = "right"
+    task = asyncio.create_task(mend())
+    await once(bench, state("a", "zpair.present", meta={"retry": {"attempts": 2, "interval": 10}}), state("bell", watch=["a"]))
+    await task
+
+    assert [outcome.result for outcome in bench.outcomes("a")] == [True]
+    assert "the second is broken; created a" in bench.notices("attempt-failed")[0].text
+    assert machine.done.count("refresh bell") == 1
+
+
+@in_virtual_time
+async def test_a_composite_has_changed_when_its_part_succeeds_at_last(bench: Bench, machine: Machine) -> None:
+    """The part tells of its first change itself; the whole, which did not run then, is refreshed afterwards."""
+    machine.broken["second"] = BROKEN
+    engine = bench.engine()
+    await engine.swap(compilation(state("part", "zpair.present"), state("whole", "zparts.present", require=["part"], watch=["part"])))
+    await engine.settle()
+    assert bench.outcomes("part")[0].changes == FIRST
+    assert bench.outcomes("whole")[-1].reason == "requisite_failed"
+
+    machine.settings["part.second"] = "right"
+    engine.recheck()
+    await engine.settle()
+    assert bench.outcomes("whole")[-1].changes == {"whole": "changed"}
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_a_look_that_fails_or_hangs_in_turn_is_ignored(bench: Bench, machine: Machine) -> None:
+    """What is told is the error of the attempt; a look that hangs holds it up for a few seconds."""
+    machine.hold("apply second")
+    machine.broken["second"] = BROKEN
+    engine = bench.engine()
+    await engine.swap(compilation(state("a", "zpair.present")))
+    await asyncio.sleep(1)
+    machine.broken["look a"] = RuntimeError("cannot look")
+    machine.free()
+    await engine.settle()
+    assert told(bench.outcomes("a")[0]) == (False, {}, "the second is broken")
+
+    del machine.broken["look a"]
+    machine.hold("apply second")
+    engine.recheck()
+    await asyncio.sleep(1)
+    machine.hold("a")
+    machine.free("apply second")
+    began = asyncio.get_running_loop().time()
+    await engine.settle()
+    assert told(bench.outcomes("a")[1]) == (False, {}, "the second is broken")
+    assert asyncio.get_running_loop().time() - began == pytest.approx(ACCOUNT_LIMIT)
+    machine.free()
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_an_attempt_that_runs_out_of_time_tells_it_too(bench: Bench, machine: Machine) -> None:
+    """Its limit does not count for the look."""
+    machine.hold("apply second")
+    engine = bench.engine()
+    await engine.swap(compilation(state("a", "zpair.present", meta={"timeout": 5})))
+    await engine.settle()
+
+    assert told(bench.outcomes("a")[0]) == (False, FIRST, "did not finish within 5 s; created a")
+    machine.free()
+    await engine.stop()
+
+
+# -- kinds ---------------------------------------------------------------------------------------------------------
+
+
+async def tried(ctx: FakeContext, kind: str, name: str, **arguments: Any) -> Outcome:
+    """What comes of an attempt."""
+    outcome, _ = await attempt.run(Job(declared(kind, name, **arguments), ctx, apply=True), lambda _: None)
+    return outcome
+
+
+def declared(kind: str, name: str, **arguments: Any) -> Call:
+    """A state of a real kind."""
+    KINDS[kind] = registry.find(kind)
+    return compilation(state("it", kind, name=name, **arguments)).calls[0]
+
+
+async def test_a_parameter_that_is_set_and_cannot_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel has the value, the file could not be written."""
+    monkeypatch.setattr(sysctl, "KERNEL", str(tmp_path))
+    (tmp_path / "vm").mkdir()
+    (tmp_path / "vm/swappiness").write_text("60\n")
+    outcome = await tried(FakeContext(tmp_path), "sysctl.present", "vm.swappiness", value=1, config="/proc/x.conf")
+
+    assert (outcome.result, outcome.changes) == (False, {"vm.swappiness": "1"})
+    assert outcome.comment.endswith("; vm.swappiness was set to 1")
+
+
+async def test_a_job_that_is_in_the_crontab_though_crontab_has_failed(tmp_path: Path) -> None:
+    """It was killed, for instance, when it had written."""
+
+    class Spool(FakeContext):
+        tab = ""
+
+        async def run(self, *argv: str, stdin: str | None = None, **_: Any) -> Completed:
+            """List it; or put another in its place, and fail."""
+            if argv[-1] == "-":
+                self.tab = stdin or ""
+                raise Temporary("crontab was killed")
+            return Completed(argv, 1, 0 if self.tab else 1, self.tab, "" if self.tab else "no crontab for root")
+
+    outcome = await tried(Spool(tmp_path), "cron.present", "/bin/job", hour="3")
+    assert (outcome.result, outcome.comment) == (False, "crontab was killed; /bin/job was added to the crontab of root")
+    assert outcome.changes == {"root": "/bin/job"}
+
+
+class Units:
+    """A service manager that can do everything but one thing."""
+
+    def __init__(self, fails: str, **status: Any) -> None:
+        from holdfast.resources.interfaces.results import ServiceStatus
+
+        self.now = ServiceStatus(
+            **{"name": "toyd", "exists": True, "active": False, "state": "inactive", "enabled": False, "masked": False, **status}
+        )
+        self._fails = fails
+
+    async def status(self, names: Any) -> dict[str, Any]:
+        """What is now."""
+        return {"toyd": self.now}
+
+    async def _set(self, verb: str, **now: Any) -> None:
+        self.now = self.now.model_copy(update=now)
+        if verb == self._fails:
+            raise Permanent(f"cannot {verb} toyd")
+
+    async def start(self, *_: Any, **__: Any) -> None:
+        """It runs."""
+        await self._set("start", active=True, state="active")
+
+    async def enable(self, *_: Any, **__: Any) -> None:
+        """It starts at boot, if that can be said."""
+        await self._set("enable")
+
+    async def restart(self, *_: Any, **__: Any) -> None:
+        """It is stopped, and does not come back."""
+        await self._set("restart", active=False, state="failed")
+
+
+async def test_a_service_that_is_started_and_cannot_be_enabled(tmp_path: Path) -> None:
+    """It runs now."""
+    outcome = await tried(FakeContext(tmp_path, interfaces={"service": Units("enable")}), "service.running", "toyd", enable=True)
+    assert told(outcome) == (False, {"toyd": True}, "cannot enable toyd; toyd was started")
+
+
+async def test_a_restart_that_leaves_a_service_down(tmp_path: Path) -> None:
+    """It ran before."""
+    units = Units("restart", active=True, state="active")
+    job = Job(declared("service.running", "toyd"), FakeContext(tmp_path, interfaces={"service": units}), apply=True, refresh=True)
+    outcome, _ = await attempt.run(job, lambda _: None)
+    assert told(outcome) == (False, {"toyd": True}, "cannot restart toyd; toyd was stopped")
+
+
+async def test_a_user_who_is_created_and_gets_no_password(tmp_path: Path) -> None:
+    """The account is there; its hash is not told, neither the one that was nor the one that should be."""
+    from holdfast.resources.interfaces.results import User
+
+    class Accounts:
+        made: User | None = None
+
+        async def info(self, names: Any) -> dict[str, User | None]:
+            """Who is there."""
+            return dict.fromkeys(names, self.made)
+
+        async def add(self, name: str, **fields: Any) -> None:
+            """Make it."""
+            self.made = User(name=name, uid=1000, gid=1000, primary_group=name, groups=(), home="/home/app", shell="/bin/sh", password="!")
+
+        async def set_password(self, *_: Any) -> None:
+            """Fail."""
+            raise Permanent("cannot set the password of app")
+
+    accounts = Accounts()
+    ctx = FakeContext(tmp_path, interfaces={"user": accounts, "group": accounts})
+    outcome = await tried(ctx, "user.present", "app", shell="/bin/sh", password="$6$salt$hashhashhash", createhome=False)
+    assert (outcome.result, outcome.comment) == (False, "cannot set the password of app; user app was created")
+    assert outcome.changes["name"] == "app"
+    assert "hash" not in str(outcome.changes)
