@@ -28,6 +28,7 @@ from holdfast.agent.control.schema import ControlError, Request
 from holdfast.agent.control.server import ControlServer
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.report import Cause, Event, Notice, Outcome, PassEnded, Ran
+from holdfast.agent.engine.status import rows
 from holdfast.agent.grain_watch import GrainWatch
 from holdfast.agent.guard import Guard
 from holdfast.agent.health import Condition, Health
@@ -150,8 +151,8 @@ class Daemon:
     # -- what can be asked of it (control.server.Agent) --------------------------------------------------------
 
     def status(self) -> dict[str, Any]:
-        """The agent, its health and its resources, ready for JSON."""
-        return {**self._state(), "resources": self._engine.status()}
+        """The agent and its health, ready for JSON, and an iterator over the rows of its resources."""
+        return {**self._state(), "resources": rows(lambda: self._engine.view)}
 
     def look(self, request: Request) -> Any:
         """What a verb that only looks asks for. Raises `ControlError`."""

@@ -27,6 +27,8 @@ URL = re.compile(r"(://[^\s/:@'\"]*:)([^\s/'\"]+)(?=@)")
 """`://user:password@`."""
 DSN = re.compile(r"""((?:password|passwd|pwd)\s?=\s?)("[^"]*"|'[^']*'|[^\s;&,'"]+)""", re.IGNORECASE)
 """`password=...` of a connection string."""
+NEAR_DSN = re.compile(r"(?:passwo?r?d|pwd)[^=]{0,6}=", re.IGNORECASE)
+"""Where such a text may be in JSON or in Python's notation: white space is escaped there."""
 ADDRESS = re.compile(r"""(\b[^\s:/@'"]{1,64}:)([^\s:/@'"]{1,128})(?=@(?:tcp|unix)\()""")
 """`user:password@tcp(...)`. Bounded, like the others: users choose the text, and must not choose how long it takes."""
 PLAIN = re.compile(r"[A-Za-z0-9]+")
@@ -48,11 +50,13 @@ class Cover:
 
     def concerns(self, written: str) -> bool:
         """Whether there may be something to cover in data, of which this is the text as JSON or in Python's notation."""
-        if any(probe in written for probe in self._probes) or (
-            "@" in written and ("://" in written or "@tcp(" in written or "@unix(" in written)
-        ):
+        if self._probes:
+            words = " ".join(set(PLAIN.findall(written)))  # each once: of many rows most are the same
+            if any(probe in words for probe in self._probes):
+                return True
+        if "@" in written and (("://" in written and URL.search(written)) or "@tcp(" in written or "@unix(" in written):
             return True
-        return "=" in written and any(word in written for word in _PASSWORD)
+        return "=" in written and any(word in written for word in _PASSWORD) and NEAR_DSN.search(written) is not None
 
     def __call__(self, value: Any) -> Any:
         """The same text, mapping, list or tuple, covered; the very same object where there is nothing to cover."""

@@ -16,7 +16,7 @@ import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -56,16 +56,20 @@ class Response:
     """The end of an answer."""
 
     ok: bool
-    data: Any = None
-    """What was asked for."""
     error: str = ""
     """Why not, when it is not ok."""
+    data: Any = None
+    """What was asked for."""
 
 
-def encode(message: Request | Response | dict[str, Any]) -> bytes:
-    """One message as its line."""
-    value = message if isinstance(message, dict) else asdict(message)
-    return json.dumps(value, default=str).encode() + b"\n"
+def encode(message: Any) -> bytes:
+    """One message, or a part of one, as its line."""
+    return json.dumps(plain(message), default=str).encode() + b"\n"
+
+
+def plain(message: Any) -> Any:
+    """A request or response as a mapping, its data not copied; anything else as it is."""
+    return {each.name: getattr(message, each.name) for each in fields(message)} if isinstance(message, (Request, Response)) else message
 
 
 def decode_request(line: bytes) -> Request:

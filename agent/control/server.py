@@ -12,13 +12,13 @@ import os
 import socket
 import stat
 import struct
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
 
 from holdfast.agent.connections import BACKLOG, Connections
 from holdfast.agent.console import Entry
 from holdfast.agent.control.account import Account, receive
+from holdfast.agent.control.answers import PATIENCE, encoded, send
 from holdfast.agent.control.schema import LIMIT, ControlError, Request, Response, address, decode_request, encode, unix_socket
 from holdfast.agent.logs import Logs
 from holdfast.agent.places import demand_safe
@@ -32,8 +32,6 @@ FRAME = 0.1
 """Seconds between two frames of the live view."""
 CLIENTS = 64
 """Clients at once."""
-PATIENCE = 10.0
-"""Seconds that a client may take for its request."""
 _CREDENTIALS = struct.Struct("3i")
 """Process, user and group of a peer."""
 
@@ -42,7 +40,7 @@ class Agent(Protocol):
     """What can be asked of the daemon. Each may raise `ControlError`."""
 
     def status(self) -> dict[str, Any]:
-        """Resources and health, ready for JSON."""
+        """The agent and its health, ready for JSON, and an iterator over its resources."""
         ...
 
     def pause(self) -> None:
@@ -149,8 +147,7 @@ class ControlServer:
     async def _talk(self, request: Request | ControlError, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer it, and close."""
         answer = await self._answer(request, reader, writer)
-        writer.write(self._encoded(asdict(answer)))
-        await asyncio.wait_for(writer.drain(), PATIENCE)
+        await send(answer, lambda: self._logs.cover, writer)
 
     async def _answer(self, request: Request | ControlError, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Response:
         try:
@@ -233,7 +230,7 @@ class ControlServer:
         sent = b""
         try:
             while not gone.done():
-                shown = self._encoded({"frame": self._agent.frame()})
+                shown = encoded({"frame": self._agent.frame()}, self._logs.cover)
                 if shown != sent:
                     writer.write(shown)
                     await writer.drain()
@@ -256,11 +253,6 @@ class ControlServer:
             writer.write(encode({"entry": dict(entry)}))
             await writer.drain()
         return Response(ok=True)
-
-    def _encoded(self, message: dict[str, Any]) -> bytes:
-        """A message as its line, secrets covered; entries of the log are already."""
-        line = encode(message)
-        return encode(self._logs.cover(message)) if self._logs.cover.concerns(line.decode()) else line
 
     def _check_peer(self, writer: asyncio.StreamWriter) -> None:
         """Refuse everybody but root and the agent's own user."""

@@ -33,7 +33,7 @@ from holdfast.agent.engine.report import ROUTINE, WATCHED, Cause, Event, Notice,
 from holdfast.agent.engine.reversals import ONCE, Reversals
 from holdfast.agent.engine.runs import Links, Runs
 from holdfast.agent.engine.scheduler import Scheduler
-from holdfast.agent.engine.status import View, describe, gone
+from holdfast.agent.engine.status import View, gone, rows
 from holdfast.agent.engine.watch import Hooks, needs_watch, supervise, watch_of
 from holdfast.resources.context import Context, Watch
 from holdfast.resources.traits import Backed, Reactive
@@ -302,8 +302,7 @@ class Engine:
 
     def status(self) -> list[dict[str, Any]]:
         """One JSON-ready object for each resource, in order of execution."""
-        view = self.view
-        return [describe(vertex, view) for vertex in view.present]
+        return list(rows(lambda: self.view))
 
     def _hold_back(self, vertex: Vertex, obstacle: Obstacle) -> None:
         self._alarms.hold(vertex, obstacle.until - asyncio.get_running_loop().time(), "retry")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 from holdfast.agent.engine import limits
@@ -86,6 +86,15 @@ def describe(vertex: Vertex, view: View) -> dict[str, Any]:
         "last_change": change and {"at": change.started, "comment": change.comment, "cause": change.cause},
         "pending_refresh": view.courier.pending(vertex),
     }
+
+
+def rows(look: Callable[[], View]) -> Iterator[dict[str, Any]]:
+    """The rows of all resources, in order of execution. They may be taken one by one: what has left meanwhile is left out."""
+    for known in tuple(look().graph):
+        view = look()
+        vertex = view.graph.by_identity.get(known.identity)
+        if vertex is not None and not gone(vertex):
+            yield describe(vertex, view)
 
 
 def _comment(vertex: Vertex, view: View) -> str:

@@ -7,6 +7,7 @@ import socket
 import stat
 import tempfile
 import threading
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -14,12 +15,14 @@ import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.agent.control import answers
 from holdfast.agent.control import server as server_module
 from holdfast.agent.control.client import ask, follow
 from holdfast.agent.control.schema import VERBS, ControlError, Request, Response, decode_request, encode
 from holdfast.agent.control.server import ControlServer
 from holdfast.agent.logs import Logs
 from holdfast.agent.settings import LogSettings
+from holdfast.resources.secrets import MASK, Cover
 
 
 class Agent:
@@ -115,6 +118,41 @@ async def test_verbs(control):
         await asked(path, verb)
     await asked(path, "trigger", identity="cmd.run[x]")
     assert agent.done == ["pause", "resume", "recheck", "cmd.run[x]"]
+
+
+@pytest.mark.parametrize("size", [0, 1, answers.ROWS, 3 * answers.ROWS + 1])
+@pytest.mark.parametrize("head", [{}, {"status": "converged"}])
+async def test_rows_arrive_whole_and_covered(control, logs, size, head):
+    """Whatever their number, and wherever in them a secret stands."""
+    path, agent = control
+    logs.cover = Cover({"password": "opensesame"})
+    agent.status = lambda: {**head, "resources": ({"id": f"{number} opensesame", "ok": True} for number in range(size))}
+
+    assert await asked(path, "status") == {**head, "resources": [{"id": f"{number} {MASK}", "ok": True} for number in range(size)]}
+
+
+async def test_a_long_status_leaves_others_their_turn(control, monkeypatch):
+    """While its rows are made, covered and sent, the loop goes on: no more than ten are made at once when they take long."""
+    path, agent = control
+    monkeypatch.setattr(answers, "SLICE", 0.0)
+    turns, made = 0, Counter()
+
+    def rows():
+        for number in range(500):
+            made[turns] += 1
+            yield {"id": number}
+
+    async def others():
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    agent.status = lambda: {"resources": rows()}
+    beside = asyncio.create_task(others())
+    assert len((await asked(path, "status"))["resources"]) == 500
+    beside.cancel()
+    assert max(made.values()) <= answers.ROWS
 
 
 async def test_the_agent_can_say_no(control):

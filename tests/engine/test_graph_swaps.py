@@ -6,6 +6,7 @@ import asyncio
 
 from engine_bench import Bench, compilation, simulate, state
 from holdfast import Permanent
+from holdfast.agent.engine.status import rows
 
 
 def test_an_identical_graph_is_not_looked_at_again(bench: Bench) -> None:
@@ -42,6 +43,22 @@ def test_only_what_is_new_or_different_runs(bench: Bench) -> None:
         assert applied == ["apply new", "apply b", "apply d"]
         assert bench.machine.settings == {"a": "right", "b": "other", "c": "right", "d": "right", "new": "right"}
         assert [row["id"] for row in engine.status()] == ["new", "a", "b", "d"]
+        await engine.stop()
+
+    simulate(scenario)
+
+
+def test_rows_that_are_taken_slowly(bench: Bench) -> None:
+    """States that are swapped meanwhile: what has left is left out, what is there is told as it is now."""
+
+    async def scenario() -> None:
+        engine = bench.engine()
+        await engine.swap(compilation(state("a"), state("b"), state("c")), "start")
+        await engine.settle()
+        taken = rows(lambda: engine.view)
+        assert next(taken)["id"] == "a"
+        await engine.swap(compilation(state("c", value="other")))
+        assert [(row["id"], row["dirty"]) for row in taken] == [("c", True)]
         await engine.stop()
 
     simulate(scenario)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from effort import least
 from holdfast.resources.secrets import MASK, Cover
 
 KEY = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBg\n-----END PRIVATE KEY-----\n"
@@ -137,6 +138,32 @@ def test_what_is_written_as_json_or_by_python_concerns_the_cover(secret: str, be
     if cover(data["a"][0]) != data["a"][0]:
         assert cover.concerns(repr(data))
         assert cover.concerns(json.dumps(data))
+
+
+PARTS = ["password", "PWD", "=", " ", "\n", "\u2003", "\x85", "://", "u:", "@", "tcp(", "é", '"', "'", "\\", "x", "a", "/"]
+
+
+@given(st.lists(st.sampled_from(PARTS), max_size=12).map("".join))
+def test_what_looks_like_a_connection_concerns_the_cover(text: str) -> None:
+    """The same of passwords that are none of the pillar's, whatever white space or quotes there are."""
+    cover, data = Cover(), [text]
+
+    if cover(text) != text:
+        assert cover.concerns(repr(data))
+        assert cover.concerns(json.dumps(data))
+
+
+def test_the_name_of_a_file_is_no_connection() -> None:
+    """Rows that speak of /etc/passwd are not gone through, whatever else is in them."""
+    assert not Cover().concerns('{"id": "/etc/passwd", "name": "salt://a/b", "comment": "a=b, from admin@host"}')
+
+
+def test_many_secrets_cost_little_more_than_one() -> None:
+    """Most words of many rows are the same, and are compared once."""
+    rows = json.dumps([{"identity": f"file.managed[/etc/app/{n}.conf]", "comment": "is as declared", "sls": "app"} for n in range(2000)])
+    few, many = (Cover({f"s{n}": {"password": f"{n:016x}"} for n in range(count)}) for count in (1, 300))
+
+    assert least(lambda: many.concerns(rows)) < 5 * least(lambda: few.concerns(rows))
 
 
 @pytest.mark.parametrize("part", ["a:", "://a:", "password='", 'password="', "a.", "://", ":@", "pwd=", "aHVu", "@tcp(", "a:a@"])

@@ -1,0 +1,57 @@
+"""Responses as they are sent: secrets covered, and what is long in slices, so that no answer holds up repairs."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any
+
+from holdfast.agent.control.schema import Response, encode, plain
+from holdfast.resources.secrets import Cover
+
+ROWS = 10
+"""Rows that are made at once."""
+SLICE = 0.002
+"""Seconds of making rows after which others have their turn."""
+PATIENCE = 10.0
+"""Seconds that a client may take for its request, or for what it is sent."""
+
+
+def encoded(message: Any, cover: Cover) -> bytes:
+    """A message as its line, secrets covered."""
+    line = encode(message)
+    return encode(cover(plain(message))) if cover.concerns(line.decode()) else line
+
+
+def pieces(response: Response, cover: Callable[[], Cover]) -> Iterator[bytes]:
+    """The line of a response, piece by piece. An iterator in its data stands for a list, whose rows are made meanwhile."""
+    data = response.data if isinstance(response.data, dict) else {}
+    lists = {key: value for key, value in data.items() if isinstance(value, Iterator)}
+    if not lists:
+        yield encoded(response, cover())
+        return
+    short = {key: value for key, value in data.items() if key not in lists}
+    yield encoded(Response(response.ok, response.error, short), cover()).removesuffix(b"}\n").removesuffix(b"}")
+    for key, rows in lists.items():
+        yield (b", " if short else b"") + encode(key).strip() + b": ["
+        between = b""
+        while some := list(islice(rows, ROWS)):
+            yield between + encoded(some, cover())[1:-2]
+            between = b", "
+        yield b"]"
+        short = data
+    yield b"}}\n"
+
+
+async def send(response: Response, cover: Callable[[], Cover], writer: asyncio.StreamWriter) -> None:
+    """Send a response; raises `TimeoutError` when the client does not take it."""
+    began = time.monotonic()
+    for piece in pieces(response, cover):
+        writer.write(piece)
+        if time.monotonic() - began > SLICE:
+            await asyncio.wait_for(writer.drain(), PATIENCE)
+            await asyncio.sleep(0)
+            began = time.monotonic()
+    await asyncio.wait_for(writer.drain(), PATIENCE)
