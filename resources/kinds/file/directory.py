@@ -37,6 +37,7 @@ from holdfast.resources.paths.handle import what
 from holdfast.resources.traits import Declaration, Reversible
 
 NEW_MODE = 0o755
+REMOVED = {"removed": "Removed due to clean"}
 
 
 class Directory(Reversible, OwnedResource, kind="file.directory"):
@@ -115,7 +116,22 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
         if wrong and place is not None and seen is not None:
             place.demand_own(seen, "change owner or mode of")
         if apply and wrong and inside is not None and inside.holders and self.recurse:
-            await self._below(ctx, inside, apply=False)  # what is refused there must not become root's with the directory
+            await self._below(ctx, inside, {}, {}, apply=False)  # what is refused there must not become root's with the directory
+        own: dict[str, Any] = {"directory": "new"} if seen is None else wrong
+        done: dict[str, Any] = {} if apply else own
+        removed: dict[str, Any] = {}
+        below: dict[str, dict[str, str]] = {}
+
+        async def tell() -> None:
+            changes = (forced if done else {}) | ({self.name: done} if done else {}) | below | removed
+            if apply:
+                for one in (*below.values(), wrong if done else {}):
+                    changes |= one
+                changes |= {"removed": [*removed]} if removed else {}
+            parts = [*wrong] if done else []
+            note(ctx, changes, self._sentence(parts, len(removed), len(below), apply=apply, new=seen is None and bool(done)))
+
+        ctx.report.account = tell if apply else None
         if apply and (wrong or seen is None):
             owner.demand(self.name)
             await ctx.report.announce()
@@ -125,17 +141,13 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
                     owner.put(place, seen)
             else:
                 inside = self._make(owner)
-        removed, below = await self._below(ctx, inside, apply=apply) if inside is not None else ({}, {})
-        if not (wrong or seen is None or removed or below):
+            done = own
+        if inside is not None:
+            await self._below(ctx, inside, removed, below, apply=apply)
+        if not (own or removed or below):
             ctx.report.comment = f"{self.name} is as declared"
             return True
-        own: dict[str, Any] = {"directory": "new"} if seen is None else wrong
-        changes = forced | ({self.name: own} if own else {}) | below | removed
-        if apply:
-            for one in (*below.values(), wrong):
-                changes |= one
-            changes |= {"removed": [*removed]} if removed else {}
-        note(ctx, changes, self._sentence([*wrong], len(removed), len(below), apply=apply, new=seen is None))
+        await tell()
         return False
 
     def _forced(self, *, apply: bool) -> dict[str, Any]:
@@ -204,17 +216,18 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
         else:
             removal.remove(place)
 
-    async def _below(self, ctx: Context, inside: Inside, *, apply: bool) -> tuple[dict[str, Any], dict[str, dict[str, str]]]:
-        """What is removed of what is in it, and what is wrong with the rest, both by path; done with `apply`."""
-        removed: dict[str, Any] = {}
-        found: dict[str, dict[str, str]] = {}
+    async def _below(self, ctx: Context, inside: Inside, removed: dict[str, Any], found: dict[str, dict[str, str]], *, apply: bool) -> None:
+        """Add what is removed of what is in it, and what is wrong with the rest, both by path; with `apply` once it is done."""
         if self.clean:
             extra = await ctx.long_blocking(trees.surplus, inside, ctx.managed_below(self.name), self.exclude_pat)
-            removed = {path: {"removed": "Removed due to clean"} for path in await ctx.long_blocking(trees.whole, inside, extra)}
+            told = await ctx.long_blocking(trees.whole, inside, extra)
             for path in extra if apply else ():
                 await ctx.report.announce()
                 ctx.report.touched = True
                 await ctx.long_blocking(removal.remove_below, inside, path)
+                removed[path] = REMOVED
+            removed.clear()
+            removed |= dict.fromkeys(told, REMOVED)  # with what was in the directories among them
         if self.recurse:
             rules = await self._rules(ctx)
             if apply:
@@ -227,8 +240,8 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
             finally:  # what failed may have come some of the way
                 ctx.report.touched = ctx.report.touched or (apply and bool(found))
             gone = tuple(f"{path}/" for path in removed)
-            found = {path: wrong for path, wrong in found.items() if not f"{path}/".startswith(gone)}
-        return removed, found
+            for path in [path for path in found if f"{path}/".startswith(gone)]:
+                del found[path]
 
     async def _rules(self, ctx: Context) -> trees.Recursion:
         user = self.user if "user" in self.recurse else None

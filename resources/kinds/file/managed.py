@@ -6,7 +6,7 @@ import codecs
 import os
 import shlex
 import stat
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -222,20 +222,34 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
         mode = None if self.mode == "keep" else octal(self.mode)
         look = Look(path, place, seen, settled(await ownership(ctx, self.user, self.group, mode), place, seen))
         await self._look(ctx, look)
-        wrong = look.owner.wrong(look.seen) if look.seen is not None else {}
-        if self.selinux is not None:
-            wrong |= self.selinux.wrong(path, look.place if look.seen is not None else None)
+        wrong = self._wrong(look)
         if look.seen is not None and not look.differs and not wrong:
             ctx.report.comment = f"{path} is as declared"
             return True
         if look.seen is not None and look.wanted is None and look.afresh():
             look.demand_theirs()
         if apply:
+            ctx.report.account = lambda: self._account(ctx, look, wrong)
             await self._put(ctx, look)
         self._tell(ctx, look, wrong, apply)
         return False
 
+    async def _account(self, ctx: Context, look: Look, wrong: dict[str, str]) -> None:
+        """After an error: tell what was found to be wrong and is right now."""
+        place, seen = self._target()
+        now = Look(look.path, place, seen, look.owner)
+        await self._look(ctx, now)
+        if now.seen is not None:
+            self._tell(ctx, look, wrong, apply=True, left=(*self._wrong(now), *(["diff"] if now.differs else [])))
+
     # -- looking -----------------------------------------------------------------------------------------------
+
+    def _wrong(self, look: Look) -> dict[str, str]:
+        """What is wrong with a file besides its content."""
+        wrong = look.owner.wrong(look.seen) if look.seen is not None else {}
+        if self.selinux is not None:
+            wrong |= self.selinux.wrong(look.path, look.place if look.seen is not None else None)
+        return wrong
 
     def _target(self) -> tuple[Place | None, os.stat_result | None]:
         """The place to manage and what is there; nothing, where a link is to be replaced. Raises `Permanent` for what is no file, or not safe."""
@@ -380,8 +394,8 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
 
     # -- telling -----------------------------------------------------------------------------------------------
 
-    def _tell(self, ctx: Context, look: Look, wrong: dict[str, str], apply: bool) -> None:
-        """Changes as Salt words them, and the diff."""
+    def _tell(self, ctx: Context, look: Look, wrong: dict[str, str], apply: bool, left: Collection[str] = ()) -> None:
+        """Changes as Salt words them, and the diff; not those that are `left` to be made."""
         present = None if look.seen is None else look.seen.st_mode
         instead, diff = hidden(self.show_changes, present, look.owner.mode), ""
         if look.seen is None:
@@ -394,7 +408,8 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
             if look.differs:
                 diff = difference(look)
                 changes = {"diff": instead or diff, **wrong}
-        ctx.report.diff = "" if instead else diff
+        changes = {part: change for part, change in changes.items() if part not in left}
+        ctx.report.diff = "" if instead or "diff" in left else diff
         parts = " and ".join(["content" if part == "diff" else part for part in changes])
         done = f"created {look.path}" if look.seen is None else f"changed {parts} of {look.path}"
         note(ctx, changes, done if apply else f"would have {done}")

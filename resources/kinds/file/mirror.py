@@ -49,7 +49,7 @@ def without_frames(error: HoldfastError) -> HoldfastError:
 class Mirror:
     """Makes `top` as it should be, or only tells what is not.
 
-    `changes` are Salt's, by path. What goes wrong with one entry does not keep the others from being made; `fail` raises it.
+    `changes` are Salt's, by path, of what is done; in noop of what would be. What goes wrong with one entry does not keep the others from being made; `fail` raises it.
     """
 
     def __init__(self, ctx: Context, rules: Rules, top: str, *, apply: bool) -> None:
@@ -94,12 +94,14 @@ class Mirror:
         with telling("look through", self._top):
             inside = self._inside()
         extra = await self._ctx.long_blocking(trees.surplus, inside, keep | set(self._ctx.managed_below(self._top)), exclude)
-        self.removed = extra
-        if extra and self._apply:
-            self.changes["removed"] = extra
-        for path in extra if self._apply else ():
+        if not self._apply:
+            self.removed = extra
+            return
+        for path in extra:
             self._ctx.report.touched = True
             await self._ctx.long_blocking(removal.remove_below, inside, path)
+            self.removed.append(path)
+            self.changes["removed"] = self.removed
 
     # -- entries -----------------------------------------------------------------------------------------------
 
@@ -165,7 +167,6 @@ class Mirror:
         wrong: dict[str, Any] = {"directory": "new"} if seen is None else owner.wrong(seen)
         if not wrong:
             return
-        self.changes[path] = wrong
         if seen is None and place is not None:
             self._demand_owner(place, owner)
         if self._apply and place is not None:
@@ -175,6 +176,7 @@ class Mirror:
                 owner.make(place, NEW_DIRECTORY)
             else:
                 owner.put(place, seen)
+        self.changes[path] = wrong
 
     @staticmethod
     def _demand_owner(place: Place, owner: Ownership) -> None:
@@ -202,7 +204,6 @@ class Mirror:
             wrong = owner.wrong(seen)
         if not change and not wrong:
             return
-        self.changes[path] = {**change, **wrong}
         if self._apply and place is not None:
             owner.demand(path)
             self._ctx.report.touched = True
@@ -210,6 +211,7 @@ class Mirror:
                 put_link(place, target, owner)
             else:
                 owner.put(place, seen)
+        self.changes[path] = {**change, **wrong}
 
     async def _file(self, path: str, place: Place | None, entry: Entry, seen: os.stat_result | None) -> None:
         if seen is not None and not stat.S_ISREG(seen.st_mode):
@@ -228,7 +230,6 @@ class Mirror:
         wrong = owner.wrong(seen) if seen is not None else {}
         if seen is not None and not look.differs and not wrong:
             return
-        self._tell(look, wrong)
         if self._apply and place is not None:
             owner.demand(path)
             self._ctx.report.touched = True
@@ -236,6 +237,7 @@ class Mirror:
                 owner.put(place, seen)
             else:
                 await self._write(look, place)
+        self._tell(look, wrong)
 
     async def _content(self, entry: Entry, path: str) -> bytes:
         url = f"{self._rules.url}/{entry.inside}"

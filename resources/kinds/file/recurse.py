@@ -109,6 +109,14 @@ class Recurse(FromSources, Placed, kind="file.recurse"):
         url, entries = await ctx.long_blocking(self._source, ctx)
         existed = status(self.name) is not None
         mirror = Mirror(ctx, await self._rules(ctx, url), self._top(), apply=apply)
+
+        async def tell() -> None:
+            ctx.report.diff = mirror.diff()
+            if apply and not existed and len(mirror.changes) > 1:
+                mirror.changes.pop(self.name, None)  # as in Salt, where what is in it says enough
+            note(ctx, mirror.changes, self._sentence(mirror, apply=apply, new=not existed))
+
+        ctx.report.account = tell if apply else None
         await mirror.make(entries)
         if self.clean:
             await mirror.clean(entries, self.exclude_pat)
@@ -116,10 +124,7 @@ class Recurse(FromSources, Placed, kind="file.recurse"):
         if not mirror.changes and not mirror.removed:
             ctx.report.comment = f"{self.name} is like {url}"
             return True
-        ctx.report.diff = mirror.diff()
-        if apply and not existed and len(mirror.changes) > 1:
-            mirror.changes.pop(self.name, None)  # as in Salt, where what is in it says enough
-        note(ctx, mirror.changes, self._sentence(mirror, apply=apply, new=not existed))
+        await tell()
         return False
 
     def _sentence(self, mirror: Mirror, *, apply: bool, new: bool) -> str:
