@@ -90,12 +90,13 @@ class DefinitionOrder:
         """Nothing earlier holds it back, but for those of its batch, which are moved to `passed`."""
         heap = self._unsettled
         while heap:
-            if not holds_back(heap.first):
+            first = heap.first
+            if not holds_back(first):
                 heappop(heap)
-            elif passed is not None and heap.first in batch:
+            elif passed is not None and first in batch:
                 passed.append(heappop(heap))
             else:
-                return heap.first is vertex
+                return first is vertex
         return True
 
     def put_back(self, passed: Iterable[Item]) -> None:

@@ -298,11 +298,11 @@ class Scheduler:
 
     def _blocker(self, vertex: Vertex) -> Vertex | None:
         """An unsettled vertex somewhere above in the requisites; None when there is none."""
-        heap = self._lowest
+        heap, position = self._lowest, vertex.position
         while heap and heap.first.settled:
             heappop(heap)
-        lowest = heap.first.position if heap else vertex.position
-        if lowest >= vertex.position:
+        lowest = heap.first.position if heap else position
+        if lowest >= position:
             return None
         seen: set[Vertex] = set()
         stack = list(vertex.upstream)
