@@ -207,13 +207,14 @@ class PathWatcher:
             self._stirred[node.parent] = None
 
     def _watched_files(self) -> list[Node] | None:
-        return self._tree.sealed()  # of the present tree: `close` makes another
+        return self._tree.swept()  # of the present tree: `close` makes another
 
-    def _swept(self, found: Sequence[tuple[Node, int]]) -> None:
-        """The status of files is not as it was known to be. What the kernel tells of as well is told once."""
-        if found:
+    def _swept(self, files: Sequence[tuple[Node, int]], directories: Sequence[Node]) -> None:
+        """The status of files, or of such in these directories, is not as it was known to be. What the kernel tells of a file as well is told once."""
+        if files or directories:
             self._drain()
-            self._replaced.update(dict.fromkeys(node for node, known in found if node.seal == known and node not in self._writing))
+            self._replaced.update(dict.fromkeys(node for node, known in files if node.seal == known and node not in self._writing))
+            self._stirred.update(dict.fromkeys(directories))
             self._flush()
 
     def _flush(self) -> None:

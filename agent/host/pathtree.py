@@ -124,9 +124,9 @@ class Tree:
                 found.append(node)
         return found
 
-    def sealed(self) -> list[Node] | None:
-        """Watched files whose status is known; None when nothing is watched."""
-        return [node for node in self.root.below() if node.seal] if self.root.children else None
+    def swept(self) -> list[Node] | None:
+        """Watched files whose status is known, and directories that are watched recursively; None when nothing is watched."""
+        return [node for node in self.root.below() if node.seal or (node.covered and node.kernel)] if self.root.children else None
 
     def has(self, node: Node) -> bool:
         """Whether a node is still in use."""

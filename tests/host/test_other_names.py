@@ -23,13 +23,13 @@ ROUND = 0.02
 class Heard:
     """Events of one path."""
 
-    def __init__(self, watcher: PathWatcher, path: Path) -> None:
+    def __init__(self, watcher: PathWatcher, path: Path, *, recursive: bool = False) -> None:
         self._rung = asyncio.Event()
-        self.subscription = watcher.subscribe([str(path)], self._rung.set)
+        self.subscription = watcher.subscribe([str(path)], self._rung.set, recursive=recursive)
 
-    async def at_all(self) -> None:
+    async def at_all(self, limit: float = 5) -> None:
         """Wait for an event."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(limit):
             await self._rung.wait()
         self._rung.clear()
 
@@ -77,6 +77,70 @@ async def test_a_change_through_another_hard_link_is_heard(watcher, names, chang
     change(there)
 
     await heard.once()
+
+
+@pytest.mark.parametrize(
+    ("watched", "change"),
+    [
+        pytest.param("here", lambda g: g.write_text("new"), id="written"),
+        pytest.param("here", lambda g: (g.write_text("new"), g.unlink()), id="written, and the link removed"),
+        pytest.param("way", lambda g: g.write_text("new"), id="written, watched through a symbolic link"),
+        pytest.param("above", lambda g: g.chmod(0o600), id="mode, watched from above"),
+    ],
+)
+async def test_a_change_through_another_hard_link_is_heard_by_a_recursive_watch(watcher, names, tmp_path, watched, change):
+    """Once when a file with several links is found first, then for each change of it."""
+    here, there = names
+    (tmp_path / "way").symlink_to(here.parent)
+    (tmp_path / "above").mkdir()
+    if watched == "above":
+        here.parent.rename(tmp_path / "above" / "here")
+    heard = Heard(watcher, tmp_path / watched, recursive=True)
+    await heard.once()
+
+    change(there)
+
+    await heard.once()
+
+
+async def test_files_with_one_link_cost_a_recursive_watch_nothing(watcher, names):
+    """Nothing is kept for them, and nothing told."""
+    here, there = names
+    there.unlink()
+    heard = Heard(watcher, here.parent, recursive=True)
+
+    with pytest.raises(TimeoutError):
+        await heard.at_all(5 * ROUND)
+
+    assert not any(watcher._sweep._linked)
+
+
+async def test_a_new_hard_link_of_a_file_in_a_recursive_watch_is_found(watcher, names):
+    """Made while it is watched, elsewhere, where no event tells of it."""
+    here, there = names
+    there.unlink()
+    heard = Heard(watcher, here.parent, recursive=True)
+    there.hardlink_to(here)
+    await heard.once()
+
+    there.write_text("new")
+
+    await heard.once()
+
+
+async def test_what_is_no_longer_watched_is_forgotten(watcher, names):
+    """A directory that is removed leaves nothing behind."""
+    here, _ = names
+    heard = Heard(watcher, here.parent.parent, recursive=True)
+    await heard.at_all()
+    assert any(watcher._sweep._linked)
+
+    here.unlink()
+    here.parent.rmdir()
+    (here.parent.parent / "there" / "g").unlink()
+    async with asyncio.timeout(5):
+        while any(watcher._sweep._linked):
+            await asyncio.sleep(ROUND)
 
 
 async def test_who_watches_later_does_not_take_the_news_from_others(watcher, names):
@@ -143,7 +207,7 @@ async def test_a_new_file_is_looked_at_within_one_round(tmp_path):
         calls += 1
         return [file] if calls > 1 else []
 
-    sweep = Sweep(nodes, lambda found: changed.set() if found else None, ROUND)
+    sweep = Sweep(nodes, lambda files, _: changed.set() if files else None, ROUND)
     sweep.begin()
     async with asyncio.timeout(5):
         await changed.wait()

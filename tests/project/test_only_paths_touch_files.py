@@ -83,6 +83,8 @@ DESCRIPTOR = "on a descriptor that resources/paths has opened"
 FAKE = "the fake world of tests, in a directory of the test's own"
 WATCHED = "only tells whether something has changed; docs/security.md says what the watcher looks at"
 EXCEPTIONS = {
+    "agent/host/sweep.py:_linked": WATCHED,
+    "agent/host/sweep.py:_status": WATCHED,
     "resources/accounts.py:fresh": "the account files, at fixed paths that only root can write",
     "resources/providers/_dpkg.py:_look": DATABASE,
     "resources/providers/_dpkg.py:_of_one_source": DATABASE,
