@@ -17,7 +17,7 @@ Entry = MutableMapping[str, Any]
 _KNOWN = frozenset(
     {
         *("time", "level", "event", "logger", "resource", "pass", "result", "cause", "duration"),
-        *("changes", "diff", "details", "because", "code", "converged", "exception"),
+        *("changes", "diff", "details", "because", "undone", "code", "converged", "exception"),
     }
 )
 """Fields that the sentence already says, or that are shown in a form of their own."""

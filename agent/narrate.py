@@ -71,6 +71,8 @@ class Narrator:
             fields["diff"] = outcome.diff
         if outcome.because:
             fields["because"] = list(outcome.because)
+        if outcome.undone:
+            fields["undone"] = outcome.undone
         return Line(level, text, fields)
 
     def _judged(self, outcome: Outcome) -> tuple[Level, str]:
@@ -94,6 +96,7 @@ class Narrator:
     def _sentence(self, what: str, outcome: Outcome) -> str:
         """Verb, identity, time, cause; and the comment where the details do not say it already."""
         words: list[str] = [outcome.cause] if outcome.cause != self._unsaid else []
+        words += [outcome.undone] if outcome.undone else []
         words += [f"{outcome.attempts} attempts"] if outcome.attempts > 1 else []
         why = f" ({', '.join(words)})" if words else ""
         if what == "ok":

@@ -99,6 +99,13 @@ class Resource(BaseModel):
         """What this resource is, as others may refer to it."""
         return ()
 
+    def touches(self) -> tuple[Uid, ...]:
+        """What else is changed when this is put right, a part of which others may manage: the file that holds it, the groups of a user.
+
+        Asked when a drift was repaired, for who undoes whom.
+        """
+        return ()
+
     def action(self) -> bool:
         """Whether this call cannot tell if it is needed, and so runs only when it is told to (design/engine, Actions)."""
         return False

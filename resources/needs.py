@@ -19,6 +19,7 @@ UNITS = ("/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/s
 BY_NUMBER = frozenset({"user", "group"})
 """Types of what others know by a number, which is another when it was made anew: no event of theirs tells them."""
 _UNIT = re.compile(rf"(?:{'|'.join(UNITS)})/(?:([^/]+\.[a-z]+)|([^/]+\.[a-z]+)\.d/[^/]+\.conf)")
+_BEHIND = re.compile(rf"(?:{'|'.join(UNITS)})/(?:(?:[^/]+\.(?:wants|requires|upholds)/)?([^/]+\.[a-z]+)|([^/]+\.[a-z]+)\.d/[^/]+\.conf)")
 CACHED = 4096
 """Needs that many have in common, and that are therefore kept."""
 RUNNERS = frozenset(
@@ -83,6 +84,12 @@ def unit_parts(path: str) -> tuple[tuple[str, str], ...]:
     if "/systemd/system/" not in path or not (found := _UNIT.fullmatch(path)):
         return ()
     return ((UNIT_FILE, found[1]) if found[1] else (UNIT_PART, found[2]),)
+
+
+def unit_behind(path: str) -> tuple[tuple[str, str], ...]:
+    """The uid of the unit that is another when this path is: its file or link, one that adds to it, or the link that has it started by another unit."""
+    found = _BEHIND.fullmatch(path) if "/systemd/system/" in path else None
+    return (("unit", found[1] or found[2]),) if found else ()
 
 
 def unit_needs(unit: str) -> tuple[Need, ...]:

@@ -105,7 +105,8 @@ def _last(facts: Facts) -> Iterator[str]:
     tried = f", {last['attempts']} attempts" if last["attempts"] > 1 else ""
     yield f"{ago(last['at'])}{took}{tried}" if last["at"] else "it could not run"
     by = f": {', '.join(last['by'])}" if last["by"] else ""
-    yield f"because {CAUSES.get(last['cause'], last['cause'])}{by}"
+    undone = f"; {last['undone']}" if last.get("undone") else ""  # an agent of before an upgrade does not say it
+    yield f"because {CAUSES.get(last['cause'], last['cause'])}{by}{undone}"
     if last["comment"]:
         yield last["comment"]
     change = facts["last_change"]
@@ -134,8 +135,9 @@ def _entries(facts: Facts, paper: Paper) -> Iterator[str]:
     for entry in facts["history"]:
         head = f"  {clock(entry['at'])} "
         took = f"{duration(entry['duration']):>7}  {entry['cause']}"
+        undone = f", {entry['undone']}" if entry.get("undone") else ""
         times = f", {entry['times']} times since {clock(entry['first'])}" if entry["times"] > 1 else ""
-        used, said = columns(head) + 11, f"{took}{times}"
+        used, said = columns(head) + 11, f"{took}{times}{undone}"
         if entry["comment"] and not paper.narrow:
             said += f": {entry['comment']}"
         first, *rest = paper.lines(said, used)

@@ -192,6 +192,7 @@ def _last(vertex: Vertex) -> dict[str, Any] | None:
         "reason": outcome.reason,
         "comment": outcome.comment,
         "because": list(outcome.because),
+        "undone": outcome.undone,
         "duration": round(outcome.duration, 6),
         "attempts": outcome.attempts,
     }

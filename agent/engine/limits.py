@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import product
-
 from holdfast.agent.engine.attempt import backoff
 from holdfast.agent.engine.graph import Vertex
 from holdfast.agent.engine.options import EngineOptions
 from holdfast.agent.engine.report import Cause
-from holdfast.resources.contract import Uid
 
 ECHO = 2.0
 """Seconds after a failed attempt for which events count as its own doing: watches collect events before they tell of them."""
@@ -65,27 +61,6 @@ def own_doing(vertex: Vertex, cause: Cause, now: float) -> float:
 def flaps(vertex: Vertex, options: EngineOptions, now: float) -> bool:
     """Whether it flaps still: it was repaired not long ago, and too often."""
     return vertex.flapping > 0 and now - vertex.repairs[-1] <= _memory(vertex, options)
-
-
-def rivals(vertex: Vertex, others: Iterable[Vertex], since: float) -> list[str]:
-    """Those that have repaired the same thing since then, or what is above or below its path: only asked when one begins to flap."""
-    uids = vertex.resource.uids()
-    return [
-        other.identity
-        for other in others
-        if other is not vertex
-        and other.repairs
-        and other.repairs[-1] >= since
-        and any(_meet(*pair) for pair in product(uids, other.resource.uids()))
-    ]
-
-
-def _meet(one: Uid, other: Uid) -> bool:
-    """Whether two uids mean one thing, or a path and what is below it."""
-    if one == other or one[0] != other[0] or one[0] != "path":
-        return one == other
-    paths = f"{one[1].rstrip('/')}/", f"{other[1].rstrip('/')}/"
-    return paths[0].startswith(paths[1]) or paths[1].startswith(paths[0])
 
 
 def _memory(vertex: Vertex, options: EngineOptions) -> float:

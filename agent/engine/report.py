@@ -51,6 +51,8 @@ class Outcome:
     """Changing had begun when it failed: it may have changed."""
     listener: bool = False
     """It is the turn of a listener, a second row for its resource."""
+    undone: str = ""
+    """Who seems to have undone what this run has repaired: `undone by kind[id]`, or `perhaps undone by kind[id]` where that is not certain."""
     unknown: bool = False
     """Whether it would change something cannot be said before something else is changed (noop)."""
     started: float = 0.0

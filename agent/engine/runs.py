@@ -19,6 +19,7 @@ from holdfast.agent.engine.options import EngineOptions
 from holdfast.agent.engine.passes import Passes
 from holdfast.agent.engine.report import GUARDS, WATCHED, Cause, Event, Notice, Obstacle, Outcome, Started
 from holdfast.agent.engine.reversals import Reversals
+from holdfast.agent.engine.rivals import Rivals
 from holdfast.agent.engine.transfer import Prepared, Transfers, wanted_from
 from holdfast.resources.contract import Resource
 from holdfast.resources.needs import BY_NUMBER
@@ -81,6 +82,7 @@ class Runs:
         self._going_down, self._obstacle, self._hold_back = links.going_down, links.obstacle, links.hold_back
         self._daemon = daemon
         self._transfers = Transfers(journal)
+        self._rivals = Rivals()
         self._judge = Judge(
             journal, self._transfers, links.emit, self._found, applies=links.applies, disabled=links.disabled, daemon=daemon
         )
@@ -100,6 +102,7 @@ class Runs:
         if await self._obstructed(vertex):
             return
         told, vertex.told = vertex.told, None
+        self._rivals.begin(vertex)
         self._emit(Started(vertex.identity, 0.0 if told is None else asyncio.get_running_loop().time() - told))
         if vertex.listening:
             await self._listen(vertex)
@@ -118,6 +121,7 @@ class Runs:
             self.conclude(vertex, prepared, seen)
             return
         outcome, failure = await self._attempt(vertex, self._job(vertex, prepared, refresh=decision.refresh))
+        outcome = self._rivals.judged(vertex, outcome, told)
         if self._rests(vertex, outcome, failure):
             return
         if vertex.real and outcome.result:
@@ -210,6 +214,7 @@ class Runs:
     def _ended(self, vertex: Vertex, task: asyncio.Task[None]) -> None:
         """The task of a run is over, however that came: even cancelled before its first step."""
         vertex.task = None
+        self._rivals.end(vertex)
         if vertex.listening and task.cancelled():
             self._courier.listened.discard(vertex)  # that was no turn
         vertex.listening = vertex.listening and vertex.rest is not None and vertex.obstacle is None
@@ -262,6 +267,8 @@ class Runs:
     def conclude(self, vertex: Vertex, outcome: Outcome, seen: Seen | None = None, failure: Failure | None = None) -> None:
         """Something came of a vertex: write it down, say it, wake whoever it concerns."""
         recovered, real = vertex.outcome is None or vertex.failed, vertex.real
+        if self._daemon and real and outcome.ran:
+            self._rivals.changed(vertex, outcome)
         newly_failed = outcome.result is False and not vertex.failed
         vertex.probe = None
         would_before = vertex.would_change
@@ -347,8 +354,7 @@ class Runs:
             vertex.erred = now
         if self._daemon and outcome.cause == "drift" and tried and limits.repaired(vertex, self.options, now):
             many = f"more than {self.options.flap_limit} times"
-            rivals = limits.rivals(vertex, self._vertices(), now - self.options.flap_window)
-            who = f"{', '.join(rivals[:3])} {'repair' if rivals[1:] else 'repairs'} the same: keep one" if rivals else "somebody undoes it"
+            who = self._rivals.told(vertex, self._vertices(), now - self.options.flap_window)
             within = f"repaired {many} in {self.options.flap_window:g} s; {who}"
             what = f"failed {many} in a row, each time after an event of its watch" if failed else within
             text = f"flapping: {what}. From now on repairs are spaced, up to {self.options.flap_window:g} s apart"

@@ -39,6 +39,8 @@ class Entry(NamedTuple):
     times: int = 1
     first: float = 0.0
     """When the first of them ended."""
+    undone: str = ""
+    """Who seems to have undone the repair of before."""
 
 
 class History:
@@ -57,7 +59,7 @@ class History:
         what = _worth(outcome, known)
         if not what:
             return
-        entry = Entry(at, what, outcome.cause, outcome.comment[:COMMENT], outcome.duration, first=at)
+        entry = Entry(at, what, outcome.cause, outcome.comment[:COMMENT], outcome.duration, first=at, undone=outcome.undone)
         last = known[-1] if known else None
         if last and what in LASTING and (last.what, last.comment) == (entry.what, entry.comment):
             entry = entry._replace(times=last.times + 1, first=last.first)

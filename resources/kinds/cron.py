@@ -23,7 +23,9 @@ TIMES: Mapping[str, tuple[int, int]] = {"minute": (0, 59), "hour": (0, 23), "day
 LARGE = 1 << 16
 """Characters of a crontab from which on it is parsed in a thread."""
 SPOOLS = {"Debian": "/var/spool/cron/crontabs", "Alpine": "/var/spool/cron/crontabs", "Suse": "/var/spool/cron/tabs"}
-"""Family of systems -> where crontabs are; else in /var/spool/cron."""
+"""Family of systems -> where crontabs are."""
+SPOOL = "/var/spool/cron"
+"""Where they are in all others."""
 
 
 def one_line(text: str) -> str:
@@ -69,7 +71,11 @@ class InCrontab(Edgeable, Reversible, Resource):
 
     def watch(self, ctx: Context) -> Watch:
         """The file of the crontab."""
-        return ctx.watch_path(f"{SPOOLS.get(ctx.facts.get('os_family', ''), '/var/spool/cron')}/{self.user}")
+        return ctx.watch_path(f"{SPOOLS.get(ctx.facts.get('os_family', ''), SPOOL)}/{self.user}")
+
+    def touches(self) -> tuple[Uid, ...]:
+        """The file of the crontab, wherever that is."""
+        return tuple([("path", f"{spool}/{self.user}") for spool in {*SPOOLS.values(), SPOOL}])
 
     def offers(self) -> tuple[Uid, ...]:
         """Nothing that others wait for."""

@@ -74,6 +74,10 @@ class Present(Edgeable, Sendable, Recvable, GroupKind, kind="group.present"):
             raise ValueError(f"{', '.join(both)} cannot be in addusers and delusers at once")
         return self
 
+    def touches(self) -> tuple[Uid, ...]:
+        """The users that are to be members, or not."""
+        return tuple([("user", name) for name in (*(self.members or ()), *self.addusers, *self.delusers)])
+
     def needs(self) -> tuple[Need, ...]:
         """Its members."""
         return tuple([Need("user", name) for name in (*(self.members or ()), *self.addusers)])

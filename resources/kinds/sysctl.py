@@ -182,6 +182,10 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
         """The parameter."""
         return (("sysctl", dotted(self.name)),)
 
+    def touches(self) -> tuple[Uid, ...]:
+        """What shows the value, and the file that keeps it."""
+        return (("path", self.path), ("path", self.file))
+
     def offers(self) -> tuple[Uid, ...]:
         """Nothing that others wait for."""
         return ()

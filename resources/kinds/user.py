@@ -155,6 +155,11 @@ class Present(Edgeable, Sendable, Recvable, Account, kind="user.present"):
             raise ValueError("password_lock goes with a hash that has no '!' before it, and not with empty_password")
         return self
 
+    def touches(self) -> tuple[Uid, ...]:
+        """Its groups, and its home."""
+        groups = tuple([("group", name) for name in (*(self.groups or ()), *self.optional_groups)])
+        return (*groups, *((("path", self.home),) if self.home else ()))
+
     def offers(self) -> tuple[Uid, ...]:
         """The user, and its home where it makes that."""
         return (*self.uids(), *((("path", self.home),) if self.home and self.createhome else ()))

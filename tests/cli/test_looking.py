@@ -186,6 +186,18 @@ def test_why_tells_everything():
         assert words in text
 
 
+def test_why_names_who_undid_a_repair():
+    """In the reason for the last run, and in the history."""
+    said = {"undone": "perhaps undone by file.append[x]"}
+    (entry, *_) = FACTS["history"]
+    text = "\n".join(
+        why.tell({**FACTS, "last": {**FACTS["last"], "cause": "drift", "by": [], **said}, "history": [{**entry, **said}]}, Paper())
+    )
+
+    assert "may have changed; perhaps undone by file.append[x]" in text
+    assert text.count("perhaps undone by file.append[x]") == 2
+
+
 @pytest.mark.parametrize("width", [50, 80, 132])
 def test_why_fits_the_terminal(width):
     """Whatever it has to say; and it says all of it, in more lines if need be."""

@@ -51,6 +51,19 @@ def test_drift_is_repaired_and_told_with_diff_cause_and_time(tree):
         restored(tree, agent)
 
 
+def test_states_that_undo_each_other_are_told_by_name(tree):
+    """In the line of the repair, perhaps first and then for certain; and when one flaps. What a source holds is not known when states are compiled."""
+    tree.settings("engine: {flap_limit: 3}\n")
+    (tree.etc / "states" / "source").write_text("one\n")
+    tree.sls(
+        "fight", "HOST/f:\n  file.managed:\n    - source: salt://source\n\ntwo:\n  file.append:\n    - name: HOST/f\n    - text: two\n"
+    )
+    with Agent(tree) as agent:
+        agent.wait_log("(drift, perhaps undone by file.append[two])")
+        agent.wait_log("(drift, undone by file.append[two])")
+        agent.wait_log("file.append[two] undoes it: keep one of the two.")
+
+
 def test_a_state_file_dropped_in_is_applied(tree):
     """Nobody has to tell the agent."""
     with Agent(tree) as agent:

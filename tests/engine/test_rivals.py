@@ -1,13 +1,23 @@
-"""Two resources that undo each other: the notice that one flaps names the other."""
+"""Two resources that undo each other: what is repaired is told with the name of the other, and so is that one flaps."""
 
 from __future__ import annotations
+
+import asyncio
+from typing import Any
 
 import pytest
 
 import engine_bench
 from engine_bench import Bench, Machine, Setting, compilation, in_virtual_time, state
-from holdfast.agent.engine.limits import _meet
+from holdfast.agent.engine.explain import explain
+from holdfast.agent.engine.report import Ran
+from holdfast.agent.engine.rivals import MOMENT
+from holdfast.agent.insight.history import History
+from holdfast.agent.narrate import Narrator
 from holdfast.resources.contract import Uid
+
+SOON = 0.01
+"""Seconds from a change of one until the watch of another tells."""
 
 
 class Shared(Setting, kind="zsetting.shared"):
@@ -18,36 +28,118 @@ class Shared(Setting, kind="zsetting.shared"):
         return (("setting", "shared"),)
 
 
-engine_bench.KINDS[Shared.kind] = Shared
+class Part(Setting, kind="zsetting.part"):
+    """A setting that is a part of the shared one."""
+
+    def touches(self) -> tuple[Uid, ...]:
+        """The whole."""
+        return (("setting", "shared"),)
 
 
-async def fight(bench: Bench, machine: Machine, *kinds: str) -> list[str]:
-    """What the notices say when `a` and `b` drift in turn."""
-    engine = bench.engine(flap_limit=3, flap_window=60)
-    await engine.swap(compilation(*(state(name, kind) for name, kind in zip("ab", kinds, strict=True))))
+class Naming(Setting, kind="zsetting.naming"):
+    """A setting whose changes name paths, as those of a directory do."""
+
+    async def check_apply(self, ctx: Any, apply: bool) -> bool:
+        """Told as the change of a path."""
+        right = await super().check_apply(ctx, apply)
+        if not right:
+            ctx.report.changes = {"/shared/x": {"mode": "0644"}}
+        return right
+
+
+class Removing(Setting, kind="zsetting.removing"):
+    """A setting whose changes tell of a removed tree."""
+
+    async def check_apply(self, ctx: Any, apply: bool) -> bool:
+        """Told as the removal of a path."""
+        right = await super().check_apply(ctx, apply)
+        if not right:
+            ctx.report.changes = {"removed": "/shared"}
+        return right
+
+
+class Odd(Setting, kind="zsetting.odd"):
+    """A setting whose changes are not those of paths."""
+
+    async def check_apply(self, ctx: Any, apply: bool) -> bool:
+        """Told in ways of its own."""
+        right = await super().check_apply(ctx, apply)
+        if not right:
+            ctx.report.changes = {"removed": [{"of": 1}, None], 5: "/shared"}
+        return right
+
+
+class Below(Setting, kind="zsetting.below"):
+    """A file below that."""
+
+    def uids(self) -> tuple[Uid, ...]:
+        """A path."""
+        return (("path", "/shared/x"),)
+
+
+class Erring(Setting, kind="zsetting.erring"):
+    """One that cannot say what it is about."""
+
+    def touches(self) -> tuple[Uid, ...]:
+        """A bug."""
+        raise ZeroDivisionError
+
+
+for each in (Shared, Part, Odd, Naming, Removing, Below, Erring):
+    engine_bench.KINDS[each.kind] = each
+
+
+async def drift(bench: Bench, machine: Machine, engine: Any, name: str) -> Any:
+    """A moment later, have one setting drift, and wait until it is repaired; the outcome."""
+    await asyncio.sleep(SOON)
+    machine.drift(name)
+    await bench.until(lambda _: machine.settings[name] == "right")
     await engine.settle()
+    return engine._graph.by_identity[next(key for key in engine._graph.by_identity if key.endswith(f"[{name}]"))].outcome
+
+
+async def started(bench: Bench, *kinds: str, **options: Any) -> Any:
+    """An engine with `a` and `b`, some time after both were put right."""
+    engine = bench.engine(flap_limit=3, flap_window=60, **options)
+    await engine.swap(compilation(*(state(name, kind) for name, kind in zip("abc", kinds, strict=False))))
+    await engine.settle()
+    await asyncio.sleep(10)
+    return engine
+
+
+async def flapping(bench: Bench, machine: Machine, kinds: tuple[str, str], pause: float) -> list[str]:
+    """What the notices say when `a` and `b` drift in turn, with a pause between."""
+    engine = await started(bench, *kinds)
     for _ in range(4):
         for name in "ab":
-            machine.drift(name)
-            await bench.until(lambda _, name=name: machine.settings[name] == "right")
-            await engine.settle()
+            await asyncio.sleep(pause)
+            await drift(bench, machine, engine, name)
     await engine.stop()
     return [notice.text for notice in bench.notices("flapping")]
 
 
 @in_virtual_time
-async def test_one_that_repairs_the_same_is_named(bench: Bench, machine: Machine) -> None:
+async def test_who_undoes_it_is_named_when_one_flaps(bench: Bench, machine: Machine) -> None:
     """Each of the two names the other, and what to do."""
-    ours, theirs = await fight(bench, machine, Shared.kind, Shared.kind)
+    ours, theirs = await flapping(bench, machine, (Shared.kind, Shared.kind), SOON)
 
-    assert "in 60 s; zsetting.shared[b] repairs the same: keep one. From now on" in ours
-    assert "in 60 s; zsetting.shared[a] repairs the same: keep one. From now on" in theirs
+    assert "in 60 s; zsetting.shared[b] undoes it: keep one of the two. From now on" in ours
+    assert "in 60 s; zsetting.shared[a] undoes it: keep one of the two. From now on" in theirs
+
+
+@in_virtual_time
+async def test_one_that_repairs_the_same_at_other_times_is_only_suspected(bench: Bench, machine: Machine) -> None:
+    """No change of the one came just before a drift of the other."""
+    ours, theirs = await flapping(bench, machine, (Shared.kind, Shared.kind), 2 * MOMENT)
+
+    assert "in 60 s; perhaps zsetting.shared[b] undoes it: keep one. From now on" in ours
+    assert "in 60 s; perhaps zsetting.shared[a] undoes it: keep one. From now on" in theirs
 
 
 @in_virtual_time
 async def test_one_that_repairs_something_else_is_not_named(bench: Bench, machine: Machine) -> None:
     """However busy it is: then it is somebody who is not the agent."""
-    texts = await fight(bench, machine, "zsetting.present", "zsetting.present")
+    texts = await flapping(bench, machine, ("zsetting.present", "zsetting.present"), SOON)
 
     assert len(texts) == 2
     assert all("somebody undoes it" in text for text in texts)
@@ -56,14 +148,110 @@ async def test_one_that_repairs_something_else_is_not_named(bench: Bench, machin
 @pytest.mark.parametrize(
     ("one", "other", "meet"),
     [
-        (("path", "/a"), ("path", "/a"), True),
-        (("path", "/a"), ("path", "/a/b"), True),
-        (("path", "/"), ("path", "/a"), True),
-        (("path", "/a"), ("path", "/ab"), False),
-        (("user", "/a"), ("user", "/a/b"), False),
-        (("user", "a"), ("group", "a"), False),
+        (Shared, Shared, True),
+        (Shared, Part, True),
+        (Part, Shared, True),
+        (Part, Part, False),
+        (Naming, Below, True),
+        (Below, Naming, True),
+        (Removing, Below, True),
+        (Below, Removing, False),
+        (Shared, Setting, False),
+        (Shared, Erring, False),
+        (Odd, Below, False),
     ],
 )
-def test_uids_that_mean_one_thing(one: Uid, other: Uid, meet: bool) -> None:
-    """The same, or a path and what is below it."""
-    assert _meet(one, other) is _meet(other, one) is meet
+@in_virtual_time
+async def test_a_repair_names_who_undid_the_one_before(bench: Bench, machine: Machine, one: Any, other: Any, meet: bool) -> None:
+    """Perhaps at first, certainly from the second time in a row, if both have something in common; two parts of one thing do not."""
+    engine = await started(bench, one.kind, other.kind)
+
+    for said in ("perhaps undone by ", "undone by "):
+        await asyncio.sleep(10)
+        assert (await drift(bench, machine, engine, "a")).undone == ""
+        assert (await drift(bench, machine, engine, "b")).undone == (f"{said}{one.kind}[a]" if meet else "")
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_nobody_is_named_for_what_came_long_after_or_before(bench: Bench, machine: Machine) -> None:
+    """More than a moment after a change; or when both are noticed at once, so that neither has undone the other."""
+    engine = await started(bench, Shared.kind, Shared.kind)
+
+    await drift(bench, machine, engine, "a")
+    await asyncio.sleep(MOMENT + 0.1)
+    assert (await drift(bench, machine, engine, "b")).undone == ""
+
+    await asyncio.sleep(10)
+    machine.drift("a")
+    machine.drift("b")
+    await bench.until(lambda _: machine.settings == {"a": "right", "b": "right"})
+    await engine.settle()
+    assert [vertex.outcome.undone for vertex in engine._graph] == ["", ""]
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_a_change_before_its_own_last_repair_is_not_what_undid_that(bench: Bench, machine: Machine) -> None:
+    """The repair has seen that change already; what came after it is somebody else's."""
+    engine = await started(bench, Shared.kind, Shared.kind)
+
+    await drift(bench, machine, engine, "a")
+    assert (await drift(bench, machine, engine, "b")).undone
+    assert (await drift(bench, machine, engine, "b")).undone == ""
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_a_run_that_has_changed_something_and_goes_on_is_named(bench: Bench, machine: Machine) -> None:
+    """Its change is seen before it has ended."""
+    engine = await started(bench, Shared.kind, Shared.kind)
+
+    machine.hold("apply a")
+    machine.drift("a")
+    await asyncio.sleep(SOON)
+    assert machine.settings["a"] == "right"
+    assert (await drift_beside(bench, machine, engine)).undone == "perhaps undone by zsetting.shared[a]"
+    machine.free("apply a")
+    await engine.settle()
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_what_a_run_before_has_changed_is_not_taken_for_the_present_one(bench: Bench, machine: Machine) -> None:
+    """One that has begun to run and has not come to its look yet has changed nothing, whatever it did last."""
+    engine = await started(bench, Shared.kind, Shared.kind)
+    await drift(bench, machine, engine, "a")
+    await asyncio.sleep(10)
+    rivals = engine._runs._rivals
+    rivals.begin(engine._graph.by_identity["zsetting.shared[a]"])
+
+    assert (await drift(bench, machine, engine, "b")).undone == ""
+    await engine.stop()
+
+
+async def drift_beside(bench: Bench, machine: Machine, engine: Any) -> Any:
+    """Have `b` drift while `a` is at work; its outcome."""
+    vertex = engine._graph.by_identity["zsetting.shared[b]"]
+    before = vertex.outcome
+    machine.drift("b")
+    await bench.until(lambda _: vertex.outcome is not before)
+    return vertex.outcome
+
+
+@in_virtual_time
+async def test_log_history_and_why_tell_it(bench: Bench, machine: Machine) -> None:
+    """In one line, in the fields of the line, in what is kept, and when an operator asks."""
+    engine = await started(bench, Shared.kind, Shared.kind)
+    await drift(bench, machine, engine, "a")
+    outcome = await drift(bench, machine, engine, "b")
+
+    line = Narrator().tell(Ran(1, outcome))
+    assert line is not None
+    assert "(drift, perhaps undone by zsetting.shared[a])" in line.text
+    assert line.fields["undone"] == "perhaps undone by zsetting.shared[a]"
+    history = History()
+    history.tell(outcome, 0.0)
+    assert history.of("zsetting.shared[b]")[0]["undone"] == outcome.undone
+    assert explain(engine._graph.by_identity["zsetting.shared[b]"], engine.view)["last"]["undone"] == outcome.undone
+    await engine.stop()

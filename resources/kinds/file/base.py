@@ -17,7 +17,7 @@ from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Resource, Uid
 from holdfast.resources.errors import HoldfastError, Permanent, passing_or_not
 from holdfast.resources.fields import AbsPath, Mode, Text, field, parse_mode
-from holdfast.resources.needs import Need, lies_in, owned_by, unit_parts
+from holdfast.resources.needs import Need, lies_in, owned_by, unit_behind, unit_parts
 from holdfast.resources.paths import Place, Unsafe
 from holdfast.resources.paths.handle import ABSENT
 from holdfast.resources.temporaries import give_back, take_name
@@ -197,6 +197,10 @@ class PathResource(Recvable, Resource):
     def uids(self) -> tuple[Uid, ...]:
         """The path."""
         return (("path", self.name),)
+
+    def touches(self) -> tuple[Uid, ...]:
+        """The unit that the file makes, masks, adds to or enables."""
+        return unit_behind(self.name)
 
     def contradicts(self, other: Resource) -> str | None:
         """As any two, but those that remove the path go together, and so do a part of the file and a whole that has it."""

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from holdfast.resources.context import Context, Watch
+from holdfast.resources.contract import Uid
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import AbsPath, Mode
 from holdfast.resources.kinds.file import removal
@@ -52,6 +53,10 @@ class Rename(OwnedResource, kind="file.rename"):
     def needs(self) -> tuple[Need, ...]:
         """What any file needs, and what is moved."""
         return (*super().needs(), Need("path", self.source, vital=False))
+
+    def touches(self) -> tuple[Uid, ...]:
+        """What it was before, too."""
+        return (*super().touches(), ("path", self.source))
 
     def watch(self, ctx: Context) -> Watch:
         """Events of both paths: there is something to move once the source is there."""
