@@ -15,6 +15,20 @@ settings.register_profile("holdfast", deadline=None, derandomize="CI" in os.envi
 settings.load_profile("holdfast")
 
 CLOCK = time.time
+LONGEST = ("tests/lab/test_chaos.py", "tests/engine/test_simulation.py", "tests/salt/test_same_as_salt.py", "tests/engine/test_crashes.py")
+"""Modules that several processes begin with: the run is over when the last module is."""
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Two processes for each CPU: many tests wait, for a host, a command or an event."""
+    return 2 * len(os.sched_getaffinity(0))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Where several processes take one module after the other, the longest ones come first."""
+    if hasattr(config, "workerinput"):
+        places = {config.rootpath / module: place for place, module in enumerate(LONGEST)}
+        items.sort(key=lambda item: places.get(item.path, len(places)))
 
 
 @pytest.fixture(autouse=True)

@@ -6,6 +6,7 @@ import pty
 import re
 import select
 import signal
+import socket
 import struct
 import subprocess
 import termios
@@ -171,7 +172,8 @@ def test_metrics_are_served_as_the_settings_say_and_no_longer(tree):
     assert "metrics" not in tree.config.read_text()
     with Agent(tree) as agent:
         agent.wait(lambda: "holdfast_up 1" in tree("metrics", check=0).stdout, "metrics")
-        free = 20000 + os.getpid() % 20000
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            free = taken.getsockname()[1]
         tree.settings(f"metrics: {{listen: '127.0.0.1:{free}', textfile: ../host.prom}}\n")
         agent.wait((tree.root / "host.prom").exists, "the file")
         with urllib.request.urlopen(f"http://127.0.0.1:{free}/metrics") as page:

@@ -81,17 +81,16 @@ def test_many_changes_are_one():
     assert heard("ADDRESSES", "ip link set lo up; for i in $(seq 200); do ip address add 10.9.9.$i/32 dev lo; done") == "ADDRESSES"
 
 
-def test_devices_are_told_of_by_the_kernel():
+def test_devices_are_told_of_by_the_kernel(tmp_path):
     """A loop device that is set up sends an event of its subsystem."""
     if not Path("/dev/loop-control").exists():
         pytest.skip("this machine has no loop devices")
     source = module.SOURCES[Topic.DEVICES]()
     try:
-        file = "/dev/shm/holdfast-loop"
+        file = tmp_path / "disk"
         subprocess.run(["truncate", "-s", "1M", file], check=True)
         device = subprocess.run(["losetup", "--find", "--show", file], check=True, capture_output=True, text=True).stdout.strip()
         subprocess.run(["losetup", "--detach", device], check=True)
-        Path(file).unlink()
         assert source.take()
         assert not source.take()
     finally:

@@ -157,6 +157,17 @@ def own_wheel(directory: Path) -> Path:
     return next(directory.glob("holdfast-*.whl"))
 
 
+def sources() -> str:
+    """A digest of all that Holdfast's own wheel is made of."""
+    digest = hashlib.sha256()
+    files = [REPO / name for name in ("pyproject.toml", "README.md", "LICENSE")]
+    for directory, _, names in os.walk(REPO / "src/holdfast", followlinks=True):
+        files += [Path(directory, name) for name in names if not directory.endswith("__pycache__")]
+    for file in sorted(files):
+        digest.update(f"{file.relative_to(REPO)}:{file.stat().st_mode}:".encode() + hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()
+
+
 def call(*argv: str) -> str:
     """Run a command; its output. Raises with what it said when it fails."""
     done = subprocess.run(argv, capture_output=True, text=True, check=False)

@@ -1,12 +1,12 @@
 """Layers with Holdfast installed, as a user would install it: a virtual environment of the guest's own Python, and a wheel.
 
 What Holdfast depends on makes one layer, kept while the list stays the same. Its own wheel, built from the checkout, makes a
-second one on top. Both are made by booting a host and running pip in it, without a network.
+second one on top, kept while its sources stay the same: each process of a test run finds it there. Both are made by booting a host and running
+pip in it, without a network.
 """
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import tempfile
 import time
@@ -27,10 +27,7 @@ def layers(run: Run) -> tuple[Path, ...]:
     """The layers, the top one first; made if need be."""
     needed = image.wheels()
     base = image.cached("needed", (image.root().name, needed.name), lambda path: install_needed(run, needed, path))
-    with tempfile.TemporaryDirectory() as directory:
-        wheel = image.own_wheel(Path(directory))
-        digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
-        own = image.cached("holdfast", (base.name, digest), lambda path: install_own(run, wheel, base, path))
+    own = image.cached("holdfast", (base.name, image.sources()), lambda path: install_own(run, base, path))
     forget(own)
     return (own, base)
 
@@ -43,12 +40,16 @@ def install_needed(run: Run, wheels: Path, path: Path) -> None:
     host.down()
 
 
-def install_own(run: Run, wheel: Path, base: Path, path: Path) -> None:
-    """Install Holdfast's own wheel."""
-    host = run.host("own", binds=[f"{wheel.parent}:{WHEELS}"], layers=[base])
-    host.sh(f"{ENVIRONMENT}/bin/pip install --quiet --no-index --no-deps {WHEELS}/{wheel.name}; ln -s {ENVIRONMENT}/bin/holdfast {COMMAND}")
-    host.save(path, ENVIRONMENT, COMMAND)
-    host.down()
+def install_own(run: Run, base: Path, path: Path) -> None:
+    """Build Holdfast's own wheel and install it."""
+    with tempfile.TemporaryDirectory() as directory:
+        wheel = image.own_wheel(Path(directory))
+        host = run.host("own", binds=[f"{directory}:{WHEELS}"], layers=[base])
+        host.sh(
+            f"{ENVIRONMENT}/bin/pip install --quiet --no-index --no-deps {WHEELS}/{wheel.name}; ln -s {ENVIRONMENT}/bin/holdfast {COMMAND}"
+        )
+        host.save(path, ENVIRONMENT, COMMAND)
+        host.down()
 
 
 def forget(current: Path) -> None:

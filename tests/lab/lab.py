@@ -111,7 +111,7 @@ class Host:
         for group in ("", "supervisor", "guest"):
             (self._cgroup / group).mkdir()
         self._run.ensure_bridge()
-        allow_inotify(len(self._run.hosts))
+        allow_inotify()
         with (self._state / "console").open("ab") as console:
             self._supervisor = subprocess.Popen(
                 ["bash", str(HERE / "supervise.sh")], env={**os.environ, **self._environment()}, start_new_session=True,

@@ -122,8 +122,9 @@ def ip(*arguments: str, quiet: bool = False) -> None:
     subprocess.run(["ip", *arguments], check=not quiet, stderr=subprocess.DEVNULL if quiet else None)
 
 
-def allow_inotify(hosts: int) -> None:
-    """Raise the machine's limit of inotify instances for so many hosts: each systemd holds up to ten."""
-    limit, need = Path("/proc/sys/fs/inotify/max_user_instances"), 64 + 12 * hosts
+def allow_inotify() -> None:
+    """Raise the machine's limit of inotify instances for the hosts of all test runs: each systemd holds up to ten."""
+    hosts = sum(1 for _ in STATE.glob("*/*/"))
+    limit, need = Path("/proc/sys/fs/inotify/max_user_instances"), 128 + 12 * hosts
     if int(limit.read_text()) < need:
         limit.write_text(str(need))

@@ -18,19 +18,14 @@ def unit() -> None:
     sum(len(f"{name}: {numbers!r}") for name, numbers in found.items())
 
 
-def effort(work: Callable[[], object], limit: float) -> float:
-    """CPU time of `work` in units: of its first try that stays below `limit`, or else the least of all tries."""
+def effort(work: Callable[[], object], limit: float, than: Callable[[], object] = unit) -> float:
+    """CPU time of `work` divided by that of `than`: of the first try that stays below `limit`, or else the least of all tries."""
     found = float("inf")
     for _ in range(TRIES):
-        found = min(found, _seconds(work) / _seconds(unit))
+        found = min(found, _seconds(work) / _seconds(than))
         if found < limit:
             break
     return found
-
-
-def least(work: Callable[[], object]) -> float:
-    """CPU time of `work` in seconds, the least of all tries."""
-    return min(_seconds(work) for _ in range(TRIES))
 
 
 def _seconds(work: Callable[[], object]) -> float:

@@ -1,0 +1,50 @@
+"""The tests in several processes, as `scripts/test` runs them: what holds for one process holds for all."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+CONFTEST = ROOT / "tests" / "conftest.py"
+MODULE = """
+import os, pytest
+
+def test_first(): print("process", os.getpid())
+def test_second(): print("process", os.getpid())
+"""
+SKIPPED = """
+import pytest
+
+def test_third(): pytest.skip("something is missing")
+"""
+
+
+def test_a_skipped_test_fails_the_run_on_ci_and_a_module_stays_in_one_process(tmp_path: Path) -> None:
+    """With the options of `scripts/test`, here for two modules. It starts three interpreters with pytest: two seconds."""
+    shutil.copy(CONFTEST, tmp_path)
+    (tmp_path / "test_a.py").write_text(MODULE)
+    (tmp_path / "test_b.py").write_text(SKIPPED)
+    (options,) = re.findall(r"-m pytest (.*) \"\$@\"", (ROOT / "scripts/test").read_text())
+
+    command = [sys.executable, "-m", "pytest", *options.split(), "--rootdir", tmp_path, "-p", "no:cacheprovider", "-rP", tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "CI": "1"}, cwd=tmp_path)
+
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "skipped on CI: a failure" in done.stdout
+    assert "test_b.py::test_third: Skipped: something is missing" in done.stdout
+    assert len(re.findall(r"^process", done.stdout, re.MULTILINE)) == 2
+    assert len(set(re.findall(r"^process \d+", done.stdout, re.MULTILINE))) == 1
+
+
+def test_the_longest_modules_are_named_as_they_are() -> None:
+    """A module that is renamed would lose its place at the beginning."""
+    tree = ast.parse(CONFTEST.read_text())
+    (longest,) = [node.value for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "LONGEST"]
+
+    assert [name for name in ast.literal_eval(longest) if not (ROOT / name).is_file()] == []
