@@ -111,3 +111,19 @@ async def test_a_directory_that_cannot_be_cleaned_whole(tmp_path: Path, immutabl
     assert outcome.changes["mode"] == "0750"
     assert outcome.changes.get("removed", []) == [f"{top}/{name}" for name in gone]
     assert "b" not in gone
+
+
+async def test_a_directory_that_cannot_be_removed_whole(tmp_path: Path, immutable: Immutable) -> None:
+    """How much of it is gone is told; of one that nothing could be removed from, nothing."""
+    for names, gone in (("abcdefghijklmnopqrstuvwxyz", 26), ("", 0)):  # in which order is up to the file system
+        top = tmp_path / f"top{gone}"
+        (top / "kept").mkdir(parents=True)
+        for name in names:
+            (top / name).write_text(name)
+        (top / "kept" / "it").touch()
+        immutable(top / "kept" / "it")
+        outcome = await tried(FakeContext(tmp_path), "file.absent", top)
+        assert outcome.result is False
+        left = sum(1 for name in names if (top / name).exists())
+        expected = {"removed": f"{gone - left} entries of {top}"} if gone - left else {}
+        assert outcome.changes == expected

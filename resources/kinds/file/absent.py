@@ -12,6 +12,8 @@ from holdfast.resources.kinds.file import removal
 from holdfast.resources.kinds.file.base import PathResource, found, note, status
 from holdfast.resources.kinds.file.before import before
 from holdfast.resources.kinds.file.edit import Edit
+from holdfast.resources.kinds.file.trees import Budget
+from holdfast.resources.paths.handle import ENTRIES
 from holdfast.resources.traits import Declaration, Reversible
 
 
@@ -50,11 +52,17 @@ class Absent(Reversible, PathResource, kind="file.absent"):
             return True
         if apply:
             await ctx.report.announce()
-            ctx.report.touched = True
+            budget = Budget(10 * ENTRIES)
+
+            async def account() -> None:
+                if budget.removed:
+                    note(ctx, {"removed": f"{budget.removed} entries of {self.name}"}, f"removed {budget.removed} entries of {self.name}")
+
+            ctx.report.begin(account)
             if stat.S_ISDIR(seen.st_mode):
-                await ctx.long_blocking(removal.remove, place)
+                await ctx.long_blocking(removal.remove, place, budget)
             else:
-                removal.remove(place)
+                removal.remove(place, budget)
         done = f"removed {self.name}"
         note(ctx, {"removed": self.name}, done if apply else f"would have {done}")
         return False

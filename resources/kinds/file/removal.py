@@ -26,8 +26,8 @@ def remove_below(top: Directory, path: str) -> None:
         remove(place)
 
 
-def remove(place: Place) -> None:
-    """Remove a file, a link (not where it leads) or a whole directory; what is gone already is as wanted. Blocks.
+def remove(place: Place, budget: Budget | None = None) -> None:
+    """Remove a file, a link (not where it leads) or a whole directory; what is gone already is as wanted. Blocks. `budget` counts what is removed.
 
     Raises `Temporary` or `Permanent`, the latter when something is mounted there or below: that is never what "remove this directory" means.
     """
@@ -35,7 +35,7 @@ def remove(place: Place) -> None:
     if mounted:
         raise Permanent(f"cannot remove {place.path}: {mounted[0]} is a mount point; unmount it first")
     with telling("remove", place.path):
-        _remove(place, 1, Budget(10 * ENTRIES))
+        _remove(place, 1, budget or Budget(10 * ENTRIES))
 
 
 def _remove(place: Place, level: int, budget: Budget) -> None:
@@ -46,6 +46,7 @@ def _remove(place: Place, level: int, budget: Budget) -> None:
     try:
         if not stat.S_ISDIR(seen.st_mode):
             place.unlink()
+            budget.removed += 1
             return
         inside = place.enter()
         if place.refusal(inside.info):
@@ -57,6 +58,7 @@ def _remove(place: Place, level: int, budget: Budget) -> None:
             if len(names) < BATCH:
                 break
         place.rmdir()
+        budget.removed += 1
     except ABSENT:  # gone meanwhile: as wanted
         return
 

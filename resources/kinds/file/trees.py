@@ -41,6 +41,8 @@ class Budget:
     """How much of what an untrusted user can make may still be looked at: cost must not be his to choose."""
 
     left: int = ENTRIES
+    removed: int = 0
+    """Entries that are gone: what a removal that fails has done until then."""
 
     def spend(self, directory: Directory, depth: int) -> None:
         """Take one entry. Raises `Unsafe` when there are too many, or too many levels."""
