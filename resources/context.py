@@ -179,7 +179,7 @@ class Services(Protocol):
         has started is left alone. `combined` takes both outputs by one pipe, in the order in which they are written, as `stdout`; `stderr` is empty then.
         `limit` is the number of bytes kept of each of stdout and stderr; more is read and dropped and
         `truncated` set. `on_start` is called with the process id. `on_line` makes it a watching command: it is called when lines
-        have come on stdout, and what the command has started is ended, too, when it ends by itself.
+        have come on stdout, four times a second at most (what is written meanwhile waits in the pipe), and what the command has started is ended, too, when it ends by itself.
 
         Raises `Permanent` when the command cannot be started, and (with `check`) when it ends with a status other than 0;
         `Temporary` on timeout.

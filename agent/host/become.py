@@ -1,125 +1,180 @@
-"""The starter: the first steps of a new process that is to run a command, up to its execution."""
+"""The fork server: a small process that starts each command of the agent in a child, and the steps of that child up to the command's execution.
+
+`forkserver` runs this module apart from the agent. So it imports the standard library and `processes` alone, and holds nothing of the agent's.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
 import errno
+import marshal
+import mmap
 import os
 import resource
 import signal
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import NoReturn
+import socket
+from typing import NamedTuple, NoReturn
 
 from holdfast.agent.host import processes
-from holdfast.resources.accounts import Account
 
 NOT_THERE = (errno.ENOENT, errno.ENOTDIR)
 """What the kernel says of a program that another directory of PATH may have."""
 PR_SET_DUMPABLE = 4
 PR_SET_NAME = 15
 PR_SET_CHILD_SUBREAPER = 36
+CLONE_PARENT = 0x8000
+STACK = 1 << 20
+"""Bytes of address space for the stack of a new process; only what is used becomes memory."""
 IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 """Signals that do not end a subreaper: it ends with its command."""
-_prctl = ctypes.CDLL(None, use_errno=True).prctl
-"""Looked up here: the new process must not load anything."""
+RESTORED = (signal.SIGPIPE, signal.SIGXFSZ)
+"""Signals that Python ignores, and programs expect not to be ignored."""
+PASSED = 7
+"""Descriptors that a request has at most: child, report, standard input, output and error, control group, directory."""
+_libc = ctypes.PyDLL(None, use_errno=True)
+"""Its functions keep the interpreter's lock: a new process goes on with it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Child:
-    """All that the new process of a command needs, ready before the fork."""
+class Child(NamedTuple):
+    """All that the new process of a command needs; made of what `marshal` can write, with text as the system takes it."""
 
-    who: Account | None
-    """The user, where it is not the agent's own."""
+    account: tuple[int, list[int]] | None
+    """The uid and the groups, where they are not the agent's own."""
     gid: int | None
-    cwd: str | None
-    programs: Sequence[str]
+    umask: int | None
+    """None leaves the agent's."""
+    cwd: bytes | None
+    """The directory to enter; None for `home`, or / where that cannot be entered."""
+    home: bytes
+    programs: list[bytes]
     """Paths at which the program may be."""
-    argv: tuple[str, ...]
-    env: Mapping[str, str]
-    entrance: int | None
-    """Descriptor of the control group that it enters."""
+    argv: list[bytes]
+    env: dict[bytes, bytes]
+    grouped: bool
+    """Whether a descriptor of the control group to enter is passed."""
+    opened: bool
+    """Whether a descriptor of the directory to enter is passed, in place of `cwd`."""
     reaped: bool
     """Whether it leaves a subreaper between the agent and the command."""
     swept: bool
     """Whether the subreaper ends what is left when the command has ended by itself."""
     files: tuple[int, int] | None
     """The limit of open files; None leaves the agent's."""
-    kept: Sequence[int]
-    """Descriptors that are needed up to the execution, besides the report."""
-    report: int
-    """Descriptor for lines: `pid NUMBER` of a command with a subreaper; `error ERRNO STEP` for what is refused, where the step is
-    `cwd` if the directory was, and `group` if the control group was."""
-    last: int
-    """The first number that no descriptor has."""
 
 
-def become(child: Child) -> NoReturn:
+def serve(number: int) -> None:
+    """Start a command for each message of the socket with this number, until the agent closes its end or ends.
+
+    A message is one byte with the descriptors of `PASSED`. The new process is a child of the agent (`CLONE_PARENT`), which waits for it as for any other: nothing that runs
+    depends on this process. It reads the request itself, so no secret of a command stays in the memory of this one.
+    """
+    _libc.prctl(PR_SET_NAME, b"holdfast-fork", 0, 0, 0)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    agent = socket.socket(fileno=number)
+    stack = mmap.mmap(-1, STACK, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)  # each child has its own copy of it
+    top = ctypes.addressof(ctypes.c_char.from_buffer(stack)) + STACK
+    passed: list[int] = []
+
+    def begin(_: object) -> int:
+        become(passed)
+
+    entry = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(begin)
+    while True:
+        data, passed[:], _, _ = socket.recv_fds(agent, 1, PASSED)
+        if not data:
+            return
+        if _libc.clone(entry, ctypes.c_void_p(top), CLONE_PARENT | signal.SIGCHLD, None) < 0:
+            _tell(passed[1], b"error %d \n" % ctypes.get_errno())
+        for descriptor in passed:
+            os.close(descriptor)
+
+
+def become(passed: list[int]) -> NoReturn:
     """In the new process: enter the control group, become the user, enter the directory with that user's rights, and execute the command.
 
-    `Popen` enters the directory before it changes the uid, so root's rights would lead there. It also waits, and the event loop
-    with it, until the command is executed: a user's file system, a lease on a file, or the kernel when it moves a process to another group could hold that
-    up. So all descriptors are closed first, and with them the one that `Popen` waits for; errors are written to `report`, which the loop reads.
-    The wakeup descriptor of signals is shared with the agent: a signal that the user sends now must not count as one to the agent.
-
-    Python code between fork and exec is safe as long as it takes no lock that another thread held at the fork. This is nothing but
-    system calls: it imports nothing and logs nothing; Python itself has renewed the interpreter's locks and stopped the garbage collector.
+    The report gets lines: `started PID` first; `pid PID` of a command with a subreaper; `error ERRNO STEP` for what is refused, where the step is
+    `cwd` if the directory was, and `group` if the control group was.
     """
+    request, report, *standard = passed[:5]
     step = ""
     try:
-        signal.set_wakeup_fd(-1)
-        _close_others(child)
-        step = "group"
-        if child.entrance is not None:
-            os.write(child.entrance, b"0")
+        os.setsid()
+        os.write(report, b"started %d\n" % os.getpid())
+        child = Child(*marshal.loads(os.pread(request, os.fstat(request).st_size, 0)))  # noqa: S302 - the agent has made it
+        more = passed[5:]
+        entrance = more.pop(0) if child.grouped else None
+        directory = more.pop(0) if child.opened else None
+        for number, descriptor in enumerate(standard):
+            os.dup2(descriptor, number)
+        _close_others(report, entrance, directory)
+        for ignored in RESTORED:
+            signal.signal(ignored, signal.SIG_DFL)
+        if entrance is not None:
+            step = "group"
+            os.write(entrance, b"0")
         step = ""
         if child.reaped:
-            _leave_subreaper(child)
-        if child.files is not None:
-            resource.setrlimit(resource.RLIMIT_NOFILE, child.files)
-        if child.who is not None:
-            os.setgroups(child.who.groups)
-        if child.gid is not None:
-            os.setresgid(child.gid, child.gid, child.gid)
-        if child.who is not None:
-            os.setresuid(child.who.uid, child.who.uid, child.who.uid)
+            _leave_subreaper(child, report)
+        _take_on(child)
         step = "cwd"
-        _enter(child)
+        _enter(child, directory)
         step = ""
         _execute(child)
     except OSError as error:
-        os.write(child.report, f"error {error.errno} {step}\n".encode())
+        _tell(report, f"error {error.errno} {step}\n".encode())
     finally:
         os._exit(255)
 
 
-def _close_others(child: Child) -> None:
-    """Close all descriptors but the standard ones and those that are needed; the command inherits none of those either."""
+def _take_on(child: Child) -> None:
+    """Become the user, with the umask and the limit of open files. Raises `OSError`."""
+    if child.umask is not None:
+        os.umask(child.umask)
+    if child.files is not None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, child.files)
+    if child.account is not None:
+        os.setgroups(child.account[1])
+    if child.gid is not None:
+        os.setresgid(child.gid, child.gid, child.gid)
+    if child.account is not None:
+        uid = child.account[0]
+        os.setresuid(uid, uid, uid)
+
+
+def _tell(report: int, line: bytes) -> None:
+    """Report an error, if the agent still reads that."""
+    with contextlib.suppress(BrokenPipeError):
+        os.write(report, line)
+
+
+def _close_others(*kept: int | None) -> None:
+    """Close all descriptors but the standard ones and those that are needed until the execution, which closes these, too."""
     first = 3
-    for descriptor in sorted({*child.kept, child.report}):
+    for descriptor in sorted(descriptor for descriptor in kept if descriptor is not None):
         os.closerange(first, descriptor)
+        os.set_inheritable(descriptor, False)
         first = descriptor + 1
-    os.closerange(first, child.last)
+    os.closerange(first, os.sysconf("SC_OPEN_MAX"))
 
 
-def _leave_subreaper(child: Child) -> None:
+def _leave_subreaper(child: Child, report: int) -> None:
     """Go on in a child; the process of before becomes the parent of all orphans below it, ends when that child ends, and as that child did.
 
     It keeps no descriptor: one of the command's directory would keep its file system from being unmounted.
     """
-    if _prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+    if _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "")
     pid = os.fork()
     if pid == 0:
         os.setsid()
-        os.write(child.report, b"pid %d\n" % os.getpid())
+        os.write(report, b"pid %d\n" % os.getpid())
         return
-    _prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # no core of this process where the command leaves one
-    _prctl(PR_SET_NAME, b"holdfast-reaper", 0, 0, 0)
+    _libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # no core of this process where the command leaves one
+    _libc.prctl(PR_SET_NAME, b"holdfast-reaper", 0, 0, 0)
     for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
-    os.closerange(0, child.last)
+    os.closerange(0, os.sysconf("SC_OPEN_MAX"))
     ended = status = 0
     while ended != pid:
         ended, status = os.wait()
@@ -133,11 +188,13 @@ def _leave_subreaper(child: Child) -> None:
     os._exit(code)
 
 
-def _enter(child: Child) -> None:
-    """Enter the directory; that of another user is by default its home, and / where that cannot be entered."""
-    home = child.who.home if child.who is not None else "/"
+def _enter(child: Child, directory: int | None) -> None:
+    """Enter the directory."""
+    if directory is not None:
+        os.chdir(directory)
+        return
     try:
-        os.chdir(home if child.cwd is None else child.cwd)
+        os.chdir(child.home if child.cwd is None else child.cwd)
     except OSError:
         if child.cwd is not None:
             raise

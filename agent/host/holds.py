@@ -3,7 +3,7 @@
 | hold | where | what escapes when the command is ended |
 |---|---|---|
 | `Cgroup` | systemd has delegated a control group to the agent (`Delegate=` of the unit) | what a service starts for it (systemd-run, at, cron) |
-| `Subreaper` | elsewhere, with /proc | the same, and all of it if the command kills its own subreaper as root |
+| `Subreaper` | elsewhere, where /proc tells the children of a process | the same, and all of it if the command kills its own subreaper as root |
 | `Group` | without either | what has left the process group (setsid) |
 
 A command that ends by itself keeps what it has started, as in Salt; but one that only watches something does not.
@@ -16,8 +16,6 @@ import functools
 import os
 import signal
 from abc import ABC, abstractmethod
-from pathlib import Path
-from typing import ClassVar
 
 import structlog
 
@@ -28,9 +26,6 @@ log = structlog.get_logger("holdfast.commands")
 
 class Hold(ABC):
     """All processes of one command. `pid` is the command's own, and 0 until it is known."""
-
-    starter: ClassVar[bool] = True
-    """Whether the new process has something to do before it becomes the command."""
 
     def __init__(self) -> None:
         self.pid = 0
@@ -73,8 +68,6 @@ class Hold(ABC):
 
 class Group(Hold):
     """The process group."""
-
-    starter = False
 
     def members(self) -> set[int]:
         """None but those of the group."""
@@ -170,6 +163,10 @@ def _warn(text: str) -> None:
     log.warning(text)
 
 
+_can_reap = functools.cache(processes.tells_children)
+"""Whether the descendants of a subreaper can be found."""
+
+
 def prepare() -> None:
     """Move this process into its own control group, and tidy up after a dead agent, before the first command."""
     _groups()
@@ -183,10 +180,4 @@ def new() -> Hold:
             return Cgroup(groups)
         except OSError as error:
             _warn(f"commands get no control groups of their own: {error.strerror}")
-    return Subreaper() if can_reap() else Group()
-
-
-@functools.cache
-def can_reap() -> bool:
-    """Whether this process can have subreapers, and find their descendants."""
-    return Path(f"/proc/{os.getpid()}/stat").exists()
+    return Subreaper() if _can_reap() else Group()

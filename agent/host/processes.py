@@ -11,6 +11,9 @@ ROUNDS = 50
 """Times that new processes are looked for; the second or third look finds none, unless somebody wants to get away."""
 DEAD = (b"Z", b"X")
 """States of processes that have ended."""
+GONE = (FileNotFoundError, ProcessLookupError)
+UNKNOWN = 255
+"""The status of a process for which somebody else has waited."""
 
 
 def send(pid: int, number: int) -> None:
@@ -38,32 +41,55 @@ def group_of(pid: int) -> int:
         return 0
 
 
+def waited(pid: int) -> int | None:
+    """How a child of this process has ended, waited for now: its status, or the negative number of a signal; None while it runs."""
+    try:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:  # somebody else has waited for it
+        return UNKNOWN
+    return os.waitstatus_to_exitcode(status) if ended else None
+
+
 def below(roots: Iterable[int]) -> dict[int, bool]:
-    """All descendants of these processes, without the processes themselves: process id -> whether it still runs. Raises `OSError` without /proc."""
-    children: dict[int, list[int]] = {}
-    running = {}
-    for name in os.listdir("/proc"):  # noqa: PTH208 - Path objects are slow
-        if name.isdigit() and (seen := _status(name)) is not None:
-            state, parent = seen
-            children.setdefault(parent, []).append(int(name))
-            running[int(name)] = state not in DEAD
+    """All descendants of these processes, without the processes themselves: process id -> whether it still runs.
+
+    Only they are looked at, however many processes the host has. Raises `OSError` when too many files are open.
+    """
     found: dict[int, bool] = {}
     waiting = list(roots)
     while waiting:
-        new = [pid for pid in children.get(waiting.pop(), ()) if pid not in found]
-        found |= {pid: running[pid] for pid in new}
+        new = [pid for pid in _children(waiting.pop()) if pid not in found]
+        found |= {pid: _runs(pid) for pid in new}
         waiting += new
     return found
 
 
-def _status(pid: str) -> tuple[bytes, int] | None:
-    """(state, parent) of a process; None for one that is gone."""
+def tells_children() -> bool:
+    """Whether the kernel tells the children of a process (CONFIG_PROC_CHILDREN), and /proc is there."""
+    return os.access(f"/proc/{os.getpid()}/task/{os.getpid()}/children", os.R_OK)
+
+
+def _children(pid: int) -> list[int]:
+    """The children of a process, dead ones too as long as nobody has waited for them; none of one that is gone."""
+    found: list[int] = []
+    with contextlib.suppress(*GONE):
+        for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - Path objects are slow
+            with contextlib.suppress(*GONE):
+                found += map(int, _read(f"/proc/{pid}/task/{thread}/children").split())
+    return found
+
+
+def _runs(pid: int) -> bool:
+    """Whether a process has not ended."""
     try:
-        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:  # noqa: PTH123 - the same
-            fields = file.read(4096).rpartition(b") ")[2].split()
-    except OSError:
-        return None
-    return (fields[0], int(fields[1])) if len(fields) > 1 else None
+        return _read(f"/proc/{pid}/stat").rpartition(b") ")[2][:1] not in DEAD
+    except GONE:
+        return False
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - the same
+        return file.read()
 
 
 def end(members: Callable[[], set[int]]) -> None:

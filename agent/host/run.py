@@ -11,12 +11,15 @@ import asyncio
 import contextlib
 import os
 import signal
-import subprocess
-from collections.abc import Callable
-from typing import IO, Any
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
 
-from holdfast.agent.host import holds
-from holdfast.agent.host.starting import Command, Started, refused, reported_pid, setting_of, start
+from holdfast.agent.host import holds, processes
+from holdfast.agent.host.blocking import Blocking
+from holdfast.agent.host.forkserver import server
+from holdfast.agent.host.outputs import EVENTS, Output
+from holdfast.agent.host.starting import Command, Started, refused, reported, setting_of, start
 from holdfast.resources.context import Completed
 from holdfast.resources.errors import Overdue, Permanent, Temporary
 
@@ -30,90 +33,69 @@ MOMENT = 0.1
 """Seconds that the loop is held up at most for the end of a killed process that could not be waited for: without a descriptor, or cancelled again."""
 LINGER = 0.1
 """Seconds that output is still read for after the process itself has ended, when a child of it holds the pipe."""
-CHUNK = 1 << 16
-
-
-class Output:
-    """One pipe of a process, read by the event loop; keeps the first `limit` bytes and drops the rest."""
-
-    def __init__(self, pipe: IO[bytes], limit: int) -> None:
-        self._pipe, self._limit = pipe, limit
-        self.on_line: Callable[[], None] | None = None
-        """Called when lines have come."""
-        self._data = bytearray()
-        self.truncated = False
-        self.begun, self.ended = asyncio.Event(), asyncio.Event()
-        """Something has come, or nothing will any more; all has come."""
-        os.set_blocking(pipe.fileno(), False)
-        asyncio.get_running_loop().add_reader(pipe.fileno(), self.read)
-
-    def read(self) -> bool:
-        """Take what is there; whether there may be more at once."""
-        if self._pipe.closed:
-            return False
-        try:
-            data = os.read(self._pipe.fileno(), CHUNK)
-        except BlockingIOError:
-            return False
-        if not data:
-            self.close()
-            return False
-        self.begun.set()
-        room = self._limit - len(self._data)
-        self._data += data[:room]
-        self.truncated = self.truncated or len(data) > room
-        if self.on_line is not None and b"\n" in data:
-            self.on_line()
-        return True
-
-    def close(self) -> None:
-        """Read no more."""
-        if not self._pipe.closed:
-            asyncio.get_running_loop().remove_reader(self._pipe.fileno())
-            self._pipe.close()
-            self.begun.set()
-            self.ended.set()
-
-    def text(self) -> str:
-        """What was kept; bytes that are not UTF-8 are replaced."""
-        return self._data.decode(errors="replace")
+TICK = 0.001
+"""Seconds between two looks in that time."""
+REPORT = 1 << 10
+"""Bytes of a report that are kept."""
 
 
 class Running:
     """A command that runs, with all that it has started."""
 
     def __init__(self, command: Command, hold: holds.Hold, started: Started) -> None:
-        self.command, self.hold, self._process = command, hold, started.process
-        pipes = [started.process.stdout, started.process.stderr, started.report]
-        self._out, self._err, self._report = [None if pipe is None else Output(pipe, command.limit) for pipe in pipes]
-        if self._out is not None:
-            self._out.on_line = command.on_line
+        self.command, self.hold = command, hold
+        pace = 0.0 if command.on_line is None else EVENTS
+        self._out = Output(started.stdout, command.limit, pace=pace, on_line=command.on_line)
+        self._err = None if started.stderr is None else Output(started.stderr, command.limit, pace=pace)
+        self._report = Output(started.report, REPORT)
+        self._child = 0
+        """The process that the agent waits for: the command, or its subreaper; 0 until it is known."""
+        self.status: int | None = None
+        """How that has ended, once it has been waited for; negative for a signal."""
         self._pidfd = -1
-        if not isinstance(hold, holds.Subreaper):
-            hold.pid = started.process.pid
+        self._apart = Blocking(1)
+        """Looks for processes: on a host, or below a command, that has thousands of them this takes long."""
 
     async def wait(self) -> None:
         """Wait until it has ended by itself, within its time. Raises `TimeoutError`, and `OSError` when it cannot be watched."""
-        self._pidfd = os.pidfd_open(self._process.pid)
         async with asyncio.timeout(self.command.timeout):
+            if not await self._begun():
+                return
+            self._pidfd = os.pidfd_open(self._child)
             await self._identify()
             await _readable(self._pidfd)
         if self.command.on_line is not None:
-            self.hold.sweep()
-        self._process.wait()
+            await _to_the_end(self._off_loop(self.hold.sweep))
+        self._poll()
         await self._drain()
 
+    async def _begun(self) -> bool:
+        """Wait until its process is there; whether it is."""
+        self._child = await self._reported("started")
+        if not isinstance(self.hold, holds.Subreaper):
+            self.hold.pid = self._child
+        return self._child > 0
+
     async def _identify(self) -> None:
-        """Learn its process id where a subreaper has started it, and tell it."""
-        if not self.hold.pid and self._report is not None:
-            await self._report.begun.wait()
-            self.hold.pid = reported_pid(self._report.text())
+        """Learn the command's process id, where a subreaper has started it, and tell it."""
+        if not self.hold.pid:
+            self.hold.pid = await self._reported("pid")
         if self.command.on_start is not None and self.hold.pid:
             self.command.on_start(self.hold.pid)
+
+    async def _reported(self, what: str) -> int:
+        """Wait for a process id in the report; 0 if that ends without."""
+        while True:
+            pid = reported(self._report.text(), what)
+            if pid or self._report.ended.is_set():
+                return pid
+            self._report.news.clear()
+            await self._report.news.wait()
 
     async def _drain(self) -> None:
         """Read what the ended process left in its pipes, and a moment longer when somebody else still holds them."""
         for output in self._outputs:
+            output.finish()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LINGER):
                     await output.ended.wait()
@@ -125,32 +107,50 @@ class Running:
 
     async def end(self) -> None:
         """End it with all that it has started, unless it has ended by itself: ask, wait a little, insist."""
-        if self._process.poll() is not None:
+        if not self._child:
+            await _to_the_end(self._settle())
+        if not self._child or self._poll():
             return
         # Not waited for since, so the process id, and with it the group's, still is this process's.
-        self.hold.begin_end(self._process.pid)
+        self.hold.begin_end(self._child)
         try:
             with contextlib.suppress(TimeoutError, OSError):
-                self.hold.ask(self.command.stop_signal)
+                await self._off_loop(self.hold.ask, self.command.stop_signal)
                 async with asyncio.timeout(GRACE):
                     await self._gone()
         finally:
             for output in self._outputs:
                 output.close()  # nobody reads it any more, and descriptors may be what is missing to find the others
-            self.hold.kill()
+            await _to_the_end(self._off_loop(self.hold.kill))
             await self._reap()
+
+    async def _settle(self) -> None:
+        """Learn whether its process is there; a fork server that does not say so in time is ended, so that none comes later."""
+        try:
+            async with asyncio.timeout(REAP):
+                await self._begun()
+        except TimeoutError:
+            server.stop()
+            await self._begun()
+
+    async def _off_loop(self, call: Callable[..., object], *args: object) -> None:
+        """Make a call in a thread; where there can be none, here."""
+        try:
+            await self._apart(call, *args)
+        except RuntimeError:
+            call(*args)
 
     async def _gone(self) -> None:
         """Wait until nothing of it is left."""
         pause = LOOK
-        while self.hold.alive():
+        while await self._apart(self.hold.alive):
             await asyncio.sleep(pause)
             pause *= 2
 
     def kill(self) -> None:
         """End all of it at once, unless it has ended by itself: then its process id may be another's already."""
-        if self._process.returncode is None:
-            self.hold.begin_end(self._process.pid)
+        if self._child and self.status is None:
+            self.hold.begin_end(self._child)
             self.hold.kill()
 
     async def _reap(self) -> None:
@@ -160,10 +160,20 @@ class Running:
                 async with asyncio.timeout(REAP):
                     await _readable(self._pidfd)
 
+    def _poll(self) -> bool:
+        """Whether the process has ended; then it has been waited for."""
+        if self.status is None and self._child:
+            self.status = processes.waited(self._child)
+        return self.status is not None
+
     def close(self) -> None:
         """Give back what it had."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(MOMENT)
+        deadline = time.monotonic() + MOMENT
+        while self._child and not self._poll() and time.monotonic() < deadline:
+            time.sleep(TICK)
+        if self._child and self.status is None:
+            _stuck.add(self._child)
+        _stuck.difference_update([pid for pid in _stuck if processes.waited(pid) is not None])
         if self._pidfd >= 0:
             os.close(self._pidfd)
         for output in self._outputs:
@@ -172,21 +182,25 @@ class Running:
 
     def completed(self) -> Completed:
         """What came of it. Raises `Permanent` or `Temporary` when it could not be started."""
-        if self._report is not None and (refusal := refused(self.command, self._report.text())):
+        refusal = refused(self.command, self._report.text())
+        if refusal is not None:
             raise refusal
         out, err = self._out, self._err
+        status = processes.UNKNOWN if self.status is None else self.status
         return Completed(
             self.command.argv,
             self.hold.pid,
-            self._process.returncode,
-            out.text() if out else "",
+            status,
+            out.text(),
             err.text() if err else "",
-            any(output.truncated for output in (out, err) if output),
+            out.truncated or (err is not None and err.truncated),
         )
 
 
 _all: set[Running] = set()
 """The commands that run now."""
+_stuck: set[int] = set()
+"""Killed processes that could not be waited for in time; they are reaped when a later command ends."""
 
 
 def kill_all() -> None:
@@ -221,6 +235,20 @@ async def run(command: Command, blocking: Callable[..., Any]) -> Completed:
     if command.check and done.retcode != 0:
         raise Permanent(_failure(done))
     return done
+
+
+async def _to_the_end(work: Coroutine[Any, Any, None]) -> None:
+    """Wait for work that takes a moment, and must be done before anything else, even by one who is cancelled."""
+    task = asyncio.create_task(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    task.result()
+    if cancelled is not None:
+        raise cancelled
 
 
 async def _readable(descriptor: int) -> None:

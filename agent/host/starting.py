@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-import resource
 import signal
-import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import IO, Any
 
 from holdfast.agent.host import descriptors
-from holdfast.agent.host.become import Child, become
+from holdfast.agent.host.become import Child
+from holdfast.agent.host.forkserver import in_memory, server
 from holdfast.agent.host.holds import Hold, Subreaper
 from holdfast.resources import paths
 from holdfast.resources.accounts import Account, account, local_gid, service_gid
@@ -59,11 +57,13 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A process that the agent has started: the command, or its subreaper."""
+    """The pipes of a command that the fork server has been asked for."""
 
-    process: subprocess.Popen[bytes]
-    report: IO[bytes] | None
-    """What the starter says (`Child.report`); None without one."""
+    stdout: IO[bytes]
+    stderr: IO[bytes] | None
+    """None where it writes to that of `stdout`."""
+    report: IO[bytes]
+    """What the new process says until it is the command (`become`)."""
 
 
 async def setting_of(command: Command, blocking: Callable[..., Any]) -> Setting:
@@ -95,62 +95,90 @@ def environment(who: Account | None) -> dict[str, str]:
 
 
 def start(command: Command, setting: Setting, hold: Hold) -> Started:
-    """Start it.
+    """Have it started. That takes the fork server a moment, which nobody waits for here.
 
     Raises `Permanent` with the reason when it cannot be started, `Temporary` where that may go away, `Unsafe` for its directory.
     """
     try:
-        with _stdin(command.stdin) as source:
-
-            def launch(**more: Any) -> subprocess.Popen[bytes]:
-                return subprocess.Popen(
-                    command.argv,
-                    stdin=source,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT if command.combined else subprocess.PIPE,
-                    start_new_session=True,
-                    umask=-1 if command.umask is None else command.umask,
-                    env=setting.env,
-                    **more,
-                )
-
-            where = Where(command.cwd, command.cwd) if setting.foreign else _directory(command, setting)
-            if setting.foreign or hold.starter:
-                return _by_starter(command, setting, hold, where, launch)
-            return _directly(setting, where, launch)
+        where = Where(_absolute(command.cwd)) if setting.foreign else _directory(command, setting)
+        with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
+            report, out = (_pipe(ours, theirs) for _ in range(2))
+            err = None if command.combined else _pipe(ours, theirs)
+            entrance, opened = hold.entrance(), None if where.found is None else where.found.fd
+            if entrance is not None:
+                theirs.callback(os.close, entrance)
+            child = _child(command, setting, where, grouped=entrance is not None, reaped=isinstance(hold, Subreaper))
+            more = [number for number in (entrance, opened) if number is not None]
+            server.begin(child, [report[1], theirs.enter_context(_stdin(command.stdin)), out[1], (err or out)[1], *more])
+            ours.pop_all()
+            return Started(out[0], err and err[0], report[0])
     except OSError as error:
         raise _refusal(command, error) from None
-    except (ValueError, subprocess.SubprocessError) as error:
+    except ValueError as error:
         raise Permanent(f"cannot run {command.argv[0]}: {error}") from None
 
 
-Launch = Callable[..., subprocess.Popen[bytes]]
+def _pipe(ours: contextlib.ExitStack, theirs: contextlib.ExitStack) -> tuple[IO[bytes], int]:
+    """A pipe: the agent's end to read from, and the descriptor of the other. Raises `OSError`."""
+    reader, writer = os.pipe()
+    theirs.callback(os.close, writer)
+    return ours.enter_context(os.fdopen(reader, "rb", buffering=0)), writer
+
+
+def _child(command: Command, setting: Setting, where: Where, *, grouped: bool, reaped: bool) -> Child:
+    """What the new process is told. Raises `ValueError` for what no program can be given."""
+    name = command.argv[0]
+    programs = [name] if "/" in name else [os.path.join(path, name) for path in os.get_exec_path(setting.env)]  # noqa: PTH118 - strings
+    env = {os.fsencode(name): os.fsencode(value) for name, value in setting.env.items()}
+    if any(not name or b"=" in name for name in env):
+        raise ValueError("illegal environment variable name")
+    texts = [os.fsencode(text) for text in (*command.argv, *programs, where.path or "")]
+    if any(b"\0" in text for text in (*texts, *env, *env.values())):
+        raise ValueError("embedded null byte")
+    return Child(
+        None if setting.who is None else (setting.who.uid, list(setting.who.groups)),
+        setting.gid,
+        command.umask,
+        None if where.path is None else os.fsencode(where.path),
+        os.fsencode(setting.home),
+        [os.fsencode(program) for program in programs],
+        [os.fsencode(word) for word in command.argv],
+        env,
+        grouped,
+        where.found is not None and where.found.fd is not None,
+        reaped,
+        command.on_line is not None,
+        descriptors.original,
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Where:
     """The directory that a command is run in."""
 
-    told: str | None
-    """As it is called; None for the home of another user, who enters it with the rights of that user."""
     path: str | None
-    """The path by which it is entered."""
+    """The path by which it is entered; None for the home of another user, who enters it with the rights of that user."""
     found: paths.Directory | None = None
-    """What has been judged, and must stay open until it is entered."""
+    """What has been judged; where it is open, that is entered in place of the path."""
 
 
 def _directory(command: Command, setting: Setting) -> Where:
     """The directory for a command of the agent's own user, to which no other user has led it. Raises `OSError` and `Unsafe`."""
     if command.cwd is None:
         found = home(setting.home)
-        return Where("/", "/") if found is None else Where(setting.home, _entrance(found, setting.home), found)
+        return Where("/") if found is None else Where(setting.home, found)
     if not command.cwd.startswith("/"):
-        return Where(command.cwd, command.cwd)
+        return Where(_absolute(command.cwd))
     try:
         found = paths.directory(command.cwd)
     except OSError as error:
         raise OSError(error.errno, error.strerror, command.cwd) from None
-    return Where(command.cwd, _entrance(found, command.cwd), found)
+    return Where(command.cwd, found)
+
+
+def _absolute(path: str | None) -> str | None:
+    """A path that the fork server, which runs elsewhere, can use."""
+    return None if path is None else os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118 - strings
 
 
 def home(path: str) -> paths.Directory | None:
@@ -159,72 +187,18 @@ def home(path: str) -> paths.Directory | None:
         found = paths.directory(path) if path.startswith("/") else None
     except (OSError, paths.Unsafe):
         return None
-    return found if found is not None and os.access(_entrance(found, path), os.X_OK) else None
+    return found if found is not None and os.access(path if found.fd is None else f"/proc/self/fd/{found.fd}", os.X_OK) else None
 
 
-def _entrance(found: paths.Directory, path: str) -> str:
-    """The path by which a directory is entered: by its descriptor where a user could put another in its place."""
-    return path if found.fd is None else f"/proc/self/fd/{found.fd}"
-
-
-def _directly(setting: Setting, where: Where, launch: Launch) -> Started:
-    """Start a command of the agent's own user that needs no starter. Raises `OSError` and `ValueError`."""
-    who = setting.who
-    try:
-        process = launch(cwd=where.path, user=who and who.uid, group=setting.gid, extra_groups=who and who.groups)
-    except OSError as error:
-        if error.filename == where.path:
-            error.filename = where.told
-        raise
-    if descriptors.original is not None:
-        with contextlib.suppress(ProcessLookupError):
-            resource.prlimit(process.pid, resource.RLIMIT_NOFILE, descriptors.original)
-    return Started(process, None)
-
-
-def _by_starter(command: Command, setting: Setting, hold: Hold, where: Where, launch: Launch) -> Started:
-    """Start the starter, which becomes the command (`become`). Raises `OSError` and `ValueError`."""
-    name = command.argv[0]
-    if "\0" in (where.path or ""):
-        raise ValueError("embedded null byte")
-    programs = [name] if "/" in name else [os.path.join(path, name) for path in os.get_exec_path(setting.env)]  # noqa: PTH118 - strings
-    with contextlib.ExitStack() as stack:
-        entrance = hold.entrance()
-        if entrance is not None:
-            stack.callback(os.close, entrance)
-        reader, writer = os.pipe()
-        stack.callback(os.close, writer)
-        report = os.fdopen(reader, "rb", buffering=0)
-        child = Child(
-            setting.who,
-            setting.gid,
-            where.path,
-            programs,
-            command.argv,
-            setting.env,
-            entrance,
-            isinstance(hold, Subreaper),
-            command.on_line is not None,
-            descriptors.original,
-            [fd for fd in (entrance, None if where.found is None else where.found.fd) if fd is not None],
-            writer,
-            os.sysconf("SC_OPEN_MAX"),
-        )
-        try:
-            return Started(launch(preexec_fn=partial(become, child)), report)
-        except BaseException:
-            report.close()
-            raise
-
-
-def reported_pid(report: str) -> int:
-    """The process id of a command, as its starter has reported it first; 0 where that has failed before."""
-    line = report.partition("\n")[0]
-    return int(line.removeprefix("pid ")) if line.startswith("pid ") else 0
+def reported(report: str, what: str) -> int:
+    """A process id that a new process has reported: as `started`, and as `pid` where it has a subreaper; 0 where it has not."""
+    return next((int(number) for word, _, number in (line.partition(" ") for line in report.splitlines()) if word == what), 0)
 
 
 def refused(command: Command, report: str) -> HoldfastError | None:
-    """The error that a starter has reported, if any."""
+    """The error that a new process has reported, if any."""
+    if not report:
+        return Temporary(f"cannot run {command.argv[0]}: the fork server was killed")
     line = next((line for line in report.splitlines() if line.startswith("error ")), None)
     if line is None:
         return None
@@ -241,12 +215,14 @@ def _refusal(command: Command, error: OSError) -> HoldfastError:
 
 
 @contextlib.contextmanager
-def _stdin(text: str | None) -> Iterator[int | IO[bytes]]:
+def _stdin(text: str | None) -> Iterator[int]:
     """A descriptor to read the text from: memory, so that nobody has to feed a pipe."""
-    if text is None:
-        yield subprocess.DEVNULL
+    if text is not None:
+        with in_memory("stdin", text.encode()) as number:
+            yield number
         return
-    with os.fdopen(os.memfd_create("stdin"), "wb", buffering=0) as memory:
-        memory.write(text.encode())
-        memory.seek(0)
-        yield memory
+    number = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        yield number
+    finally:
+        os.close(number)

@@ -110,7 +110,7 @@ class Command(Edgeable, Sendable, Recvable, Resource, Refreshable):
     timeout: float | None = field(None, gt=0)
     """Seconds after which it is ended, with all that it has started: a failure like any other, retried only where `retry` says so.
 
-    All its descendants are found by a control group (the installed service), or by a subreaper of the command. Without /proc only its process group is
+    All its descendants are found by a control group (the installed service), or by a subreaper of the command. Where /proc does not tell them, only its process group is
     ended, and what has called setsid escapes. What a service starts for it (systemd-run, at) always goes on.
     """
     stop_signal: Annotated[str, BeforeValidator(parse_signal)] = "TERM"
@@ -306,6 +306,7 @@ class Active(Command, Reactive):
     watch_cmd: str | None = field(None, min_length=1)
     """A command that goes on running: for each line that it writes the agent runs `name` again, its guards allowing.
 
+    Lines that come faster are one event in a quarter of a second; a command that writes without end waits for the agent.
     It runs as the command itself does: in the shell, with its user, directory and environment. One that ends is started again, after growing waits;
     meanwhile the state is `unwatched`. It is ended, with all that it has started, when the state leaves or changes. `poll` takes the place of this.
     """

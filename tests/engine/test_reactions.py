@@ -7,18 +7,25 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from command_bench import Commands
 from engine_bench import KINDS, FakeContext, compilation, state
+from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.graph import Vertex
+from holdfast.agent.engine.journal import Journal
 from holdfast.agent.engine.judge import digest
+from holdfast.agent.engine.options import EngineOptions
 from holdfast.agent.engine.report import Ran
+from holdfast.agent.host.outputs import EVENTS
 from holdfast.resources import registry
+from loop_time import callbacks
 
 
 async def true(condition: Callable[[], bool]) -> None:
@@ -202,3 +209,27 @@ async def test_what_a_command_watches_makes_it_no_other_command(commands: Comman
     assert [event.outcome.reason for event in commands.events if isinstance(event, Ran)] in (["", "action"], [""])
     assert commands.count() == 1
     await engine.stop()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
+async def test_a_watching_command_that_writes_without_end_disturbs_nothing(commands: Commands, tmp_path: Path) -> None:
+    """Of another user: drift elsewhere is repaired meanwhile, events come at a fixed pace, and memory and event loop stay free. It is watched for a second."""
+    KINDS["file.managed"] = registry.find("file.managed")
+    page = tmp_path / "page"
+    flood = {"name": "true", "watch_cmd": "exec yes", "runas": "daemon"}
+    engine = Engine(commands.host, EngineOptions(recheck=0, converged_timeout=0), Journal(None), commands._emit, watch=True)
+    await engine.swap(compilation(state("x", "cmd.run", **flood), state("y", "file.managed", name=str(page), contents="right")))
+    await commands.ran(2)
+    await true(page.exists)
+    began, runs, memory = time.monotonic(), len(commands.outcomes("x")), psutil.Process().memory_info().rss
+    with callbacks() as taken:
+        while time.monotonic() < began + 1:
+            page.write_text("wrong")
+            await true(lambda: page.read_text() == "right\n")
+    took = time.monotonic() - began
+    grown = psutil.Process().memory_info().rss - memory
+    await engine.stop()
+
+    assert len(commands.outcomes("x")) - runs <= took / EVENTS + 3
+    assert grown < 4 << 20
+    assert max(taken) < 0.05

@@ -22,6 +22,7 @@ from holdfast.agent.host.host import Host
 from holdfast.agent.host.run import _all, kill_all, run
 from holdfast.agent.host.starting import Command
 from holdfast.resources.errors import Overdue, Permanent, Temporary
+from loop_time import callbacks
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may make control groups")
 
@@ -29,37 +30,6 @@ DAEMON = "( setsid sh -c 'trap \"\" TERM HUP; echo $$ >>$OUT; while :; do sleep 
 """Starts a process that leaves the session and its parent, and ignores being asked to end."""
 FAMILY = f"{DAEMON} setsid sleep 31 & {DAEMON} while [ $(wc -l <$OUT) -lt 2 ]; do :; done; "
 """Two of those, and one that leaves the session alone."""
-
-
-def group_mount() -> Path | None:
-    """Where control groups of version 2 are mounted."""
-    lines = [line.split() for line in Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines()]
-    return next((Path(fields[1]) for fields in lines if fields[2] == "cgroup2"), None)
-
-
-@pytest.fixture
-def directory() -> Iterator[Path]:
-    """A control group, for those of commands; nothing is left in it, nor below it."""
-    top = group_mount()
-    if top is None or not os.access(top, os.W_OK):
-        pytest.skip("there are no control groups that can be written")
-    path = top / f"holdfast-test-{os.getpid()}"
-    path.mkdir()
-    yield path
-    cgroups.kill(path)
-    for child in path.iterdir():
-        if child.is_dir():
-            wait_for(lambda child=child: removed(child))
-    path.rmdir()
-
-
-def removed(path: Path) -> bool:
-    """Remove an empty group; whether it was."""
-    try:
-        path.rmdir()
-    except OSError:
-        return False
-    return True
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
@@ -132,6 +102,23 @@ async def test_timeout_ends_all_descendants(hold, out):
 
     assert len(out.read_text(encoding="ascii").split()) == 2
     wait_for(lambda: not left(out))
+
+
+async def test_ending_takes_little_of_the_event_loops_time(hold, out):
+    """With hundreds of processes on the host, and hundreds more below the command itself. It takes a second to start them."""
+    many = "for i in $(seq 300); do sleep 60 & done; echo $$ >>$OUT; "
+    try:
+        await sh(many, out)
+        task = asyncio.create_task(sh(f"{many} wait", out))
+        await started(out, 2)
+        with callbacks() as taken:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        assert max(taken) < 0.005
+        assert len(having(str(out))) == 300
+    finally:
+        for pid in having(str(out)):
+            os.kill(pid, signal.SIGKILL)
 
 
 async def test_cancellation_ends_all_descendants(hold, out):
@@ -217,7 +204,7 @@ async def test_kill_all_ends_all_descendants_at_once(hold, out):
 async def test_kill_all_leaves_alone_what_an_ended_command_has_left(hold, out):
     """Also in the moment in which the rest of its output is still read: its process id may be another's by then."""
     task = asyncio.create_task(sh(DAEMON + "while ! [ -s $OUT ]; do :; done", out))
-    while not any(running._process.returncode == 0 for running in _all):
+    while not any(running.status == 0 for running in _all):
         await asyncio.sleep(0)
     kill_all()
 

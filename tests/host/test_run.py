@@ -14,14 +14,22 @@ from pathlib import Path
 import pytest
 
 from holdfast.agent.host.blocking import Blocking
+from holdfast.agent.host.outputs import EVENTS
 from holdfast.agent.host.run import run
 from holdfast.agent.host.starting import Command
-from holdfast.resources.errors import Permanent, Temporary
+from holdfast.resources.errors import Overdue, Permanent, Temporary
+from loop_time import callbacks
 
 
 async def sh(script: str, **options):
     """Run a shell script."""
     return await run(Command(("/bin/sh", "-c", script), **options), Blocking())
+
+
+@pytest.fixture(autouse=True)
+async def _fork_server():
+    """The fork server is there, as it is for any command but the first: its socket is no descriptor that is left behind."""
+    await sh("true")
 
 
 def alive(pid: int) -> bool:
@@ -118,6 +126,42 @@ async def test_output_is_bounded():
     """A flood is read to its end, kept up to the limit, and marked as cut."""
     done = await sh("head -c 3000000 /dev/zero | tr '\\0' x", limit=1000)
     assert (len(done.stdout), done.truncated, done.retcode) == (1000, True, 0)
+
+
+@pytest.mark.parametrize("script", ["yes", "yes >&2", "tr '\\0' x </dev/zero"])
+async def test_flood_of_a_command_whose_lines_are_events(script):
+    """It waits for the agent, which reads at a fixed pace: the events are few, and so is what is kept. It takes the second that the command has."""
+    events = []
+    with callbacks() as taken, pytest.raises(Overdue):
+        await sh(f"exec {script}", timeout=1.0, limit=4096, on_line=lambda: events.append(1))
+
+    assert len(events) <= 1.0 / EVENTS + 1
+    assert bool(events) == (script == "yes")
+    assert sum(taken) < 0.1
+
+
+async def test_first_line_is_an_event_at_once():
+    """The pace holds for those that follow; the last one is told, too."""
+    loop, told = asyncio.get_running_loop(), []
+    reader, writer = os.pipe()
+    task = asyncio.create_task(sh(f"exec cat < /proc/{os.getpid()}/fd/{reader}", on_line=lambda: told.append(loop.time())))
+    for number in (1, 2):
+        os.write(writer, b"line\n")
+        while len(told) < number:
+            await asyncio.sleep(0.001)
+    os.close(writer)
+    os.close(reader)
+    await task
+
+    assert EVENTS * 0.9 < told[1] - told[0] < 10 * EVENTS
+
+
+async def test_flood_that_is_dropped_leaves_the_loop_free():
+    """A command that writes without end has its output drained, without keeping the agent busy. It takes the second that the command has."""
+    with callbacks() as taken, pytest.raises(Overdue):
+        await sh("exec yes", timeout=1.0)
+
+    assert sum(taken) < 0.4
 
 
 async def test_output_that_is_not_text():

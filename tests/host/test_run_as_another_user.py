@@ -31,6 +31,12 @@ async def sh(script: str, **options):
     return await run(Command(("/bin/sh", "-c", script), **options), Blocking())
 
 
+@pytest.fixture(autouse=True)
+async def _fork_server():
+    """The fork server is there, as it is for any command but the first: its socket is no descriptor that is left behind."""
+    await sh("true")
+
+
 @pytest.fixture
 def place() -> Iterator[Path]:
     """A directory that everybody may pass, with one of root's that nobody else may enter, and one of the user's."""
@@ -161,14 +167,14 @@ async def test_user_who_holds_up_the_start_holds_up_nothing_else(place, held):
 
 
 async def test_signal_to_a_command_that_has_not_started_is_none_to_the_agent(place, held):
-    """Until it is executed a new process shares with the agent the descriptor that tells of signals; its user may signal it."""
-    told, pids, loop = asyncio.Event(), [], asyncio.get_running_loop()
+    """Its user may signal it as soon as it runs as that user; it has none of the agent's handlers and descriptors."""
+    told, pid, loop = asyncio.Event(), asyncio.Future(), asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, told.set)
     try:
-        task = asyncio.create_task(run(Command((str(place / "users/held"),), user=USER, timeout=0.5, on_start=pids.append), Blocking()))
+        task = asyncio.create_task(run(Command((str(place / "users/held"),), user=USER, timeout=0.5, on_start=pid.set_result), Blocking()))
         await held.asked.wait()
-        os.kill(pids[0], signal.SIGTERM)
-        with pytest.raises(Temporary):
+        os.kill(await pid, signal.SIGTERM)
+        with pytest.raises(Permanent, match="was killed by SIGTERM"):
             await task
     finally:
         loop.remove_signal_handler(signal.SIGTERM)

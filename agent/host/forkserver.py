@@ -1,0 +1,120 @@
+"""The agent's end of the fork server, which starts the commands (`become`).
+
+A fork copies the page tables of the process. For the agent that takes milliseconds in which its event loop, and Python as a whole, stand still; the fork server is a
+fresh interpreter without any other library, a tenth of the size. It is started for the first command and ended when there was none for a while. It cannot
+outlive the agent: its only source of work is a socket, which the agent's end closes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import marshal
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from holdfast.agent.host import become, processes
+
+IDLE = 60.0
+"""Seconds without a command after which the fork server is ended."""
+GONE = (BrokenPipeError, ConnectionResetError)
+LOADER = """
+import sys
+def load(name, text):
+    module = sys.modules[name] = type(sys)(name)
+    exec(compile(text, name, "exec"), module.__dict__)
+    return module
+for name in ("holdfast", "holdfast.agent", "holdfast.agent.host"):
+    load(name, "")
+"""
+"""Gives the program its modules without their packages, which would import more."""
+
+
+def _program() -> bytes:
+    """The program of the fork server, as it was when the agent started: an update of the files does not mix two versions."""
+    texts = [(module.__name__, Path(str(module.__file__)).read_text(encoding="utf-8")) for module in (processes, become)]
+    return "".join([LOADER, *(f"module = load({name!r}, {text!r})\n" for name, text in texts), "module.serve(int(sys.argv[1]))\n"]).encode()
+
+
+PROGRAM = _program()
+
+
+class ForkServer:
+    """One fork server at a time, of this process."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._socket: socket.socket | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self, child: become.Child, descriptors: Sequence[int]) -> None:
+        """Have a process begun: it reports to the first of the descriptors, and has the next three as its standard ones (see `become.PASSED`).
+
+        Raises `OSError`. What cannot be done later, is reported; the end of the report without a line means that the fork server was killed.
+        """
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(IDLE, self.stop)
+        with in_memory("command", marshal.dumps(tuple(child))) as request:
+            try:
+                self._send([request, *descriptors])
+            except GONE:
+                self.stop()
+                self._send([request, *descriptors])
+
+    def _send(self, descriptors: list[int]) -> None:
+        """Send a request, to a new fork server if there is none. Raises `OSError`."""
+        if self._socket is None:
+            self._socket = self._start()
+        socket.send_fds(self._socket, [b"+"], descriptors)
+
+    def _start(self) -> socket.socket:
+        """Start the fork server. Raises `OSError`."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs, contextlib.ExitStack() as undo:
+            undo.callback(ours.close)
+            ours.setblocking(False)
+            with in_memory("forkserver", PROGRAM) as program:
+                number = theirs.fileno()
+                self._process = subprocess.Popen(
+                    [sys.executable, "-I", "-S", "-E", "-", str(number)],
+                    stdin=program,
+                    stdout=subprocess.DEVNULL,
+                    cwd="/",
+                    env={},
+                    pass_fds=[number],
+                    start_new_session=True,
+                )
+            undo.pop_all()
+        return ours
+
+    def stop(self) -> None:
+        """End the fork server, at once: what it was asked for and has not begun never begins."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+
+@contextlib.contextmanager
+def in_memory(name: str, content: bytes) -> Iterator[int]:
+    """A descriptor to read this from: not limited as a message is, and nobody has to feed it."""
+    descriptor = os.memfd_create(name)
+    try:
+        with os.fdopen(descriptor, "wb", buffering=0, closefd=False) as file:
+            file.write(content)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+server = ForkServer()
+"""That of this process."""

@@ -1,0 +1,86 @@
+"""What commands write, read by the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import IO
+
+CHUNK = 1 << 16
+EVENTS = 0.25
+"""Seconds between two reads of a command whose lines are events. What it writes meanwhile waits in its pipe; when that is full, the command waits, too."""
+DROPPED = 0.001
+"""Seconds between two reads of output that is dropped: a command that writes without end must not keep the agent busy."""
+
+
+class Output:
+    """One pipe of a process; keeps the first `limit` bytes and drops the rest."""
+
+    def __init__(self, pipe: IO[bytes], limit: int, *, pace: float = 0.0, on_line: Callable[[], None] | None = None) -> None:
+        self._pipe, self._limit = pipe, limit
+        self._on_line = on_line
+        """Called when lines have come."""
+        self._pace = pace
+        """Seconds that a read is followed by a pause."""
+        self._pause: asyncio.TimerHandle | None = None
+        """Ends the pause."""
+        self._data = bytearray()
+        self.truncated = False
+        self.news, self.ended = asyncio.Event(), asyncio.Event()
+        """Something has come since this was cleared; all has come."""
+        os.set_blocking(pipe.fileno(), False)
+        self._listen()
+
+    def _listen(self) -> None:
+        self._pause = None
+        asyncio.get_running_loop().add_reader(self._pipe.fileno(), self._readable)
+
+    def _readable(self) -> None:
+        """Take what is there, and pause when there is a pace to keep."""
+        pace = self._pace or (DROPPED if self.truncated else 0.0)
+        if self.read() and pace:
+            loop = asyncio.get_running_loop()
+            loop.remove_reader(self._pipe.fileno())
+            self._pause = loop.call_later(pace, self._listen)
+
+    def finish(self) -> None:
+        """Read what is left without delay: the process has ended."""
+        self._pace = 0.0
+        if self._pause is not None:
+            self._pause.cancel()
+            self._listen()
+
+    def read(self) -> bool:
+        """Take what is there; whether there may be more at once."""
+        if self._pipe.closed:
+            return False
+        try:
+            data = os.read(self._pipe.fileno(), CHUNK)
+        except BlockingIOError:
+            return False
+        if not data:
+            self.close()
+            return False
+        self.news.set()
+        room = max(0, self._limit - len(self._data))
+        self._data += data[:room]
+        self.truncated = self.truncated or len(data) > room
+        if self._on_line is not None and b"\n" in data:
+            self._on_line()
+        return True
+
+    def close(self) -> None:
+        """Read no more."""
+        if self._pause is not None:
+            self._pause.cancel()
+            self._pause = None
+        if not self._pipe.closed:
+            asyncio.get_running_loop().remove_reader(self._pipe.fileno())
+            self._pipe.close()
+            self.news.set()
+            self.ended.set()
+
+    def text(self) -> str:
+        """What was kept; bytes that are not UTF-8 are replaced."""
+        return self._data.decode(errors="replace")

@@ -1,0 +1,203 @@
+"""Commands are started by a small process beside the agent, which costs the event loop next to nothing and depends on nothing that a user can hold up."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.agent.host import cgroups, forkserver, holds
+from holdfast.agent.host.blocking import Blocking
+from holdfast.agent.host.forkserver import server
+from holdfast.agent.host.run import run
+from holdfast.agent.host.starting import Command
+from holdfast.resources.errors import Overdue
+from loop_time import callbacks
+
+MEMORY = 64 << 20
+"""Bytes that an agent has."""
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
+
+
+async def sh(script: str, **options):
+    """Run a shell script."""
+    return await run(Command(("/bin/sh", "-c", script), **options), Blocking())
+
+
+@pytest.fixture(autouse=True)
+def _own_server() -> Iterator[None]:
+    """Each test has a fork server of its own, and leaves none."""
+    server.stop()
+    yield
+    server.stop()
+
+
+def pid_of_server() -> int:
+    """Its process id."""
+    assert server._process is not None
+    return server._process.pid
+
+
+def ended(pid: int) -> bool:
+    """Wait until a process has ended, for ten seconds at most; whether it has."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([descriptor], [], [], 10)[0])
+    finally:
+        os.close(descriptor)
+
+
+@as_root
+@pytest.mark.parametrize("hold", ["cgroup", "subreaper", "group"])
+@pytest.mark.parametrize("options", [{}, {"cwd": "/usr"}, {"user": "root"}, {"user": "daemon"}, {"user": "daemon", "cwd": "/usr"}])
+async def test_a_start_takes_little_of_the_event_loops_time(request, monkeypatch, hold, options):
+    """For an agent of usual size: a fork of it would copy its page tables, which takes some milliseconds."""
+    groups = cgroups.Cgroups(request.getfixturevalue("directory")) if hold == "cgroup" else None
+    new = {"subreaper": holds.Subreaper, "group": holds.Group}.get(hold, lambda: holds.Cgroup(groups))
+    monkeypatch.setattr(holds, "new", new)
+    ballast = bytearray(b"x") * MEMORY
+    await sh("true", **options)
+    with callbacks() as taken:
+        longest = []
+        for _ in range(10):
+            taken.clear()
+            await sh("true", **options)
+            longest.append(max(taken))
+    del ballast
+
+    assert min(longest) < 0.001
+
+
+@pytest.mark.parametrize("hold", [holds.Subreaper, holds.Group])
+async def test_a_program_that_cannot_be_executed_yet_holds_up_nothing(monkeypatch, tmp_path, hold):
+    """A lease on the program, a file system that does not answer: also where the agent's own user runs it, with and without a subreaper."""
+    monkeypatch.setattr(holds, "new", hold)
+    program, asked = tmp_path / "program", asyncio.Event()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGIO, asked.set)
+    with program.open("rb+") as file:
+        fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        task = asyncio.create_task(run(Command((str(program),), timeout=0.3), Blocking()))
+        await asked.wait()
+        with pytest.raises(Overdue):
+            await task
+    asyncio.get_running_loop().remove_signal_handler(signal.SIGIO)
+
+
+async def test_many_commands_at_once():
+    """More than there are workers: each is started."""
+    done = await asyncio.gather(*(sh(f"echo {number}") for number in range(150)))
+    assert [each.stdout for each in done] == [f"{number}\n" for number in range(150)]
+
+
+async def test_a_fork_server_that_was_killed_is_replaced():
+    """By whatever kills processes: the next command is started by another one, and what runs goes on."""
+    started = asyncio.Event()
+    with tempfile.TemporaryDirectory() as name:
+        os.mkfifo(Path(name, "go"))
+        running = asyncio.create_task(sh(f"read word < {name}/go; echo $word; exit 3", check=False, on_start=lambda _: started.set()))
+        await started.wait()
+        first = pid_of_server()
+        os.kill(first, signal.SIGKILL)
+        assert ended(first)
+        assert (await sh(f"echo fine > {name}/go; echo next")).stdout == "next\n"
+        done = await running
+
+    assert pid_of_server() != first
+    assert (done.stdout, done.retcode) == ("fine\n", 3)
+
+
+async def test_a_command_that_was_cancelled_does_not_begin_when_the_fork_server_wakes_up(tmp_path):
+    """A fork server that somebody has stopped is given up after a second, so that what it was asked for never happens."""
+    await sh("true")
+    stopped = pid_of_server()
+    os.kill(stopped, signal.SIGSTOP)
+    task = asyncio.create_task(sh(f"touch {tmp_path}/ran", timeout=0.01))
+    with pytest.raises(Overdue):
+        await task
+
+    assert ended(stopped)
+    assert (await sh("echo next")).stdout == "next\n"
+    assert not (tmp_path / "ran").exists()
+
+
+async def test_the_fork_server_ends_when_there_is_nothing_to_do(monkeypatch):
+    """An agent that runs no commands has none, nor its memory."""
+    monkeypatch.setattr(forkserver, "IDLE", 0.2)
+    await sh("true")
+    first = pid_of_server()
+    loop = asyncio.get_running_loop()
+    gone, descriptor = asyncio.Event(), os.pidfd_open(first)
+    loop.add_reader(descriptor, gone.set)
+    async with asyncio.timeout(10):
+        await gone.wait()
+    loop.remove_reader(descriptor)
+    os.close(descriptor)
+
+    assert (await sh("echo again")).stdout == "again\n"
+
+
+def test_the_fork_server_ends_with_the_agent():
+    """Though that is killed with SIGKILL, and has a command that still runs."""
+    agent = """
+import asyncio, os, signal
+from holdfast.agent.host.blocking import Blocking
+from holdfast.agent.host.forkserver import server
+from holdfast.agent.host.run import run
+from holdfast.agent.host.starting import Command
+def begun(pid):
+    print(server._process.pid, pid, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+asyncio.run(run(Command(("sleep", "60"), on_start=begun), Blocking()))
+"""
+    done = subprocess.run([sys.executable, "-c", agent], stdout=subprocess.PIPE, check=False, timeout=60)
+    first, command = map(int, done.stdout.split())
+    os.kill(command, signal.SIGKILL)
+
+    assert done.returncode == -signal.SIGKILL
+    assert ended(first)
+
+
+async def test_the_fork_server_is_small_and_knows_no_secret():
+    """It has no library but Python's, nothing of the agent's environment, and nothing of a command that it has started."""
+    word = "hidden-in-a-command"
+    await sh("true", env={"WORD": word}, stdin=word)
+    process = Path(f"/proc/{pid_of_server()}")
+    status = dict(line.split(":", 1) for line in (process / "status").read_text(encoding="utf-8").splitlines())
+
+    assert int(status["VmRSS"].split()[0]) < 16 << 10
+    assert "site-packages" not in (process / "maps").read_text(encoding="utf-8")
+    assert (process / "environ").read_bytes() == b""
+    assert not [path for path in (process / "fd").iterdir() if path.name not in {"0", "1", "2", str(_socket(process))}]
+    assert word.encode() not in memory(process)
+
+
+def _socket(process: Path) -> str:
+    """The descriptor of the fork server's end."""
+    return (process / "cmdline").read_bytes().rstrip(b"\0").rpartition(b"\0")[2].decode()
+
+
+def memory(process: Path) -> bytes:
+    """All that a process may write to."""
+    content = b""
+    with (process / "mem").open("rb", buffering=0) as file:
+        for line in (process / "maps").read_text(encoding="utf-8").splitlines():
+            area, rights = line.split()[:2]
+            if rights.startswith("rw") and "[v" not in line:
+                start, end = (int(number, 16) for number in area.split("-"))
+                file.seek(start)
+                content += file.read(end - start)
+    return content
