@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable
 
 ROUNDS = 50
 """Times that new processes are looked for; the second or third look finds none, unless somebody wants to get away."""
+LOOKS = 5
+"""Looks for descendants at most: without a fork bomb the second or third finds nothing new."""
 DEAD = (b"Z", b"X")
 """States of processes that have ended."""
 GONE = (FileNotFoundError, ProcessLookupError)
@@ -53,8 +55,21 @@ def waited(pid: int) -> int | None:
 def below(roots: Iterable[int]) -> dict[int, bool]:
     """All descendants of these processes, without the processes themselves: process id -> whether it still runs.
 
-    Only they are looked at, however many processes the host has. Raises `OSError` when too many files are open.
+    Only they are looked at, however many processes the host has. One whose parent ends during a look may be missed by it, for it goes to another
+    parent; so looks are repeated until one finds nothing new. Raises `OSError` when too many files are open.
     """
+    tops = list(roots)
+    found: dict[int, bool] = {}
+    for _ in range(LOOKS):
+        known = len(found)
+        found |= _look(tops)
+        if len(found) == known:
+            break
+    return found
+
+
+def _look(roots: list[int]) -> dict[int, bool]:
+    """The same, as far as one look finds them."""
     found: dict[int, bool] = {}
     waiting = list(roots)
     while waiting:

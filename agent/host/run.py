@@ -114,7 +114,7 @@ class Running:
         # Not waited for since, so the process id, and with it the group's, still is this process's.
         self.hold.begin_end(self._child)
         try:
-            with contextlib.suppress(TimeoutError, OSError):
+            with contextlib.suppress(TimeoutError, OSError, RuntimeError):  # the last where there can be no thread
                 await self._off_loop(self.hold.ask, self.command.stop_signal)
                 async with asyncio.timeout(GRACE):
                     await self._gone()
@@ -131,7 +131,9 @@ class Running:
                 await self._begun()
         except TimeoutError:
             server.stop()
-            await self._begun()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(REAP):
+                    await self._begun()
 
     async def _off_loop(self, call: Callable[..., object], *args: object) -> None:
         """Make a call in a thread; where there can be none, here."""
@@ -149,6 +151,9 @@ class Running:
 
     def kill(self) -> None:
         """End all of it at once, unless it has ended by itself: then its process id may be another's already."""
+        if not self._child:
+            self._report.read()
+            self._child = reported(self._report.text(), "started")
         if self._child and self.status is None:
             self.hold.begin_end(self._child)
             self.hold.kill()
@@ -205,6 +210,7 @@ _stuck: set[int] = set()
 
 def kill_all() -> None:
     """End every command at once, with all that it has started, and wait for nothing."""
+    server.stop()  # what has not begun never begins
     for running in _all:
         running.kill()
 

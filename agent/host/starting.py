@@ -198,7 +198,7 @@ def reported(report: str, what: str) -> int:
 def refused(command: Command, report: str) -> HoldfastError | None:
     """The error that a new process has reported, if any."""
     if not report:
-        return Temporary(f"cannot run {command.argv[0]}: the fork server was killed")
+        return Temporary(f"cannot run {command.argv[0]}: the fork server ended before it was started")
     line = next((line for line in report.splitlines() if line.startswith("error ")), None)
     if line is None:
         return None

@@ -18,9 +18,9 @@ import pytest
 from holdfast.agent.host import cgroups, forkserver, holds
 from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.host.forkserver import server
-from holdfast.agent.host.run import run
+from holdfast.agent.host.run import _all, kill_all, run
 from holdfast.agent.host.starting import Command
-from holdfast.resources.errors import Overdue
+from holdfast.resources.errors import Overdue, Temporary
 from loop_time import callbacks
 
 MEMORY = 64 << 20
@@ -156,7 +156,7 @@ def test_the_fork_server_ends_with_the_agent():
 import asyncio, os, signal
 from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.host.forkserver import server
-from holdfast.agent.host.run import run
+from holdfast.agent.host.run import _all, kill_all, run
 from holdfast.agent.host.starting import Command
 def begun(pid):
     print(server._process.pid, pid, flush=True)
@@ -201,3 +201,19 @@ def memory(process: Path) -> bytes:
                 file.seek(start)
                 content += file.read(end - start)
     return content
+
+
+async def test_kill_all_keeps_what_was_asked_for_from_beginning(tmp_path):
+    """The third signal to stop ends what runs, and what the fork server has not come to."""
+    await sh("true")
+    stopped = pid_of_server()
+    os.kill(stopped, signal.SIGSTOP)
+    task = asyncio.create_task(sh(f"touch {tmp_path}/ran"))
+    while not _all:
+        await asyncio.sleep(0)
+    kill_all()
+
+    with pytest.raises(Temporary, match="the fork server ended before it was started"):
+        await task
+    assert ended(stopped)
+    assert not (tmp_path / "ran").exists()
