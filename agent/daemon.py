@@ -329,7 +329,7 @@ class Daemon:
         """Say what is wrong, all of it, and what goes on in spite of it."""
         for problem in problems:
             log.error(str(problem), code=problem.code)
-        running = "the last good graph keeps running" if self._cause != "start" else "nothing runs until they are mended"
+        running = "the last good graph keeps running" if self._cause != "start" else "nothing runs until it is mended"
         text = f"the configuration cannot be used ({number_of(len(problems), 'problem')}); {running}"
         log.error(text, code=BROKEN)
         self.health.set(BROKEN, f"{problems[0].place}: {problems[0].message}; {text}", "error")

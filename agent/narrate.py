@@ -203,12 +203,18 @@ def _change(name: str, change: Any) -> Iterator[str]:
     if isinstance(change, Mapping) and set(change) == {"old", "new"}:
         yield f"{name}: {_value(change['old'])} -> {_value(change['new'])}"
     elif isinstance(change, Mapping):
-        yield f"{name}: {', '.join(f'{key} {_value(value)}' for key, value in change.items())}"
+        if parts := [f"{key} {_value(value)}" for key, value in change.items() if not _is_diff(key, value)]:
+            yield f"{name}: {', '.join(parts)}"
     elif isinstance(change, str) and "\n" in change.rstrip("\n"):
         yield f"{name}:"
         yield from (f"  {line}" for line in change.rstrip("\n").split("\n"))
     elif change not in NOTHING:
         yield f"{name}: {_value(change)}"
+
+
+def _is_diff(name: str, change: Any) -> bool:
+    """Whether this is the diff of one file of several, which stands in the diff of the whole."""
+    return name == "diff" and "\n" in str(change).rstrip("\n")
 
 
 def _value(value: Any) -> str:

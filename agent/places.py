@@ -41,12 +41,17 @@ def socket_of(path: Path | None, overrides: Mapping[str, Any]) -> Path:
         if path is not None and not exists(path) and not overrides.get("state_dir"):
             raise  # a name mistyped
         unread = error if path is not None or exists(file) else None
-    found = {name: values[name] for name in ("state_dir", "control") if isinstance(values.get(name), str)}
+    found = {name: values[name] for name in ("state_dir", "control") if is_location(values.get(name))}
     state_dir = anchored(overrides.get("state_dir") or found.get("state_dir", STATE_DIR), file.parent)
     socket = anchored(found["control"], file.parent) if "control" in found else default_socket(state_dir)
     if unread is not None and _is_missing(socket):
         raise unread
     return socket
+
+
+def is_location(value: object) -> bool:
+    """Whether there can be a path of this name."""
+    return isinstance(value, str) and value != "" and "\0" not in value
 
 
 def _is_missing(path: Path) -> bool:

@@ -9,19 +9,30 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import UnionType
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 from pydantic_core import ErrorDetails
 
 from holdfast.agent.engine.options import EngineOptions
-from holdfast.agent.places import CONFIG, STATE_DIR, anchored, default_socket, read_settings
+from holdfast.agent.places import CONFIG, STATE_DIR, anchored, default_socket, is_location, read_settings
+from holdfast.resources.refusals import said
 from holdfast.resources.registry import nearest
 from holdfast.resources.secrets import Cover
 from holdfast.states.codes import demand_warning
 from holdfast.states.errors import CompileError, Problem
 from holdfast.states.marks import Document, Map, descend, plain
 from holdfast.states.source import exists
+
+
+def _parse_location(value: object) -> object:
+    if isinstance(value, str) and not is_location(value):
+        raise ValueError("a path cannot be empty or contain a NUL character; without this line the default holds")
+    return value
+
+
+Location = Annotated[Path, BeforeValidator(_parse_location)]
+"""A path that there can be."""
 
 
 class SettingsError(CompileError):
@@ -75,7 +86,7 @@ class MetricsSettings(_Strict):
 
     listen: str | None = None
     """Address and port at which GET /metrics is answered, as `127.0.0.1:9464`. There is no password: keep it on the loopback."""
-    textfile: Path | None = None
+    textfile: Location | None = None
     """File for node_exporter's textfile collector; its name ends in `.prom`."""
     period: float = Field(15.0, ge=1)
     """Seconds between two writings of that file."""
@@ -98,9 +109,9 @@ class MetricsSettings(_Strict):
 class Directories(_Strict):
     """Where one environment is."""
 
-    states: Path
+    states: Location
     """Directory of its state files."""
-    pillar: Path | None = None
+    pillar: Location | None = None
     """Directory of its pillar. Default: that of the agent."""
 
 
@@ -109,23 +120,23 @@ class Settings(_Strict):
 
     id: str | None = None
     """Name of this host, which top files match. Default: the fully qualified host name."""
-    states: Path = Path("states")
+    states: Location = Path("states")
     """Directory of the state files."""
-    pillar: Path = Path("pillar")
+    pillar: Location = Path("pillar")
     """Directory of the pillar: data for this host, kept apart from the states."""
     environment: str = "base"
     """The environment that this host is in: its section of the top files counts, and no other."""
     environments: dict[str, Directories] = Field(default_factory=dict)
     """Environment -> its directories, where they are not the two above."""
-    resources: Path = Path("resources")
+    resources: Location = Path("resources")
     """Directory of kinds of your own, one Python file each."""
-    grains_file: Path = Path("grains")
+    grains_file: Location = Path("grains")
     """A YAML mapping of grains of your own; it may be missing."""
     grains: dict[str, Any] = Field(default_factory=dict)
     """More grains of your own; they win over `grains_file` and over what is found out about the host."""
-    state_dir: Path = STATE_DIR
+    state_dir: Location = STATE_DIR
     """What the agent must remember across restarts; private to it."""
-    control: Path | None = None
+    control: Location | None = None
     """Socket for `holdfast status` and the like. Default: /run/holdfast/control.sock, or control.sock in a state_dir of your own."""
     providers: dict[str, str] = Field(default_factory=dict)
     """Virtual module -> the provider to use instead of the one that fits by itself (`pkg: apt`)."""
@@ -232,7 +243,9 @@ def _problem(document: Document, values: Map, detail: ErrorDetails) -> Problem:
         meant = nearest(str(path[-1]), known)
         hint = f"did you mean {meant!r}?" if meant else f"known here: {', '.join(sorted(known))}"
         return document.problem(mark, "unknown-setting", f"there is no setting {where!r}", hint)
-    return document.problem(mark, "wrong-setting", f"the setting {where!r} is wrong: {detail['msg']}, not {detail['input']!r}")
+    if detail["type"] == "missing":
+        return document.problem(mark, "wrong-setting", f"the setting {'.'.join(map(str, path[:-1]))!r} lacks {path[-1]!r}")
+    return document.problem(mark, "wrong-setting", f"the setting {where!r} is wrong: {said(detail)}, not {detail['input']!r}")
 
 
 def _names(model: type[BaseModel], path: Sequence[object]) -> list[str]:

@@ -16,6 +16,7 @@ from holdfast.resources import registry
 from holdfast.resources.contract import Resource, Uid
 from holdfast.resources.fields import secret_fields
 from holdfast.resources.meta import IDLE, META_FIELDS, Meta
+from holdfast.resources.refusals import said
 from holdfast.resources.traits import Edgeable, FromSources
 from holdfast.states.elsewhere import meant_argument, meant_function, no_such_family
 from holdfast.states.errors import Problem
@@ -33,17 +34,6 @@ CONDITIONAL = frozenset({"onlyif", "unless", "creates", "onfail", "onfail_any", 
 COMMON = CONTROL - {"state", "fun"} - {word for word in CONTROL if word.startswith("__")}
 """What every state takes that is no argument of its kind."""
 _NO_META = Meta()
-_WANTED = {
-    "bool": "true or false",
-    "int": "a whole number",
-    "float": "a number",
-    "string": "text",
-    "list": "a list",
-    "dict": "a mapping",
-    "model": "a mapping",
-}
-"""How pydantic's errors of type begin -> what the value must be."""
-
 TEXTUAL = frozenset({"string_type", "literal_error", "value_error", "assertion_error"})
 """Pydantic's errors for a boolean where text may have been meant."""
 
@@ -218,23 +208,15 @@ def _problem(path: tuple[object, ...], details: list[dict[str, Any]], chunk: Chu
         return chunk.spot.problem("argument-missing", f"{chunk.identity} lacks the argument {name!r}", f"add '- {name}: ...'")
     if first["type"] == "extra_forbidden" and len(first["loc"]) == 1:
         return _unknown_argument(name, chunk, shape)
-    said = "; or ".join(dict.fromkeys(_said(detail) for detail in details))
+    why = "; or ".join(dict.fromkeys(said(detail) for detail in details))
     if not path:
-        return chunk.spot.problem("argument-value", f"{chunk.identity}: {said}")
+        return chunk.spot.problem("argument-value", f"{chunk.identity}: {why}")
     inner = ".".join(str(step) for step in first["loc"]) if len(details) == 1 else name
     code = "argument-value" if first["type"] in ("value_error", "assertion_error", "literal_error") else "argument-type"
     text = isinstance(chunk.low.get(name), bool) and any(detail["type"] in TEXTUAL for detail in details)
-    message = f"{chunk.identity}: the argument {inner!r} is wrong: {said}"
+    message = f"{chunk.identity}: the argument {inner!r} is wrong: {why}"
     problem = spot_of(chunk, first["loc"]).problem(code, message, BOOLEAN if text else "")
     return replace(problem, text="") if name in shape.secrets else problem
-
-
-def _said(detail: Mapping[str, Any]) -> str:
-    """What pydantic says of a value, in our words."""
-    if (wanted := _WANTED.get(detail["type"].partition("_")[0])) and detail["type"].endswith(("_type", "_parsing")):
-        return f"it must be {wanted}"
-    said = str(detail["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
-    return said.replace("Input should be", "it must be")
 
 
 def _unknown_argument(name: str, chunk: Chunk, shape: Shape) -> Problem:

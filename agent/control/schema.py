@@ -76,11 +76,15 @@ def decode_request(line: bytes) -> Request:
     """A request from its line. Raises `ControlError` for anything that is none."""
     try:
         values = json.loads(line)
-        request = Request(**values)
-    except (ValueError, TypeError) as error:
-        raise ControlError(f"cannot read the request: {error}") from error
+    except ValueError as error:
+        raise ControlError(f"cannot read the request: it is no JSON: {error}") from error
     except RecursionError:
         raise ControlError("cannot read the request: it is nested too deeply") from None
+    if not isinstance(values, dict) or "verb" not in values:
+        raise ControlError("cannot read the request: it must be a JSON object with a verb")
+    if unknown := sorted(values.keys() - {each.name for each in fields(Request)}):
+        raise ControlError(f"cannot read the request: it takes no {', '.join(map(repr, unknown))}")
+    request = Request(**values)
     if not isinstance(request.verb, str) or request.verb not in VERBS:
         raise ControlError(f"cannot do {request.verb!r}: known verbs are {', '.join(sorted(VERBS))}")
     expected = (("identity", str), ("lines", int), ("follow", bool), ("number", int | None), ("tree", str))

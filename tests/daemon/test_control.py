@@ -362,3 +362,5 @@ def test_line_is_a_request_or_refused_in_words_that_can_be_sent(line):
         said = str(error)
         encode(Response(ok=False, error=said))
     assert said.startswith("cannot ") or not said
+    assert "__init__" not in said
+    assert "argument after **" not in said

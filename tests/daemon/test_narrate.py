@@ -129,6 +129,13 @@ def test_details_are_the_diff_and_every_other_change():
     assert list(details(changed)) == ["-a", "+b", "mode: 0600 -> 0644", "stdout:", "  one", "  two"]
 
 
+def test_diffs_of_several_files_are_shown_once():
+    """What else was changed of a file, or that it is new, is told with its name."""
+    changes = {"/d/a": {"diff": "-a\n+b\n"}, "/d/b": {"diff": "-c\n+d\n", "mode": "0644"}, "/d/c": {"diff": "New file"}}
+
+    assert list(details(outcome(diff="-a\n+b\n-c\n+d\n+e\n", changes=changes)))[5:] == ["/d/b: mode 0644", "/d/c: diff New file"]
+
+
 def test_that_something_was_done_is_said_once():
     """`nginx: True` below `refreshed service.running[nginx]`, or a command below the sentence that has it, is no news."""
     service = Outcome("service.running[web]", 0, result=None, changes={"nginx": True, "web": True}, comment="nginx would be started")

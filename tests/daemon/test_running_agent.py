@@ -103,7 +103,7 @@ def test_broken_at_the_start(tmp_path):
     tree = Tree(tmp_path)
     tree.sls("motd", "HOST/motd: [\n")
     with Agent(tree) as agent:
-        assert "nothing runs until they are mended" in agent.log
+        assert "nothing runs until it is mended" in agent.log
         tree.file()
         restored(tree, agent)
 

@@ -11,7 +11,7 @@ import yaml
 
 from holdfast.agent import places, settings
 from holdfast.agent.engine import options
-from holdfast.agent.places import socket_of
+from holdfast.agent.places import STATE_DIR, default_socket, socket_of
 from holdfast.agent.settings import Settings, SettingsError, load
 from holdfast.agent.tree import Trees
 from holdfast.states.errors import CompileError
@@ -270,9 +270,24 @@ def _told(use, *args):
 def test_directories_with_impossible_names_are_problems(config, name):
     """One that is too long, one that is no name, one that is a file: an answer, not a traceback."""
     for setting in ("resources", "pillar", "states"):
-        settings = load(config(f'{setting}: "{name}"\n'))
+        path = config(f'{setting}: "{name}"\n')
 
-        assert _told(lambda settings=settings: Trees().compile(settings, grains={"id": "web1"}))
+        assert _told(lambda path=path: Trees().compile(load(path), grains={"id": "web1"}))
+
+
+@pytest.mark.parametrize("text", ["{}: ''", '{}: "a\\0b"'], ids=["empty", "NUL"])
+@pytest.mark.parametrize("name", ["states", "pillar", "resources", "grains_file", "state_dir", "control", "environments: {dev: {states"])
+def test_a_path_that_there_cannot_be_is_refused_where_it_stands(config, text, name):
+    """With words; a client of the agent that runs since before looks where it is by default."""
+    end = "}}" if name.startswith("environments") else ""
+    path = config("# mine\n" + text.format(name) + end + "\n")
+    with pytest.raises(SettingsError) as caught:
+        load(path)
+
+    (problem,) = caught.value.problems
+    assert (problem.place.line, problem.code) == (2, "wrong-setting")
+    assert "a path cannot be empty or contain a NUL character" in problem.message
+    assert socket_of(path, {}) == default_socket(STATE_DIR)
 
 
 @pytest.mark.parametrize("value", ["{state: x}", "{states: x, state: y}"])
@@ -287,3 +302,21 @@ def test_a_mistake_in_an_environment_is_told_with_its_names(tmp_path, value):
     assert found.place.line == 2
     assert "'environments.dev.state'" in found.message
     assert found.hint == "did you mean 'states'?"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("environments: {dev: {}}", "the setting 'environments.dev' lacks 'states'"),
+        ("environments: {dev: x}", "the setting 'environments.dev' is wrong: it must be a mapping, not 'x'"),
+        ("engine: 5", "the setting 'engine' is wrong: it must be a mapping, not 5"),
+        ("lint: {ignore: x}", "the setting 'lint.ignore' is wrong: it must be a list, not 'x'"),
+        ("metrics: {listen: a}", "the setting 'metrics.listen' is wrong: write an address and a port, as '127.0.0.1:9464', not 'a'"),
+    ],
+)
+def test_settings_are_refused_in_words_for_users(config, text, said):
+    """Not in those of the library that checks them."""
+    with pytest.raises(SettingsError) as caught:
+        load(config(text))
+
+    assert [problem.message for problem in caught.value.problems] == [said]

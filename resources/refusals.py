@@ -1,0 +1,28 @@
+"""Why pydantic refuses a value, in words for users."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_WANTED = {
+    "bool": "true or false",
+    "int": "a whole number",
+    "float": "a number",
+    "string": "text",
+    "list": "a list",
+    "tuple": "a list",
+    "dict": "a mapping",
+    "model": "a mapping",
+}
+"""How pydantic's errors of type begin -> what the value must be."""
+
+
+def said(detail: Mapping[str, Any]) -> str:
+    """What one of pydantic's errors says of a value."""
+    if (wanted := _WANTED.get(detail["type"].partition("_")[0])) and detail["type"].endswith(("_type", "_parsing")):
+        return f"it must be {wanted}"
+    if detail["type"] == "extra_forbidden":
+        return f"there is no {detail['loc'][-1]!r} in it"
+    text = str(detail["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    return text.replace("Input should be", "it must be")
