@@ -47,6 +47,8 @@ def at(path: str, *, follow: bool = False) -> Place:
     """
     if len(path) >= PATH_MAX:
         raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), path)
+    if "\0" in path:
+        raise OSError(errno.EINVAL, "a path cannot contain a NUL character", path)
     parent, _, name = path.rpartition("/")
     found = _remembered(parent or "/")
     place = found.entry(name or ".") if found is not None else None

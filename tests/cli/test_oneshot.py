@@ -65,6 +65,20 @@ def test_secrets_of_the_pillar_are_not_told(tree):
     assert not any("correct-horse" in text for done in told for text in (done.stdout, done.stderr))
 
 
+def test_a_source_whose_name_there_cannot_be_is_no_traceback(tree):
+    """It fails in a sentence, or is not there; the other states are planned."""
+    urls = {"managed": "salt://a\\0b", "local": "/tmp/a\\0b"}
+    states = "".join(f'HOST/{name}: {{file.managed: [source: "{url}"]}}\n' for name, url in urls.items())
+    states += 'HOST/d: {file.recurse: [source: "salt://a\\0b"]}\nscript: {cmd.script: [source: "salt://a\\0b"]}\n'
+    tree.sls("nul", states + "other: test.succeed_with_changes\n")
+    done = tree("plan")
+
+    assert done.returncode == 1
+    assert "internal error" not in done.stdout + done.stderr
+    assert done.stdout.count("cannot contain a NUL character") >= 2
+    assert "other" in done.stdout
+
+
 def test_exit_codes_of_apply(tree):
     """2 when something was changed, 0 when nothing had to be."""
     tree.file()

@@ -209,6 +209,9 @@ def test_what_is_missing_on_the_way_is_an_error_of_the_system(top):
         paths.at(str(top / "etc/f/x/y"))
     with pytest.raises(OSError, match="too long"):
         paths.at("/" + "d/" * 2100 + "f")
+    for path in ("/a\0b", "/a\0b/c"):
+        with pytest.raises(OSError, match="cannot contain a NUL"):
+            paths.at(path)
     assert paths.at(str(top / "no")).look() is None
     assert not paths.exists(str(top / "no/such"))
 
