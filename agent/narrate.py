@@ -13,6 +13,7 @@ from typing import Any, Literal
 from holdfast.agent.engine.report import Event, Notice, Outcome, PassEnded, PassRecord, PassStarted, Ran, Started
 from holdfast.agent.words import as_declared
 from holdfast.resources.context import CUT
+from holdfast.resources.visible import escaped
 
 Level = Literal["debug", "info", "warning", "error"]
 Result = Literal["ok", "changed", "would-change", "unknown", "failed", "skipped"]
@@ -200,6 +201,7 @@ def _is_said(name: str, change: Any, outcome: Outcome) -> bool:
 
 
 def _change(name: str, change: Any) -> Iterator[str]:
+    name = escaped(name)  # it may be of a file whose user chose it
     if isinstance(change, Mapping) and set(change) == {"old", "new"}:
         yield f"{name}: {_value(change['old'])} -> {_value(change['new'])}"
     elif isinstance(change, Mapping):
@@ -221,7 +223,7 @@ def _value(value: Any) -> str:
     if value in NOTHING:
         return "none"
     if isinstance(value, (list, tuple)):
-        value = ", ".join(map(str, value))
+        value = ", ".join(escaped(str(each)) for each in value)
     text = str(value).rstrip("\n")
     return text if len(text) <= 200 else f"{text[:200]}..."
 

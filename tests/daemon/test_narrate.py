@@ -129,6 +129,19 @@ def test_details_are_the_diff_and_every_other_change():
     assert list(details(changed)) == ["-a", "+b", "mode: 0600 -> 0644", "stdout:", "  one", "  two"]
 
 
+def test_names_of_files_begin_no_line():
+    """A user who may create files there cannot pretend that the agent has said something."""
+    changes = {"/d/a\nconverged": {"removed": "Removed due to clean"}, "removed": ["/d/a\nconverged"], "/d/b\nx": "two\nlines"}
+
+    assert list(details(outcome(changes=changes))) == [
+        "/d/a\\x0aconverged: removed Removed due to clean",
+        "removed: /d/a\\x0aconverged",
+        "/d/b\\x0ax:",
+        "  two",
+        "  lines",
+    ]
+
+
 def test_diffs_of_several_files_are_shown_once():
     """What else was changed of a file, or that it is new, is told with its name."""
     changes = {"/d/a": {"diff": "-a\n+b\n"}, "/d/b": {"diff": "-c\n+d\n", "mode": "0644"}, "/d/c": {"diff": "New file"}}
