@@ -125,6 +125,8 @@ class Daemon:
         self._journal = open_journal(directory / JOURNAL, self.health, durable=settings.durable)
         stack.callback(self._journal.close)
         await absorb(directory, self._journal, self.health)
+        if self._journal.known:
+            self._presence.expect(settings.states)
         self._host = await stack.enter_async_context(self._make_host())
         administrator = Administrator(self._host.interface, self.health)
         self._engine = Engine(self._host, settings.engine, self._journal, self._emit, obstacle=administrator.obstacle)

@@ -64,10 +64,13 @@ async def _converge(
                 follower = asyncio.create_task(administrator.run(), name="administrator")
                 try:
                     async with asyncio.timeout(timeout):
-                        scripts = [call for call in compiled.compilation.calls if acts(call.resource)]
+                        compilation = compiled.compilation
+                        scripts = [call for call in compilation.calls if acts(call.resource)]
                         async with host.taken_over(scripts, settings.states) as edition:  # the journal knows them by their content
                             edition.closed = True
-                            await engine.swap(compiled.compilation, cause="start", whole=whole)
+                            await engine.swap(
+                                compilation, cause="start", whole=whole and bool(compilation.calls)
+                            )  # no states are no order to forget
                         if settings.engine.noop:
                             _tell_what_is_owed(journal, compiled, emit)
                         return await engine.settle()

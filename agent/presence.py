@@ -1,7 +1,8 @@
 """Whether what the configuration is read from is still there.
 
 A directory that held something and is missing or empty now is an accident (a file system that is not mounted, a deployment that stopped
-half-way), never an order to manage nothing: the last good graph keeps running until it is back, or until the agent is restarted.
+half-way), never an order to manage nothing: the last good graph keeps running until it is back. At the start, when there is no graph yet, the
+journal says whether the states directory held something. An administrator who wants nothing to be managed says so with an empty `top.sls`.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from holdfast.resources import paths
 from holdfast.states.errors import CompileError, Place, Problem
 from holdfast.states.hostfiles import absolute
 
-HINT = "put it back; if nothing is to be read there any more, restart the agent"
+HINT = "put it back; to have nothing read there from now on, leave an empty file there (top.sls; for the settings agent.yaml)"
 
 
 class Presence:
-    """Remembers which files and directories held something when states were last taken over."""
+    """Remembers which files and directories held something when states were last taken over, perhaps by another agent."""
 
     def __init__(self) -> None:
         self._held: frozenset[Path] = frozenset()
@@ -28,6 +29,10 @@ class Presence:
         problems = [Problem(Place(str(place)), "configuration-gone", why, HINT) for place, why in gone if why]
         if problems:
             raise CompileError(problems)
+
+    def expect(self, place: Path) -> None:
+        """Take it that a place held something before the agent was started."""
+        self._held |= {place}
 
     def note(self, places: Iterable[Path]) -> None:
         """Remember which of them hold something now."""

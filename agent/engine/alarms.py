@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 
 from holdfast.agent.engine.graph import Vertex
@@ -30,9 +31,11 @@ class Alarms:
         return when - now
 
     def hold(self, vertex: Vertex, delay: float, cause: Cause) -> None:
-        """Do not have it started for `delay` seconds, whatever was said before; it is looked at then."""
+        """Do not have it started for `delay` seconds, whatever was said before; it is looked at then. Infinite: until somebody wakes it."""
+        self.clear(vertex)
         vertex.not_before = asyncio.get_running_loop().time() + delay
-        self._set(vertex, vertex.not_before, self._woken, cause)
+        if delay < math.inf:
+            self._set(vertex, vertex.not_before, self._woken, cause)
 
     def clear(self, vertex: Vertex) -> None:
         """It may start at any time, and is not looked at without an event."""

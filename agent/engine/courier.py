@@ -8,6 +8,7 @@ from itertools import pairwise
 from holdfast.agent.engine.ends import SPELLINGS, Edge
 from holdfast.agent.engine.graph import CARRIES, Vertex
 from holdfast.agent.engine.journal import Journal
+from holdfast.agent.engine.obstacles import unwritable
 from holdfast.agent.engine.report import GUARDS, Outcome
 from holdfast.agent.engine.store import WAITS, Unwritable
 from holdfast.resources.errors import Temporary
@@ -83,11 +84,13 @@ class Courier:
         return vertex.position if heard and "listen" in vertex.call.low else min(heard, default=None)
 
     async def announce(self, vertex: Vertex) -> None:
-        """It may be changed when this returns: written down first, so that a crash does not lose the refresh. Raises `Temporary`."""
+        """Write down that it may be changed, so that a crash does not lose the refresh. Raises `Temporary`; in the daemon that is an obstacle."""
         if vertex.notify:
             try:
                 await self._journal.announce(vertex.key, vertex.carriers())
             except Unwritable as error:
+                if self._daemon:
+                    vertex.obstacle = unwritable(self._journal, error)
                 raise Temporary(f"{WAITS}: {error}") from error
 
     def interrupted(self, vertex: Vertex, *, begun: bool) -> None:

@@ -119,7 +119,6 @@ class Engine:
         """Something has been marked, and is started in a moment."""
         self._gave_up = False
         self._stopped = False
-        journal.listen(self._journal_told)
 
     # -- what operators and the daemon do ----------------------------------------------------------------------
 
@@ -305,7 +304,7 @@ class Engine:
         return list(rows(lambda: self.view))
 
     def _hold_back(self, vertex: Vertex, obstacle: Obstacle) -> None:
-        self._alarms.hold(vertex, obstacle.until - asyncio.get_running_loop().time(), "retry")
+        self._alarms.hold(vertex, math.inf if obstacle.until is None else obstacle.until - asyncio.get_running_loop().time(), "retry")
         self._obstacles.hold(vertex, obstacle)
 
     def _applies(self, vertex: Vertex) -> bool:
@@ -519,15 +518,6 @@ class Engine:
                 self._alarms.clear(vertex)  # what has happened may have made possible what has failed
                 self._scheduler.offer(vertex)
             self._scheduler.mark(vertex, cause)
-
-    def _journal_told(self) -> None:
-        """The journal can be written again: those whose change could not be written down are tried again now."""
-        if self._journal.trouble:
-            return
-        released = {*self._journal.released()}
-        for vertex in self._graph if released else ():
-            if (vertex.failed or vertex.rest) and not vertex.removed and (vertex.key in released or vertex.identity in released):
-                self._woken(vertex, "recovery")
 
     def _schedule_recheck(self) -> None:
         if self._recheck:

@@ -61,9 +61,9 @@ def explain(vertex: Vertex, view: View) -> dict[str, Any]:
 def waits(vertex: Vertex, view: View, now: float) -> Iterator[Wait]:
     """All that keeps it from running now, though it is to be looked at: first what is its own matter, then whom it waits for."""
     if vertex.obstacle:
-        yield Wait(
-            "obstacle", f"{vertex.obstacle.text}; it is left alone until that is over, {vertex.obstacle.until - now:.0f} s more at most"
-        )
+        until = vertex.obstacle.until
+        most = "" if until is None else f", {until - now:.0f} s more at most"
+        yield Wait("obstacle", f"{vertex.obstacle.text}; it is left alone until that is over{most}")
     elif vertex.rest:
         attempt, attempts, comment, *_ = vertex.rest
         left = vertex.not_before - now

@@ -48,8 +48,9 @@ class Journal:
         self, path: Path | None = None, *, durable: bool = True, blocking: Blocking = asyncio.to_thread, copied: Rows | None = None
     ) -> None:
         self._listeners: list[Callable[[], None]] = []
-        self._waiting: set[str] = set()
-        """Keys and identities of resources that were not changed because the file could not be written."""
+        self.writable = asyncio.Event()
+        """Set while the file can be written."""
+        self.writable.set()
         self._changes: dict[str, int] = {}
         self._failures: dict[str, int] = {}
         self._delivered: dict[Edge, int] = {}
@@ -145,13 +146,9 @@ class Journal:
         self._listeners.append(told)
 
     def _tell(self) -> None:
+        (self.writable.clear if self.trouble else self.writable.set)()
         for told in self._listeners:
             told()
-
-    def released(self) -> set[str]:
-        """Keys and identities of resources that could not be changed because the file could not be written; each is given once."""
-        waiting, self._waiting = self._waiting, set()
-        return waiting
 
     def check(self) -> None:
         """Look soon whether somebody else has changed the file; it is made anew from memory then."""
@@ -194,6 +191,11 @@ class Journal:
             self._take_over(found, after, known.keys() | present, carriers=known.keys() | present)
         self._adopted = time.monotonic()
         return Adoption(keys, dropped)
+
+    @property
+    def known(self) -> bool:
+        """Something is remembered of at least one resource."""
+        return bool(self._known() or self.reversals)
 
     def _known(self) -> dict[str, End]:
         """All ends. Of those in an older journal, and of what had left when it was written down, only the key is known."""
@@ -307,7 +309,6 @@ class Journal:
         except Unwritable:
             if new:  # else it may have been changed already
                 self.unchanged(identity)
-            self._waiting.add(identity)
             raise
 
     def intend(self, identity: str, edges: Iterable[Edge] = ()) -> None:
@@ -403,7 +404,6 @@ class Journal:
             await self.secure()
         except Unwritable:
             self.forget(reversal)
-            self._waiting.add(reversal.identity)
             raise
 
     def remember(self, reversal: Reversal) -> None:

@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from holdfast.agent.engine.graph import Vertex
+from holdfast.agent.engine.journal import Journal
 from holdfast.agent.engine.report import Obstacle
+from holdfast.agent.engine.store import Unwritable
 from holdfast.resources.contract import Resource
 
 Ask = Callable[[Resource], Awaitable[Obstacle | None]]
@@ -15,6 +17,11 @@ Ask = Callable[[Resource], Awaitable[Obstacle | None]]
 
 async def nothing(_: Resource) -> None:
     """There is never anything in the way."""
+
+
+def unwritable(journal: Journal, error: Unwritable) -> Obstacle:
+    """The obstacle for a resource whose change must be written down first, while that cannot be done."""
+    return Obstacle(f"the journal cannot be written ({error})", None, journal.writable)
 
 
 class Obstacles:

@@ -97,8 +97,8 @@ class Obstacle(NamedTuple):
 
     text: str
     """For people: who or what is in the way."""
-    until: float
-    """Loop time at which it is out of the way at the latest."""
+    until: float | None
+    """Loop time at which it is out of the way at the latest; None: nobody knows."""
     over: asyncio.Event
     """Set when it is; the same for all that wait for one thing."""
 

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from holdfast.agent.engine.graph import Vertex
 from holdfast.agent.engine.journal import Journal
+from holdfast.agent.engine.obstacles import unwritable
 from holdfast.agent.engine.report import Notice
 from holdfast.agent.engine.store import WAITS, Unwritable
 from holdfast.agent.engine.tables import Reversal
@@ -57,7 +58,7 @@ class Reversals:
     async def remember(self, vertex: Vertex, resource: Reversible) -> None:
         """What the resource says that was before, on record when this returns. Where it cannot be undone, that is said.
 
-        A second attempt has nothing to add. Raises `Temporary` when it cannot be written down, and `CancelledError` when
+        A second attempt has nothing to add. Raises `Temporary` when it cannot be written down, which is an obstacle, and `CancelledError` when
         it is leaving: what is not changed yet need not be undone, and the states that follow have looked already for what must be.
         """
         if not self.wanted(vertex):
@@ -72,6 +73,7 @@ class Reversals:
         try:
             await self._journal.keep(reversal)
         except Unwritable as error:
+            vertex.obstacle = unwritable(self._journal, error)
             raise Temporary(f"{WAITS}: {error}") from error
 
     def calls(self, calls: Sequence[Call]) -> list[Call]:

@@ -98,9 +98,18 @@ class Runs:
         vertex.task.add_done_callback(partial(self._ended, vertex))
 
     async def _run(self, vertex: Vertex) -> None:
+        """Run it, or leave it alone when something is in its way: it stays dirty then, and its turn is still to come."""
+        before, vertex.obstacle = vertex.obstacle, None
+        obstacle = await self._obstacle(vertex.resource) if vertex.real else None
+        if obstacle and not vertex.removed:
+            vertex.obstacle = obstacle
+        else:
+            await self._decide(vertex)
+        if vertex.obstacle:
+            self._leave_alone(vertex, vertex.obstacle, told=before is not None and before.over is vertex.obstacle.over)
+
+    async def _decide(self, vertex: Vertex) -> None:
         """Decide, run, and conclude."""
-        if await self._obstructed(vertex):
-            return
         told, vertex.told = vertex.told, None
         self._rivals.begin(vertex)
         self._emit(Started(vertex.identity, 0.0 if told is None else asyncio.get_running_loop().time() - told))
@@ -132,21 +141,14 @@ class Runs:
         vertex.forced = False
         await self._reversals.tidy()
 
-    async def _obstructed(self, vertex: Vertex) -> bool:
-        """Something is in the way of putting it right: it stays dirty, and its turn is still to come."""
-        before, vertex.obstacle = vertex.obstacle, None
-        if vertex.real:
-            vertex.obstacle = await self._obstacle(vertex.resource)
-        if vertex.obstacle is None or vertex.removed:
-            return False
-        if before is None or before.over is not vertex.obstacle.over:
-            self._emit(Notice("info", "held-off", vertex.identity, f"left alone for now: {vertex.obstacle.text}"))
+    def _leave_alone(self, vertex: Vertex, obstacle: Obstacle, *, told: bool) -> None:
+        if not told:
+            self._emit(Notice("info", "held-off", vertex.identity, f"left alone for now: {obstacle.text}"))
         vertex.rest, vertex.due = vertex.before, vertex.due or vertex.forced
         self._passes.calm = False
         if vertex.listening:
             self._courier.listened.discard(vertex)
-        self._hold_back(vertex, vertex.obstacle)
-        return True
+        self._hold_back(vertex, obstacle)
 
     async def _listen(self, vertex: Vertex) -> None:
         """The turn of a listener: the refresh alone, whatever its requisites say."""
@@ -175,7 +177,12 @@ class Runs:
         return outcome, failure
 
     def _rests(self, vertex: Vertex, outcome: Outcome, failure: Failure | None) -> bool:
-        """Another attempt follows: until then it stays dirty, and what it may have changed is told."""
+        """Another attempt follows, or an obstacle was met on the way: until then it stays dirty, and what it may have changed is told."""
+        if vertex.obstacle:
+            if vertex.removed:
+                raise asyncio.CancelledError
+            self._courier.interrupted(vertex, begun=outcome.touched or outcome.changed)
+            return True
         began = vertex.before.began if vertex.before else asyncio.get_running_loop().time() - outcome.duration
         rest = attempt.rest(vertex.call.meta, outcome, began, endless=not self._daemon) if vertex.real and not vertex.removed else None
         if rest is None:
@@ -215,6 +222,8 @@ class Runs:
         """The task of a run is over, however that came: even cancelled before its first step."""
         vertex.task = None
         self._rivals.end(vertex)
+        if task.cancelled() or task.exception():
+            vertex.obstacle = None
         if vertex.listening and task.cancelled():
             self._courier.listened.discard(vertex)  # that was no turn
         vertex.listening = vertex.listening and vertex.rest is not None and vertex.obstacle is None

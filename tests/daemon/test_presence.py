@@ -81,6 +81,61 @@ def test_an_empty_directory_at_the_start_is_an_order(tree):
         assert tree.json("status")["health"] == []
 
 
+START = {
+    "not there": lambda tree: shutil.rmtree(tree.etc / "states"),
+    "empty": lambda tree: emptied(tree.etc / "states"),
+}
+
+
+@pytest.mark.parametrize("name", START)
+def test_states_that_are_not_mounted_at_the_start_are_no_order(tree, name):
+    """Nothing is reversed and no command forgotten; status says why, and what comes back is followed. Takes more than a second: two agents are started."""
+    tree.sls("once", "once:\n  cmd.run:\n    - name: echo once >> HOST/once\n")
+    with Agent(tree):
+        assert (tree.host / "motd").read_text() == "hello\n"
+    shutil.copytree(tree.etc / "states", tree.root / "copy")
+    START[name](tree)
+    with Agent(tree) as agent:
+        agent.wait_log("nothing runs until they are mended")
+        assert "leave an empty file there (top.sls" in agent.log
+        status = tree.json("status", check=1)
+        assert [condition["code"] for condition in status["health"]] == ["states-broken"]
+        assert not status["converged"]
+        assert (tree.host / "motd").read_text() == "hello\n"
+        shutil.copytree(tree.root / "copy", tree.etc / "states", dirs_exist_ok=True)
+        agent.wait_log("converged in")
+        holds(tree, agent)
+    assert (tree.host / "once").read_text() == "once\n"
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_an_empty_top_file_says_that_nothing_is_managed(tree, running):
+    """While the agent runs and at its start: what was before is put back. Takes more than a second: agents are started."""
+    with Agent(tree) as agent:
+        if running:
+            (tree.etc / "states/top.sls").touch()
+            (tree.etc / "states/motd.sls").unlink()
+            agent.wait(lambda: (tree.host / "motd").read_text() == "before\n", "the reversal")
+    if not running:
+        (tree.etc / "states/top.sls").touch()
+        (tree.etc / "states/motd.sls").unlink()
+        with Agent(tree) as agent:
+            agent.wait(lambda: (tree.host / "motd").read_text() == "before\n", "the reversal")
+
+
+def test_an_apply_of_no_states_forgets_nothing(tree):
+    """The states directory is not mounted, and somebody applies by hand: a command is not run again because of that."""
+    tree.sls("once", "once:\n  cmd.run:\n    - name: echo once >> HOST/once\n")
+    with Agent(tree):
+        pass
+    shutil.copytree(tree.etc / "states", tree.root / "copy")
+    emptied(tree.etc / "states")
+    tree("apply")
+    shutil.copytree(tree.root / "copy", tree.etc / "states", dirs_exist_ok=True)
+    with Agent(tree):
+        assert (tree.host / "once").read_text() == "once\n"
+
+
 def test_other_directories_may_be_named(tree):
     """Whoever moves the states and says so in agent.yaml has lost nothing."""
     with Agent(tree) as agent:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
+
+import pytest
 
 from engine_bench import Bench, FakeHost, Machine, compilation, in_virtual_time, state
 from holdfast.agent.engine.engine import Engine
@@ -10,6 +13,7 @@ from holdfast.agent.engine.explain import explain
 from holdfast.agent.engine.options import EngineOptions
 from holdfast.agent.engine.report import Obstacle
 from holdfast.resources.contract import Resource
+from power import DurableBench
 
 
 class Others:
@@ -178,4 +182,57 @@ async def test_a_host_has_not_converged_while_something_cannot_be_looked_at(benc
     await one.settle()
     assert machine.settings == {"a": "right"}
     assert one.converged
+    await one.stop()
+
+
+@pytest.mark.parametrize("declared", [{"watch": ["a"]}, {"onchanges": ["a"]}, {"onfail": ["a"]}])
+@in_virtual_time
+async def test_a_journal_that_cannot_be_written_is_an_obstacle(machine: Machine, tmp_path: Path, declared: dict[str, list[str]]) -> None:
+    """Nothing fails, no requisite is answered, `status` and `why` tell; the repair comes as soon as the journal can be written, and counts then."""
+    bench = DurableBench(machine, tmp_path / "journal")
+    one = bench.engine()
+    await one.swap(compilation(state("a"), state("b", **declared), state("alone")))
+    await one.settle()
+    bench.forget()
+    bench.disk.error = OSError(28, "No space left on device")
+    for name in ("a", "alone"):
+        machine.drift(name)
+    await asyncio.sleep(10)
+    machine.touch("a")
+    await asyncio.sleep(1000)
+
+    assert (machine.settings["a"], machine.settings["alone"]) == ("drifted", "right")
+    assert not [line for line in machine.log if line.endswith(" b")]
+    assert not bench.outcomes("a")
+    row = one.status()[0]
+    assert (row["state"], row["comment"]) == (
+        "waiting",
+        "left alone for now: the journal cannot be written ([Errno 28] No space left on device)",
+    )
+    told = explain(one.view.graph.by_identity["zsetting.present[a]"], one.view)
+    assert [wait["code"] for wait in told["waits"]] == ["obstacle"]
+    assert not one.converged
+    assert len(bench.notices("held-off")) == 1
+    bench.disk.error = None
+    await one.settle()
+    assert machine.settings["a"] == "right"
+    assert [(each.result, each.changed) for each in bench.outcomes("a")] == [(True, True)]
+    assert any(line.endswith(" b") for line in machine.log) is ("onfail" not in declared)
+    await one.stop()
+
+
+@in_virtual_time
+async def test_what_was_before_is_written_down_before_it_is_changed(machine: Machine, tmp_path: Path) -> None:
+    """A state with `reverse` waits for the journal as well, also when nothing watches it."""
+    bench = DurableBench(machine, tmp_path / "journal")
+    one = bench.engine()
+    bench.disk.error = OSError(28, "No space left on device")
+    await one.swap(compilation(state("a", "zborrowed.present", meta={"reverse": True}), state("b")))
+    await asyncio.sleep(1000)
+    assert machine.settings == {"b": "right"}
+    assert not bench.outcomes("a")
+
+    bench.disk.error = None
+    await one.settle()
+    assert machine.settings["a"] == "right"
     await one.stop()

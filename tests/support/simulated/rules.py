@@ -115,8 +115,8 @@ class Rules:
             yield from self._too_often(vertex, now)
 
     def _lets_pass(self, vertex: Vertex, now: float) -> bool:
-        """It has run, or waits for one that has, or has had its time."""
-        if vertex in self._ran or now - self._since.setdefault(vertex, now) >= PATIENCE:
+        """It has run, or is left alone for an obstacle, or waits for such a one, or has had its time."""
+        if vertex in self._ran or vertex.obstacle or now - self._since.setdefault(vertex, now) >= PATIENCE:
             return True
         above = self._above(vertex).union(*map(self._above, vertex.requisites.get("prereq", ())))
         return not vertex.first and any(self._lets_pass(up, now) for up in above - {vertex})
