@@ -118,7 +118,7 @@ class Rules:
         """It has run, or is left alone for an obstacle, or waits for such a one, or has had its time."""
         if vertex in self._ran or vertex.obstacle or now - self._since.setdefault(vertex, now) >= PATIENCE:
             return True
-        above = self._above(vertex).union(*map(self._above, vertex.requisites.get("prereq", ())))
+        above = self._above(vertex).union(*map(self._above, _wanted(vertex)))
         return not vertex.first and any(self._lets_pass(up, now) for up in above - {vertex})
 
     def _watched(self, vertex: Vertex, now: float) -> bool:
@@ -278,6 +278,16 @@ class Rules:
             repairs.append(now)
             if sum(at > now - self._engine.options.flap_window for at in repairs) > MOST_REPAIRS:
                 self._wrong(active.vertex, "is repaired again and again")
+
+
+def _wanted(vertex: Vertex) -> set[Vertex]:
+    """Those for which it runs as a prereq, near or far."""
+    found, stack = set(), [vertex]
+    while stack:
+        new = {*stack.pop().requisites.get("prereq", ())} - found
+        found |= new
+        stack += new
+    return found
 
 
 def _alone(vertex: Vertex) -> bool:
