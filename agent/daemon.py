@@ -29,6 +29,7 @@ from holdfast.agent.control.server import ControlServer
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.report import Cause, Event, Notice, Outcome, PassEnded, Ran
 from holdfast.agent.engine.status import rows
+from holdfast.agent.engine.tables import Rows
 from holdfast.agent.grain_watch import GrainWatch
 from holdfast.agent.guard import Guard
 from holdfast.agent.health import Condition, Health
@@ -95,6 +96,8 @@ class Daemon:
         self._conditions: dict[str, Condition] = {}
         self._insight = Insight(self._state)
         self._exporter = Exporter(lambda: self._insight.text(self._engine.view), self.health)
+        self._account: Account | None = None
+        """Of the last one-shot run beside this agent."""
         self._triggered: dict[str, list[asyncio.Future[Outcome]]] = {}
         """Resource -> those who wait for what comes of its run."""
 
@@ -219,11 +222,18 @@ class Daemon:
         line = Narrator().tell(Ran(0, outcome))
         return {"text": line.text if line else "", "result": outcome.result}
 
-    def account(self, tree: str) -> Account:
-        """For a one-shot run beside this agent. Raises `ControlError` when it applies other states."""
-        if tree != self.settings.tree:
-            raise ControlError("cannot share the journal: this agent keeps other states")
-        return Account(self._journal, self._engine)
+    def rows(self, tree: str) -> Rows | None:
+        """What the journal knows, for a one-shot run beside this agent; None when that works on other states."""
+        return self._journal.rows() if tree == self.settings.tree else None
+
+    def account(self, pid: int) -> Account:
+        """For a one-shot run of this process. Raises `ControlError` while there is another one: each could undo what the other does."""
+        other = self._account
+        if other and not other.closed:
+            since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(other.since))
+            raise ControlError(f"another apply (process {other.pid}) has been at work since {since}; wait until it has ended, or end it")
+        self._account = Account(self._journal, self._engine, pid)
+        return self._account
 
     async def reload(self) -> dict[str, Any]:
         """Read settings and states again, and wait until that is done; `problems` says what is wrong with them."""

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import signal
 import sqlite3
 import tempfile
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing, contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from holdfast.agent.control.remote import Silent, beside
+from holdfast.agent.control.account import repeat
+from holdfast.agent.control.remote import Line, OtherStates, RemoteJournal, Unreachable, connected, known
 from holdfast.agent.control.schema import ControlError
 from holdfast.agent.engine.ends import SPELLINGS
 from holdfast.agent.engine.engine import Engine
@@ -28,6 +32,11 @@ from holdfast.agent.statedir import JOURNAL, LOCK, Lock, LockedError, absorb, op
 from holdfast.agent.tree import Compiled
 from holdfast.resources.contract import acts
 from holdfast.resources.errors import HoldfastError
+
+PATIENCE = 10.0
+"""Seconds within which an agent that has gone away must be back, or have left its journal, for what a run has done to be written there."""
+PAUSE = 0.1
+"""Seconds between two tries."""
 
 
 def converge(
@@ -60,6 +69,9 @@ async def _converge(
             health.listen = partial(_tell_of_health, health, emit)
             administrator = Administrator(host.interface, health)
             engine = Engine(host, settings.engine, journal, emit, watch=False, obstacle=administrator.obstacle)
+            line = journal.line if isinstance(journal, RemoteJournal) else None
+            if line:
+                _tend(line, engine, emit)
             with _interruptible():
                 follower = asyncio.create_task(administrator.run(), name="administrator")
                 try:
@@ -68,12 +80,12 @@ async def _converge(
                         scripts = [call for call in compilation.calls if acts(call.resource)]
                         async with host.taken_over(scripts, settings.states) as edition:  # the journal knows them by their content
                             edition.closed = True
-                            await engine.swap(
-                                compilation, cause="start", whole=whole and bool(compilation.calls)
-                            )  # no states are no order to forget
+                            whole = whole and bool(compilation.calls)  # no states are no order to forget
+                            await engine.swap(compilation, cause="start", whole=whole)
                         if settings.engine.noop:
                             _tell_what_is_owed(journal, compiled, emit)
-                        return await engine.settle()
+                        record = await engine.settle()
+                        return replace(record, converged=False, broken_off=True) if line and line.broken else record
                 except TimeoutError:
                     return None
                 finally:
@@ -85,6 +97,21 @@ def _tell_of_health(health: Health, emit: Callable[[Event], None]) -> None:
     """What keeps the run waiting, and that it waits no longer."""
     for condition in health.conditions:
         emit(Notice("warning", condition.code, "", condition.text))
+
+
+def _tend(line: Line, engine: Engine, emit: Callable[[Event], None]) -> None:
+    """When the agent goes away, what runs ends and nothing more is started: nobody would keep account of it."""
+    stopping: list[asyncio.Task[None]] = []
+
+    def lost() -> None:
+        text = f"{line.broken}: what runs may end, and nothing more is started; apply again"
+        emit(Notice("warning", "agent-gone", "", text))
+        stopping.append(asyncio.create_task(engine.stop(math.inf)))
+
+    def waits(key: str) -> None:
+        emit(Notice("warning", "agent-at-work", "", f"waiting for the agent, which is at work on {key} or on what watches it"))
+
+    line.lost, line.waits = lost, waits
 
 
 def _tell_what_is_owed(journal: Journal, compiled: Compiled, emit: Callable[[Event], None]) -> None:
@@ -134,7 +161,7 @@ async def _memory(settings: Settings, emit: Callable[[Event], None]) -> AsyncIte
         if directory is not None:
             journal = await _journal(settings, directory, stack, emit)
         elif settings.engine.noop:
-            journal = await _known(settings, stack, emit)
+            journal = await _known(settings, emit)
         else:
             journal = Journal()
         if directory is None:
@@ -143,27 +170,54 @@ async def _memory(settings: Settings, emit: Callable[[Event], None]) -> AsyncIte
 
 
 async def _journal(settings: Settings, directory: Path, stack: AsyncExitStack, emit: Callable[[Event], None]) -> Journal:
-    """The one of this directory: by the lock, or beside the agent that holds it."""
+    """The one of this directory: by the lock, or beside the agent that holds it. One in memory alone if that keeps other states: nothing done here concerns it."""
     try:
         stack.enter_context(Lock(directory / LOCK, "apply"))
-    except LockedError:
+    except LockedError as locked:
         try:
-            return await stack.enter_async_context(beside(settings.socket, settings.tree, emit))
-        except Silent as error:
+            line, rows = await connected(settings.socket, "apply", settings.tree)
+        except OtherStates:
+            return Journal()
+        except Unreachable:  # another one-shot run, or an agent that starts, stops, or listens elsewhere
+            raise locked from None
+        except ControlError as error:
             raise HoldfastError(f"cannot apply beside the agent: {error}") from error
-        except (ControlError, OSError):  # another one-shot run, or an agent that keeps other states
-            journal = Journal()
-    else:
-        journal = open_journal(directory / JOURNAL, Health(), durable=settings.durable)
-        stack.callback(journal.close)
-        await absorb(directory, journal, Health())
+        stack.push_async_callback(_end, line, settings, directory, emit)
+        return RemoteJournal(rows, line)
+    journal = open_journal(directory / JOURNAL, Health(), durable=settings.durable)
+    stack.callback(journal.close)
+    await absorb(directory, journal, Health())
     return journal
 
 
-async def _known(settings: Settings, stack: AsyncExitStack, emit: Callable[[Event], None]) -> Journal:
+async def _end(line: Line, settings: Settings, directory: Path, emit: Callable[[Event], None]) -> None:
+    """What was done is on record, or it is said that it may not be. When the agent is gone it goes to the next one, or to the file."""
+    left, why = await line.end(), line.broken
+    until = time.monotonic() + PATIENCE
+    while left and time.monotonic() < until:
+        try:
+            with Lock(directory / LOCK, "apply"), closing(open_journal(directory / JOURNAL, Health(), durable=settings.durable)) as journal:
+                repeat(journal, left)
+                await journal.secure()
+            left = []
+        except LockedError:
+            with suppress(ControlError):
+                next_line, _ = await connected(settings.socket, "apply", settings.tree)
+                next_line.repeat(left)
+                left = await next_line.end()
+        except (HoldfastError, OSError) as error:
+            why = str(error)
+        if left:
+            await asyncio.sleep(PAUSE)
+    if left:
+        text = f"cannot write down what was done: {why}; the agent finds out itself, and may do some of it again"
+        emit(Notice("warning", "agent-gone", "", text))
+
+
+async def _known(settings: Settings, emit: Callable[[Event], None]) -> Journal:
     """What is known now, for a run that only looks: to the agent, or by the file, or nothing where neither is ours to ask."""
     try:
-        return await stack.enter_async_context(beside(settings.socket, settings.tree, emit))
+        return Journal(copied=await known(settings.socket, settings.tree))
     except (ControlError, OSError):
         path = settings.state_dir / JOURNAL
     if os.access(path, os.R_OK):

@@ -9,6 +9,7 @@ import socket
 import sqlite3
 import stat
 import struct
+import time
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
@@ -140,7 +141,10 @@ class Lock:
                     self._name.accept()[0].close()
 
     def _locked(self, pid: object) -> LockedError:
-        return LockedError(f"cannot {self._what}: process {pid} holds {self.path}; use another --state-dir, or end it")
+        since = ""
+        with suppress(OSError):  # whoever took it wrote his pid then
+            since = time.strftime(" since %Y-%m-%d %H:%M:%S", time.localtime(self.path.lstat().st_mtime))
+        return LockedError(f"cannot {self._what}: process {pid} holds {self.path}{since}; use another --state-dir, or end it")
 
 
 def _holder(name: str) -> int:

@@ -141,10 +141,11 @@ def _converge(sls: tuple[str, ...], source: Source, form: str, *, timeout: float
         )  # not beside the ^C
     elif form != "json":
         late = f"out of time: not converged after {timeout:g} s; {_so_far(compiled, outcomes, ended)}" if record is None else ""
+        late = f"broken off: {_so_far(compiled, outcomes, ended)}" if record and record.broken_off else late
         _summarise(compiled, outcomes, time.monotonic() - began, printer.cover(late))
     if record is None:
         raise click.exceptions.Exit(INTERRUPTED if interrupted else TIMEOUT)
-    raise click.exceptions.Exit(exit_code(compiled.compilation.calls, outcomes))
+    raise click.exceptions.Exit(FAILED if record.broken_off else exit_code(compiled.compilation.calls, outcomes))
 
 
 def _is_news(outcome: Outcome) -> bool:

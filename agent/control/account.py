@@ -1,14 +1,16 @@
 """What a one-shot run beside the agent does to the agent's journal, message by message; the other end is `remote`.
 
-Each message is the length of its JSON in a line, and the JSON: `[operation, arguments...]`, named as the journal names it. `intend` is acknowledged when
-the intent is on the disk. A run that ends with an intent open, killed perhaps, counts as having made the change.
+Each message is the length of its JSON in a line, and the JSON: `[operation, arguments...]`, named as the journal names it. `intend` is answered when
+the intent is on the disk, and with it all that was told before; or with the reason why it cannot be. A run that ends with an intent open, killed
+perhaps, counts as having made the change. `REPEATED` operations can be told again, to another agent or to the file, with the same effect.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import structlog
@@ -18,7 +20,6 @@ from holdfast.agent.control.schema import ControlError
 from holdfast.agent.engine.ends import Edge
 from holdfast.agent.engine.journal import Journal
 from holdfast.agent.engine.store import Unwritable
-from holdfast.agent.host.blocking import Blocking
 
 log = structlog.get_logger("holdfast")
 
@@ -37,6 +38,8 @@ SHAPES: Mapping[str, TypeAdapter[Any]] = {
     "receive": TypeAdapter(tuple[str, dict[str, str]]),
 }
 """Operation -> its arguments."""
+REPEATED = frozenset({"name", "deliver", "done", "send", "receive"})
+"""Operations that need no intent. A change needs no repetition: its intent is on the disk, and counts as the change when the agent ends."""
 
 
 class Lender(Protocol):
@@ -52,52 +55,70 @@ class Lender(Protocol):
 
 
 class Account:
-    """One run's, for as long as it lasts."""
+    """The account of one run, for as long as its connection lasts. There is one at a time."""
 
-    def __init__(self, journal: Journal, lender: Lender) -> None:
+    def __init__(self, journal: Journal, lender: Lender, pid: int = 0) -> None:
+        self.pid, self.since, self.closed = pid, time.time(), False
         self._journal = journal
         self._lender = lender
+        self._asked: dict[str, asyncio.Task[None]] = {}
+        """Intents that are not answered yet."""
         self._open: dict[str, list[Edge]] = {}
         """What the run may be changing now -> the edges that carry it."""
         self._lent: dict[str, None] = {}
         """Keys of all that it may have changed, and of those that are to be told: the run tells them itself."""
 
-    async def begin(self) -> bytes:
-        """What the journal knows now, as a message: memory is ahead of the file."""
-        found: bytes = await Blocking(1)(framed, self._journal.rows())
-        return found
-
-    async def take(self, message: bytes) -> bool:
-        """Do as the run says; whether it waits for an acknowledgement. Raises `ControlError`."""
+    def take(self, message: bytes, answer: Callable[[dict[str, Any]], object]) -> None:
+        """Do as the run says; an intent is answered later, and holds up nothing else. Raises `ControlError`."""
         operation, arguments = _read(message)
-        try:
-            if operation == "intend":
-                await self._intend(*arguments)
-            elif operation == "changed":
+        if operation == "intend":
+            key, edges = arguments
+            if key not in self._asked:
+                self._asked[key] = asyncio.create_task(self._intend(key, edges, answer), name="intent of a run")
+        elif operation == "unchanged" and arguments[0] in self._asked:
+            self._asked[arguments[0]].cancel()  # the run was ended while it waited
+        else:
+            if operation in ("changed", "unchanged"):
                 self._open.pop(arguments[0], None)
-                self._journal.changed(*arguments)
-            else:
-                if operation == "unchanged":
-                    self._open.pop(arguments[0], None)
-                getattr(self._journal, operation)(*arguments)
-        except Unwritable as error:
-            raise ControlError(f"cannot write the journal: {error}") from error
-        return operation == "intend"
+            getattr(self._journal, operation)(*arguments)
 
-    async def _intend(self, key: str, edges: list[Edge]) -> None:
-        new = [each for each in dict.fromkeys((key, *(edge[1] for edge in edges))) if each not in self._lent]
-        self._lent.update(dict.fromkeys(new))
-        await self._lender.lend(new)
-        await self._journal.announce(key, edges)
-        self._open[key] = edges
+    async def _intend(self, key: str, edges: list[Edge], answer: Callable[[dict[str, Any]], object]) -> None:
+        error = ""
+        try:
+            new = [each for each in dict.fromkeys((key, *(edge[1] for edge in edges))) if each not in self._lent]
+            self._lent.update(dict.fromkeys(new))
+            await self._lender.lend(new)
+            try:
+                await self._journal.announce(key, edges)
+            except asyncio.CancelledError:
+                self._journal.unchanged(key)
+                raise
+            self._open[key] = edges
+        except Unwritable as refused:
+            error = str(refused)
+        finally:
+            del self._asked[key]
+        answer({"done": key, "error": error})
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """The run has ended, in order or not."""
+        asked = [*self._asked.values()]
+        for task in asked:
+            task.cancel()
+        await asyncio.gather(*asked, return_exceptions=True)
         for key, edges in self._open.items():
             log.warning("a run beside the agent ended while it changed %s; that counts as changed", key)
             self._journal.changed(key, edges)
         self._open.clear()
         self._lender.take_back([*self._lent])
+        self.closed = True
+
+
+def repeat(journal: Journal, messages: Iterable[bytes]) -> None:
+    """Do what a run has told an agent that may not have written it down."""
+    for each in messages:
+        operation, arguments = _read(each.partition(b"\n")[2])
+        getattr(journal, operation)(*arguments)
 
 
 def _read(message: bytes) -> tuple[str, tuple[Any, ...]]:

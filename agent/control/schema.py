@@ -6,7 +6,7 @@
     <- {"entry": {...}}
     <- {"entry": {...}}
 
-A response with `ok` is the last one of its connection. What follows the request `apply` is told in `account`.
+A response with `ok` is the last one of its connection. What follows the requests `apply` and `plan` is told in `account`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,12 @@ from typing import Any, Literal, get_args
 
 from holdfast.resources.errors import HoldfastError
 
-Verb = Literal["status", "log", "pause", "resume", "reload", "recheck", "trigger", "why", "graph", "trace", "metrics", "watch", "apply"]
+Verb = Literal[
+    "status", "log", "pause", "resume", "reload", "recheck", "trigger", "why", "graph", "trace", "metrics", "watch", "apply", "plan"
+]
 VERBS: frozenset[str] = frozenset(get_args(Verb))
+OTHER = "other states"
+"""Answer to `apply` and `plan`: this agent keeps other states than the run works on."""
 LIMIT = 64 * 1024
 """Bytes that a request may have."""
 SOCKET_PATH_LIMIT = 107
@@ -48,7 +52,7 @@ class Request:
     number: int | None = None
     """`trace`: of the pass; None: the last."""
     tree: str = ""
-    """`apply`: what the run applies, as `Settings.tree` says it."""
+    """`apply`, `plan`: what the run applies, as `Settings.tree` says it."""
 
 
 @dataclass(frozen=True, slots=True)

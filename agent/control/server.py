@@ -17,9 +17,11 @@ from typing import Any, Protocol
 
 from holdfast.agent.connections import BACKLOG, Connections
 from holdfast.agent.console import Entry
-from holdfast.agent.control.account import Account, receive
+from holdfast.agent.control.account import Account, framed, receive
 from holdfast.agent.control.answers import PATIENCE, encoded, send
-from holdfast.agent.control.schema import LIMIT, ControlError, Request, Response, address, decode_request, encode, unix_socket
+from holdfast.agent.control.schema import LIMIT, OTHER, ControlError, Request, Response, address, decode_request, encode, unix_socket
+from holdfast.agent.engine.tables import Rows
+from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.logs import Logs
 from holdfast.agent.places import demand_safe
 from holdfast.resources import paths
@@ -67,8 +69,12 @@ class Agent(Protocol):
         """What is now, of bounded size: health, the pass, the resources where something happens."""
         ...
 
-    def account(self, tree: str) -> Account:
-        """For a one-shot run of this tree. Raises `ControlError` when that is another one than the agent keeps."""
+    def rows(self, tree: str) -> Rows | None:
+        """What the journal knows now; None for a run of another tree than the agent keeps."""
+        ...
+
+    def account(self, pid: int) -> Account:
+        """For a one-shot run by this process. Raises `ControlError` while there is another."""
         ...
 
     async def trigger(self, identity: str) -> dict[str, Any]:
@@ -151,21 +157,21 @@ class ControlServer:
 
     async def _answer(self, request: Request | ControlError, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Response:
         try:
-            self._check_peer(writer)
+            pid = self._check_peer(writer)
             if isinstance(request, ControlError):
                 raise request
-            return await self._do(request, reader, writer)
+            return await self._do(request, pid, reader, writer)
         except ControlError as error:
             return Response(ok=False, error=str(error))
 
-    async def _do(self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Response:
+    async def _do(self, request: Request, pid: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Response:
         match request.verb:
             case "log":
                 return await self._log(request, reader, writer)
             case "watch":
                 return await self._frames(reader, writer)
-            case "apply":
-                return await self._account(request, reader, writer)
+            case "apply" | "plan":
+                return await self._beside(request, pid, reader, writer)
         return Response(ok=True, data=await self._data(request))
 
     async def _data(self, request: Request) -> Any:
@@ -211,17 +217,19 @@ class ControlServer:
             self._logs.followers.discard(put)
             gone.cancel()
 
-    async def _account(self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Response:
-        """A run beside the agent tells what it does, until it ends."""
-        account = self._agent.account(request.tree)
+    async def _beside(self, request: Request, pid: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Response:
+        """A run beside the agent is told what the journal knows; `apply` tells what it does, until it ends."""
+        rows = self._agent.rows(request.tree)
+        if rows is None:
+            return Response(ok=True, data=OTHER)
+        account = self._agent.account(pid) if request.verb == "apply" else None
         try:
-            writer.write(encode({"done": True}) + await account.begin())
-            while (message := await receive(reader)) is not None:
-                if await account.take(message):
-                    writer.write(encode({"done": True}))
-                    await writer.drain()
+            writer.write(encode({"rows": True}) + await Blocking(1)(framed, rows))
+            while account and (message := await receive(reader)) is not None:
+                account.take(message, lambda answer: writer.write(encode(answer)))
         finally:
-            account.close()
+            if account:
+                await account.close()
         return Response(ok=True)
 
     async def _frames(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Response:
@@ -254,12 +262,13 @@ class ControlServer:
             await writer.drain()
         return Response(ok=True)
 
-    def _check_peer(self, writer: asyncio.StreamWriter) -> None:
-        """Refuse everybody but root and the agent's own user."""
+    def _check_peer(self, writer: asyncio.StreamWriter) -> int:
+        """The process at the other end. Refuse everybody but root and the agent's own user."""
         peer: socket.socket = writer.get_extra_info("socket")
-        _, uid, _ = _CREDENTIALS.unpack(peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+        pid, uid, _ = _CREDENTIALS.unpack(peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
         if uid not in trusted_uids():
             raise ControlError(f"cannot serve uid {uid}: only root and uid {os.geteuid()} may control this agent")
+        return int(pid)
 
 
 def _refusal() -> bytes:

@@ -49,9 +49,6 @@ PAUSED: Mapping[Pause, str] = {
 RESUMED: Mapping[Pause, str] = {"operator": "resumed", "going-down": "the system does not go down after all: repairs go on"}
 """Pause -> what is said when it ends."""
 
-LENT_AT_LAST = 10.0
-"""Seconds after which a run beside this engine goes on though a run here has not ended."""
-
 
 class Host(Protocol):
     """The part of `agent/host` that the engine needs."""
@@ -220,17 +217,16 @@ class Engine:
         self._woken(vertex, "command")
 
     async def lend(self, keys: Sequence[str]) -> None:
-        """Leave these to a run beside this engine; when this returns, nothing is done to them here, unless that takes very long."""
+        """Leave these to a run beside this engine; when this returns, nothing is done to them here."""
         self._scheduler.lent.update(keys)
         lent = set(keys)
         runs = [vertex.task for vertex in self._scheduler.unsettled if vertex.key in lent and vertex.task and vertex.rest is None]
         if runs:
-            await asyncio.wait(runs, timeout=LENT_AT_LAST)
+            await asyncio.wait(runs)
 
     def take_back(self, keys: Sequence[str]) -> None:
         """Care for them again, and deliver what that run has left undelivered."""
-        self._scheduler.lent.subtract(keys)
-        self._scheduler.lent = +self._scheduler.lent
+        self._scheduler.lent.difference_update(keys)
         back = set(keys)
         for vertex in self._graph if back else ():
             if vertex.key in back:

@@ -83,7 +83,7 @@ def waits(vertex: Vertex, view: View, now: float) -> Iterator[Wait]:
         return
     for pause in sorted(view.scheduler.paused & PAUSES.keys()):
         yield Wait("paused", PAUSES[pause])
-    if view.scheduler.lent[vertex.key]:
+    if vertex.key in view.scheduler.lent:
         yield Wait("apply", "`holdfast apply` is at work on it, or on what it watches")
     if vertex.after:
         yield Wait("place", "what had its place before has left, and still runs")

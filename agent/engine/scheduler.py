@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from heapq import heappop
 
@@ -51,8 +50,8 @@ class Scheduler:
         """Why nothing is started now; empty: what may start is started."""
         self.unsettled: set[Vertex] = set()
         self.semaphores = Semaphores()
-        self.lent: Counter[str] = Counter()
-        """Keys of resources that runs beside this engine are at, and by how many: they do not start here."""
+        self.lent: set[str] = set()
+        """Keys of resources that a run beside this engine is at: they do not start here."""
         self._start = start
         self._idle = idle
         self._again = again
@@ -276,7 +275,7 @@ class Scheduler:
         return vertex.armed and vertex.not_before <= now and not self._is_lent(vertex)
 
     def _is_lent(self, vertex: Vertex) -> bool:
-        return bool(self.lent) and self.lent[vertex.key] > 0
+        return vertex.key in self.lent
 
     def _lift(self, vertex: Vertex) -> None:
         """Definition order binds it no longer."""

@@ -6,7 +6,7 @@ import signal
 import socket
 import sqlite3
 import subprocess
-from contextlib import closing
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,8 +16,10 @@ from hypothesis import strategies as st
 from holdfast.agent.control import remote
 from holdfast.agent.control.account import MOST, SHAPES, Account, message, receive
 from holdfast.agent.control.schema import ControlError
+from holdfast.agent.control.server import CLIENTS
 from holdfast.agent.engine.journal import Journal
 from holdfast.agent.engine.store import Unwritable
+from holdfast.agent.statedir import Lock
 from holdfast_process import COMMAND, Agent, Tree, environment
 
 STATES = """
@@ -131,29 +133,103 @@ def test_an_apply_that_is_killed_has_told_what_it_was_about_to_change(tree):
         (tree.host / "go").touch()
 
 
-def test_an_agent_that_is_killed_has_what_apply_told(tree):
-    """Apply says that the agent is gone, and changes nothing any more that somebody watches; the next agent delivers."""
+ENDS = {"killed": signal.SIGKILL, "stopped": signal.SIGTERM}
+
+
+@contextmanager
+def applying(tree, agent):
+    """An `apply` in the middle of its slow command."""
+    paused(tree, agent)
+    (tree.host / "go").unlink()
+    at = len(agent.log)
+    tree.sls("slow", SLOW + LATE)
+    agent.wait_log("compiled", at)
+    command = [*COMMAND, "apply", "slow", "--config", str(tree.config)]
+    with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        agent.wait((tree.host / "up").exists, "the command")
+        yield process
+        (tree.host / "go").touch()
+
+
+def gone(agent, number):
+    """The agent ends."""
+    agent.signal(number)
+    agent.process.wait(10)
+
+
+@pytest.mark.parametrize("how", ENDS)
+def test_an_apply_whose_agent_goes_away_writes_down_what_it_has_done(tree, how):
+    """What runs ends, nothing more is started, apply says so and fails; the next agent knows what was changed, and what was done.
+
+    Takes more than a second: it starts an agent and an apply.
+    """
     agent = Agent(tree)
-    with agent:
-        paused(tree, agent)
-        (tree.host / "go").unlink()
-        at = len(agent.log)
-        tree.sls("slow", SLOW + LATE)
-        agent.wait_log("compiled", at)
-        command = [*COMMAND, "apply", "slow", "--config", str(tree.config)]
-        with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-            agent.wait((tree.host / "up").exists, "the command")
-            agent.signal(signal.SIGKILL)
-            agent.process.wait()
-            (tree.host / "go").touch()
-            printed, said = process.communicate(timeout=60)
+    with agent, applying(tree, agent) as process:
+        gone(agent, ENDS[how])
+        (tree.host / "go").touch()
+        printed, said = process.communicate(timeout=60)
         assert process.returncode == 1
-        assert f"failed file.managed[{tree.host}/late]" in printed
-        assert "not changed until the journal can be written: the agent has stopped" in printed
+        assert "the agent has stopped: what runs may end, and nothing more is started; apply again" in said
+        assert "broken off: 1 of 4 states were looked at" in printed
+        assert "Traceback" not in said
         assert not (tree.host / "late").exists()
-        assert "cannot tell the agent what was done: the agent has stopped" in said
+        assert not (tree.host / "told").exists()
     with closing(Journal(tree.root / "state/journal.db", durable=False)) as journal:
         assert ("cmd.run[slow]", "cmd.wait[told]", "watch") in journal.owed()
+        assert "cmd.run[slow]" in journal._actions
+
+
+def test_an_apply_whose_agent_is_restarted_tells_the_next_one(tree):
+    """That one looks only, and so holds the journal without doing the same itself. Takes more than a second: it starts two agents and an apply."""
+    agent = Agent(tree)
+    with agent, applying(tree, agent) as process:
+        gone(agent, signal.SIGKILL)
+        tree.settings("engine: {noop: true}\n")
+        with Agent(tree):
+            (tree.host / "go").touch()
+            printed, said = process.communicate(timeout=60)
+            assert (process.returncode, "cannot" in said) == (1, False), printed + said
+    with closing(Journal(tree.root / "state/journal.db", durable=False)) as journal:
+        assert ("cmd.run[slow]", "cmd.wait[told]", "watch") in journal.owed()
+        assert "cmd.run[slow]" in journal._actions
+
+
+def test_there_is_one_apply_at_a_time(tree):
+    """A second one is refused, and told of the first; `plan` and runs of other states are not. Takes more than a second: it starts an agent and four runs."""
+    with Agent(tree) as agent:
+        with applying(tree, agent) as process:
+            said = tree("apply", check=1).stderr
+            assert f"cannot apply beside the agent: another apply (process {process.pid}) has been at work since 2" in said
+            assert "wait until it has ended" in said
+            tree("plan", check=2)
+            (tree.root / "other").mkdir(mode=0o755)
+            tree("apply", "--states", tree.root / "other", check=0)
+        process.wait(60)
+        tree("apply", check=2)
+
+
+def test_without_an_agent_there_is_one_apply_at_a_time(tree):
+    """The second one names the first, instead of forgetting what it changes."""
+    (tree.root / "state").mkdir(mode=0o700)
+    with Lock(tree.root / "state/lock", "apply"):
+        said = tree("apply", check=1).stderr
+    assert f"cannot apply: process {os.getpid()} holds {tree.root}/state/lock since 2" in said
+    assert not (tree.host / "conf").exists()
+
+
+def test_an_agent_that_refuses_is_no_reason_to_forget(tree):
+    """All its clients' places are taken: apply says so, and changes nothing. Takes more than a second: it starts an agent."""
+    with Agent(tree) as agent:
+        paused(tree, agent)
+        with ExitStack() as stack:
+            for _ in range(CLIENTS):
+                one = stack.enter_context(socket.socket(socket.AF_UNIX))
+                one.connect(str(tree.root / "state/control.sock"))
+                one.sendall(b'{"verb": "log", "follow": true, "lines": 1}\n')
+                assert one.recv(10)
+            said = tree("apply", check=1).stderr
+        assert "cannot apply beside the agent: cannot serve more than" in said
+        assert (tree.host / "conf").read_text() == "one\n"
 
 
 def test_what_apply_owes_before_there_is_an_agent_the_agent_delivers(tree):
@@ -256,10 +332,10 @@ def test_no_message_of_a_run_breaks_the_agent(messages, noise):
             reader.feed_eof()
             try:
                 while (found := await receive(reader)) is not None:
-                    await account.take(found)
+                    account.take(found, lambda _: None)
             except ControlError:
                 pass
-            account.close()
+            await account.close()
             assert not account._lender.lent
 
     asyncio.run(talk())
@@ -271,7 +347,7 @@ def test_no_message_of_a_run_breaks_the_agent(messages, noise):
 async def test_what_the_journal_could_not_write_down_is_refused(broken):
     """It would keep all else from being written."""
     with closing(Journal()) as journal, pytest.raises(ControlError, match="cannot read a message of the run"):
-        await Account(journal, Lender()).take(broken.encode())
+        Account(journal, Lender()).take(broken.encode(), lambda _: None)
 
 
 async def connected():
@@ -285,7 +361,7 @@ async def test_an_agent_that_does_not_answer_is_not_waited_for_for_ever(monkeypa
     """`plan` reads the file then, and `apply` says so and changes nothing."""
     monkeypatch.setattr(remote, "ANSWER", 0.05)
     line, writer, theirs = await connected()
-    with closing(writer), closing(theirs), pytest.raises(remote.Silent, match="the agent does not answer"):
+    with closing(writer), closing(theirs), pytest.raises(ControlError, match="the agent does not answer"):
         async with asyncio.timeout(10):
             await line.begin()
 
@@ -297,5 +373,8 @@ async def test_an_intent_that_is_too_long_for_a_message_is_refused():
         async with asyncio.timeout(10):
             with pytest.raises(Unwritable, match="at most"):
                 await line.ask("intend", "x" * (MOST + 1), [])
-            theirs.sendall(b'{"done": true}\n')
+            theirs.sendall(b'{"rows": true}\n2\n{}')
+            assert await line.begin() == {}
+            theirs.sendall(b'{"done": "x"}\n')
             await line.ask("intend", "x", [])
+            await line.end()

@@ -11,7 +11,7 @@ from holdfast.agent.control.account import Account, message
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.explain import waits
 
-CONF, SERVICE = "zsetting.present[conf]", "zsetting.present[svc]"
+CONF, SERVICE, OTHER = "zsetting.present[conf]", "zsetting.present[svc]", "zsetting.present[other]"
 EDGE = (CONF, SERVICE, "watch")
 
 
@@ -26,8 +26,11 @@ async def calm(bench: Bench, *, way: str = "watch") -> tuple[Engine, Account]:
 
 
 async def take(account: Account, operation: str, *arguments: object) -> None:
-    """The run says so."""
-    await account.take(message(operation, *arguments).partition(b"\n")[2])
+    """The run says so, and waits for the answer to an intent."""
+    answered: asyncio.Future[dict[str, str]] = asyncio.get_running_loop().create_future()
+    account.take(message(operation, *arguments).partition(b"\n")[2], answered.set_result)
+    if operation == "intend":
+        assert not (await answered)["error"]
 
 
 @pytest.mark.parametrize("way", ["watch", "listen"])
@@ -46,7 +49,7 @@ async def test_what_a_run_has_not_delivered_the_engine_delivers_when_it_ends(ben
     assert bench.machine.settings["other"] == "right"
     vertex = engine.view.graph.by_identity[SERVICE]
     assert "apply" in [wait.code for wait in waits(vertex, engine.view, asyncio.get_running_loop().time())]
-    account.close()
+    await account.close()
     await engine.settle()
 
     assert bench.machine.settings["svc"] == "right"
@@ -63,7 +66,7 @@ async def test_what_a_run_has_delivered_is_not_delivered_again(bench: Bench) -> 
     await take(account, "changed", CONF, [EDGE])
     bench.machine.touch("svc")
     await take(account, "deliver", [(EDGE, 1)])
-    account.close()
+    await account.close()
     await engine.settle()
     await asyncio.sleep(100)
 
@@ -73,16 +76,12 @@ async def test_what_a_run_has_delivered_is_not_delivered_again(bench: Bench) -> 
 
 @in_virtual_time
 async def test_a_run_that_ends_in_the_middle_of_a_change_has_made_it(bench: Bench) -> None:
-    """Another run that has changed nothing of its own is still at it: the engine waits for both."""
+    """Its intent counts as the change."""
     engine, account = await calm(bench)
-    other = Account(bench.journal, engine)
-    await take(other, "intend", CONF, [EDGE])
     await take(account, "intend", CONF, [EDGE])
-    account.close()
     await asyncio.sleep(100)
     assert "refresh svc" not in bench.machine.log
-    await take(other, "unchanged", CONF)
-    other.close()
+    await account.close()
     await engine.settle()
 
     assert bench.machine.log.count("refresh svc") == 1
@@ -91,19 +90,48 @@ async def test_a_run_that_ends_in_the_middle_of_a_change_has_made_it(bench: Benc
 
 @in_virtual_time
 async def test_a_run_begins_when_the_engine_is_done_with_the_same_resource(bench: Bench) -> None:
-    """There is one at a time; one that takes very long is not waited for."""
+    """However long that takes, there is one at a time; intents for other resources, and all else that the run tells, are not held up."""
+    engine, account = await calm(bench)
+    bench.machine.hold("apply conf")
+    bench.machine.drift("conf")
+    await asyncio.sleep(1)
+    intent = asyncio.create_task(take(account, "intend", CONF, [EDGE]))
+    await asyncio.sleep(1000)
+    assert not intent.done()
+    await take(account, "intend", OTHER, [])
+    await take(account, "done", OTHER, "digest", 5.0)
+    assert bench.journal.done_at(OTHER, "digest") == 5.0
+    bench.machine.free()
+    await intent
+    assert bench.machine.settings["conf"] == "right"
+    await account.close()
+    await engine.settle()
+    await engine.stop()
+
+
+@pytest.mark.parametrize("how", ["the run is killed", "the run gives up"])
+@in_virtual_time
+async def test_who_does_not_wait_any_more_for_the_engine_has_changed_nothing(bench: Bench, how: str) -> None:
+    """The engine's own intent stays, and its own change counts once."""
     engine, account = await calm(bench)
     bench.machine.hold("apply conf")
     bench.machine.drift("conf")
     await asyncio.sleep(1)
     intent = asyncio.create_task(take(account, "intend", CONF, [EDGE]))
     await asyncio.sleep(1)
-    assert not intent.done()
+    assert bench.journal.intended(CONF)
+    if how == "the run gives up":
+        await take(account, "unchanged", CONF)
+        await asyncio.sleep(1)
+        assert bench.journal.intended(CONF)
+    await account.close()
+    assert bench.journal.intended(CONF)
+    intent.cancel()
     bench.machine.free()
-    await intent
-    assert bench.machine.settings["conf"] == "right"
-    account.close()
     await engine.settle()
+
+    assert bench.machine.settings["conf"] == "right"
+    assert bench.machine.log.count("refresh svc") == 1
     await engine.stop()
 
 
@@ -118,7 +146,7 @@ async def test_new_states_leave_alone_what_a_run_is_at(bench: Bench) -> None:
     bench.machine.settings["conf"] = "new"
     await take(account, "changed", CONF, [EDGE])
     await take(account, "deliver", [(EDGE, 1)])
-    account.close()
+    await account.close()
     await engine.settle()
 
     assert [line for line in bench.machine.log if line.startswith(("apply", "refresh"))] == []
