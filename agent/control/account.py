@@ -11,6 +11,7 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import structlog
@@ -73,8 +74,9 @@ class Account:
         operation, arguments = _read(message)
         if operation == "intend":
             key, edges = arguments
-            if key not in self._asked:
-                self._asked[key] = asyncio.create_task(self._intend(key, edges, answer), name="intent of a run")
+            task = asyncio.create_task(self._intend(key, edges, answer, self._asked.get(key)), name="intent of a run")
+            self._asked[key] = task
+            task.add_done_callback(partial(self._answered, key))
         elif operation == "unchanged" and arguments[0] in self._asked:
             self._asked[arguments[0]].cancel()  # the run was ended while it waited
         else:
@@ -82,8 +84,17 @@ class Account:
                 self._open.pop(arguments[0], None)
             getattr(self._journal, operation)(*arguments)
 
-    async def _intend(self, key: str, edges: list[Edge], answer: Callable[[dict[str, Any]], object]) -> None:
+    def _answered(self, key: str, task: asyncio.Task[None]) -> None:
+        if self._asked.get(key) is task:
+            del self._asked[key]
+
+    async def _intend(
+        self, key: str, edges: list[Edge], answer: Callable[[dict[str, Any]], object], before: asyncio.Task[None] | None
+    ) -> None:
+        """Answer when the resource is the run's own, and the intent on the disk; one `before` for the same resource was given up, and ends first."""
         error = ""
+        if before:
+            await asyncio.wait([before])
         try:
             new = [each for each in dict.fromkeys((key, *(edge[1] for edge in edges))) if each not in self._lent]
             self._lent.update(dict.fromkeys(new))
@@ -96,8 +107,6 @@ class Account:
             self._open[key] = edges
         except Unwritable as refused:
             error = str(refused)
-        finally:
-            del self._asked[key]
         answer({"done": key, "error": error})
 
     async def close(self) -> None:

@@ -146,9 +146,11 @@ def applying(tree, agent):
     agent.wait_log("compiled", at)
     command = [*COMMAND, "apply", "slow", "--config", str(tree.config)]
     with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        agent.wait((tree.host / "up").exists, "the command")
-        yield process
-        (tree.host / "go").touch()
+        try:
+            agent.wait((tree.host / "up").exists, "the command")
+            yield process
+        finally:
+            (tree.host / "go").touch()
 
 
 def gone(agent, number):
@@ -375,6 +377,9 @@ async def test_an_intent_that_is_too_long_for_a_message_is_refused():
                 await line.ask("intend", "x" * (MOST + 1), [])
             theirs.sendall(b'{"rows": true}\n2\n{}')
             assert await line.begin() == {}
+            asked = asyncio.create_task(line.ask("intend", "x", []))
+            await asyncio.sleep(0)
             theirs.sendall(b'{"done": "x"}\n')
-            await line.ask("intend", "x", [])
-            await line.end()
+            await asked
+            theirs.sendall(b'{"ok": true}\n')
+            assert await line.end() == []
