@@ -147,7 +147,8 @@ def applying(tree, agent):
     command = [*COMMAND, "apply", "slow", "--config", str(tree.config)]
     with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
-            agent.wait((tree.host / "up").exists, "the command")
+            agent.wait(lambda: (tree.host / "up").exists() or process.poll() is not None, "the command", timeout=60)
+            assert process.poll() is None, process.communicate()
             yield process
         finally:
             (tree.host / "go").touch()
