@@ -8,6 +8,7 @@ outlive the agent: its only source of work is a socket, which the agent's end cl
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import marshal
 import os
@@ -118,3 +119,4 @@ def in_memory(name: str, content: bytes) -> Iterator[int]:
 
 server = ForkServer()
 """That of this process."""
+atexit.register(server.stop)
