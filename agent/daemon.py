@@ -36,6 +36,7 @@ from holdfast.agent.health import Condition, Health
 from holdfast.agent.host import descriptors, holds
 from holdfast.agent.host.administrator import Administrator
 from holdfast.agent.host.blocking import Blocking
+from holdfast.agent.host.forkserver import server as forkserver
 from holdfast.agent.host.host import Host
 from holdfast.agent.host.power import Power
 from holdfast.agent.host.run import kill_all
@@ -121,6 +122,7 @@ class Daemon:
         asyncio.get_running_loop().set_exception_handler(Exhaustion(self.health).handle)
         descriptors.raise_limit()
         holds.prepare()
+        stack.callback(forkserver.stop)
         directory = private_directory(settings.state_dir)
         lock = stack.enter_context(Lock(directory / LOCK, "start the agent"))
         stack.callback(self._notifier.close)
