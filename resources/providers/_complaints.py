@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from itertools import takewhile
 from pathlib import Path
 
 from holdfast.resources.context import Completed
@@ -11,6 +13,12 @@ KILLED = ("dpkg exited unexpectedly", "dpkg received signal", "dpkg received a s
 """What apt says when dpkg did not come to its end: for want of memory perhaps, or of an administrator's patience."""
 STEPS = ("Preparing to unpack", "Unpacking", "Setting up", "Removing", "Purging", "Processing triggers")
 """How a line begins with which dpkg says what it does next."""
+FAILED = "dpkg: error processing "
+"""How dpkg begins to say that it has failed."""
+UNMET = re.compile(r" (Pre-)?Depends: | Conflicts: | Breaks: ")
+"""What is in a line that says why packages do not go together."""
+MOST, LONGEST = 20, 400
+"""Lines of an error, and characters of each: packages' scripts write as much as they like."""
 
 
 def named(arguments: Sequence[str]) -> list[str]:
@@ -19,26 +27,45 @@ def named(arguments: Sequence[str]) -> list[str]:
 
 
 def complaint(done: Completed) -> str:
-    """Why apt failed, in the words of whoever failed: a package's script and dpkg, or apt itself."""
-    said = [line.strip() for line in done.stderr.splitlines() if line.strip() and not line.startswith(("W:", "debconf: delaying"))]
-    errors = [line.removeprefix("E: ") for line in said if line.startswith("E:")]
-    unmet = [line.strip() for line in done.stdout.splitlines() if " Depends: " in line]
-    lines = [*last_step(done.stdout), *unmet, *[line for line in said if not line.startswith("E:")][-3:], *errors]
-    return "; ".join(dict.fromkeys(lines)) or f"apt-get ended with status {done.retcode}"
+    """Why apt failed, in the words of whoever failed: a package's script and dpkg, or apt itself; what is less than an error where there is none."""
+    out, said = _lines(done.stdout), [line for line in _lines(done.stderr) if not line.startswith("debconf: delaying")]
+    errors = [line.removeprefix("E:").strip() for line in said if line.startswith("E:")]
+    others = [line for line in said if not line.startswith(("E:", "W:"))][-3:]
+    unmet = [line for line in out if UNMET.search(line)]
+    lines = [*last_step(out, errors), *unmet, *others, *errors]
+    lines = lines or [line.removeprefix("W:").strip() for line in said]
+    return shown(lines) or f"{done.argv[0]} ended with status {done.retcode}"
 
 
-def last_step(text: str) -> list[str]:
-    """What was written in the step in which dpkg failed, at most eight lines; nothing if it did not."""
-    before, failed, after = text.partition("dpkg: error processing ")
-    if not failed:
+def shown(lines: Sequence[str]) -> str:
+    """Different lines as one, of bounded length: the first and the last ones."""
+    different = [line if len(line) <= LONGEST else f"{line[:LONGEST]}..." for line in dict.fromkeys(lines)]
+    if len(different) > MOST:
+        half = MOST // 2
+        different = [*different[:half], f"[{len(different) - 2 * half} more lines]", *different[-half:]]
+    return "; ".join(different)
+
+
+def last_step(lines: Sequence[str], errors: Sequence[str]) -> list[str]:
+    """What was written in the step in which dpkg failed, at most eight lines; nothing if it did not.
+
+    Where dpkg's own error is missing (apt reads no more of its terminal once dpkg has ended), the last step is the one.
+    """
+    failed = next((number for number, line in enumerate(lines) if line.startswith(FAILED)), None)
+    if failed is None and not any("dpkg" in error for error in errors):
         return []
-    lines = before.splitlines()
-    begin = max((number for number, line in enumerate(lines) if line.startswith(STEPS)), default=-1) + 1
-    return [
-        line.strip()
-        for line in [*lines[begin:], f"{failed}{after.partition('Errors were encountered')[0]}".replace("\n", " ")]
-        if line.strip()
-    ][-8:]
+    before = lines if failed is None else lines[:failed]
+    begin = max((number for number, line in enumerate(before) if line.startswith(STEPS)), default=None if failed is None else -1)
+    if begin is None:
+        return []
+    after = [] if failed is None else [*takewhile(lambda line: not line.startswith("Errors were encountered"), lines[failed:])]
+    return [*before[begin + 1 :], *([" ".join(after)] if after else [])][-8:]
+
+
+def _lines(text: str) -> list[str]:
+    """Lines without those that only show progress; apt gives dpkg a terminal, whose lines end in CR LF."""
+    lines = (line.strip().rpartition("\r")[2].strip() for line in text.split("\n"))
+    return [line for line in lines if line and not line.startswith("(Reading database")]
 
 
 def was_killed(done: Completed) -> bool:

@@ -84,14 +84,17 @@ class Apt(Provider):
     async def _policies(self, names: Sequence[str]) -> dict[str, tuple[str | None, list[str]]]:
         if not names:
             return {}
-        found = {name: (candidate, versions) for name, candidate, versions in policies((await self._cache("policy", *names)).stdout)}
+        done = await self._cache("policy", *names)
+        if done.retcode and "E:" in done.stderr:
+            raise Permanent(f"cannot ask apt for {', '.join(names)}: {complaint(done)}")
+        found = {name: (candidate, versions) for name, candidate, versions in policies(done.stdout)}
         return {name: found.get(name, (None, [])) for name in names}
 
     async def upgrades(self, refresh: bool = True) -> dict[str, dict[str, str]]:
         """What a full upgrade would bring to a newer version."""
         if refresh:
             await self.refresh()
-        plan = planned((await self._apt("dist-upgrade", test=True)).stdout)
+        plan = planned((await self._apt("dist-upgrade", test=True, explain=True)).stdout)
         return {name: {"current": change["old"], "candidate": change["new"]} for name, change in plan.items() if all(change.values())}
 
     async def compare(self, a: str, b: str) -> Literal[-1, 0, 1]:
@@ -184,9 +187,10 @@ class Apt(Provider):
         done = await self._apt("update")
         lines = [line.split(maxsplit=1) for line in done.stdout.splitlines() if line[:3] in UPDATED]
         result = {rest[0]: UPDATED[word[:3]] for word, *rest in lines if rest}
-        if failed := [repository for repository, outcome in result.items() if outcome == "failed"]:
-            if len(failed) == len(result):
-                raise Temporary(f"cannot refresh the lists of packages: {complaint(done)}", delay=30.0)
+        failed = [repository for repository, outcome in result.items() if outcome == "failed"]
+        if len(failed) == len(result) and (failed or done.retcode):
+            raise Temporary(f"cannot refresh the lists of packages: {complaint(done)}", delay=30.0)
+        if failed or done.retcode:
             self.host.log.warning("some repositories cannot be reached", repositories=failed, why=complaint(done))
         self._refreshed = time.time()
         return result
@@ -211,7 +215,9 @@ class Apt(Provider):
         wrong = [name for name in names if (name in held) != (verb == "hold")]
         if wrong and not test:
             with self._at_work():
-                await self.host.run("apt-mark", verb, *wrong, env=QUIET)
+                done = await self.host.run("apt-mark", verb, *wrong, env=QUIET, check=False)
+            if done.retcode:
+                raise Permanent(f"cannot {verb} {', '.join(wrong)}: {complaint(done)}")
         words = ("", "hold") if verb == "hold" else ("hold", "")
         return ChangeSet(changes={name: {"old": words[0], "new": words[1]} for name in wrong})
 

@@ -206,6 +206,65 @@ def test_complaint_quotes_the_script_that_failed():
     assert "fine" not in _complaints.complaint(done)
 
 
+PTY = "Setting up toy (1)\r\nno disk\r\ndpkg: error processing package toy (--configure):\r\n status 1\r\nErrors were encountered\r\n"
+"""What dpkg writes to the terminal that apt gives it."""
+SUB = "E: Sub-process /usr/bin/dpkg returned an error code (1)\n"
+
+
+def test_complaint_of_a_terminal_has_no_carriage_returns():
+    """The error and its second line are one; the percents of a look at the database are not among the words."""
+    out = f"(Reading database ... \r(Reading database ... 5%\r\n(Reading database ... 100%\r\n{PTY}"
+
+    text = "no disk; dpkg: error processing package toy (--configure): status 1; Sub-process /usr/bin/dpkg returned an error code (1)"
+    assert _complaints.complaint(Completed(("apt-get",), 1, 100, out, SUB)) == text
+
+
+def test_complaint_where_apt_has_lost_the_error_of_dpkg():
+    """A script that writes very much: its last words are told, and no more than eight of them."""
+    out = "Setting up toy (1) ...\n" + "".join(f"line {number}\n" for number in range(3000))
+
+    assert _complaints.complaint(Completed(("apt-get",), 1, 100, out, SUB)).startswith("line 2992; line 2993; ")
+
+
+def test_complaint_is_bounded():
+    """However many lines there are and however long they are."""
+    err = "".join(f"E: {number}{'x' * 10_000}\n" for number in range(1000))
+
+    text = _complaints.complaint(Completed(("apt-get",), 1, 100, "", err))
+    assert len(text) < 10_000
+    assert "[980 more lines]" in text
+
+
+async def test_refresh_that_fails_as_a_whole_is_an_error(host):
+    """A list of sources that apt cannot read names no repository."""
+    host.answers["apt-get"] = (100, "", "E: Type 'dob' is not known on line 1 in source list /etc/apt/a.list\n")
+    with pytest.raises(Temporary, match="Type 'dob' is not known on line 1"):
+        await apt.Apt(host).refresh(force=True)
+
+
+async def test_warnings_of_apt_are_the_reason_where_there_is_no_error(host):
+    """Of a repository that cannot be reached apt only warns."""
+    host.answers["apt-get"] = (0, "Hit:1 file:/a ./ Packages\nErr:2 http://b ./ InRelease\n", "W: Failed to fetch http://b: refused\n")
+
+    await apt.Apt(host).refresh(force=True)
+    assert host.log.lines[-1][2]["why"] == "Failed to fetch http://b: refused"
+
+
+@pytest.mark.parametrize(
+    ("command", "ask"),
+    [
+        ("apt-mark", lambda provider: provider.hold(["toy"])),
+        ("apt-cache", lambda provider: provider.latest(["toy"])),
+        ("apt-get", lambda provider: provider.upgrades(refresh=False)),
+    ],
+)
+async def test_words_of_apt_are_part_of_each_error(host, command, ask):
+    """Also of those who only mark or look."""
+    host.answers[command] = (100, "", "dpkg: the database is damaged\nE: Executing dpkg failed. Are you root?\n")
+    with pytest.raises(Permanent, match=r"dpkg: the database is damaged; Executing dpkg failed. Are you root\?$"):
+        await ask(apt.Apt(host))
+
+
 class Events:
     """Stands for a host's `watch_path`: all that are watched change when told."""
 

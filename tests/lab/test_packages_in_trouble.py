@@ -47,7 +47,11 @@ def test_a_package_whose_configuration_fails_is_tried_at_growing_intervals(agent
     agent.sh("for n in $(seq 40); do sleep 0.1; done")
 
     assert attempts(agent) - before <= 2
-    assert "not today" in agent.run("holdfast", "status", check=False).stdout
+    said = "not today; dpkg: error processing package sulky (--configure): installed sulky package post-installation script subprocess returned error"
+    for verb in ("log", "apply", "status"):
+        told = " ".join(agent.run("holdfast", verb, check=False).stdout.split())
+        assert said in told, verb
+        assert "Sub-process /usr/bin/dpkg returned an error code (1)" in told, verb
     agent.write("/var/lib/dpkg/info/sulky.postinst", "#!/bin/sh\nexit 0\n", 0o755)
     agent.run("holdfast", "trigger", "pkg.installed[sulky]")
     assert agent.run("dpkg-query", "-W", "-f", "${db:Status-Abbrev}", "sulky").stdout == "ii "
