@@ -76,7 +76,10 @@ class Scheduler:
         """Group -> its vertices that were marked and may be dirty still."""
 
     def mark(self, vertex: Vertex, cause: Cause) -> None:
-        """The vertex may not be right any more. While it runs, it becomes dirty when the run ends: no event is lost."""
+        """The vertex may not be right any more. While it runs, it becomes dirty when the run ends: no event is lost.
+
+        A poll is no event. One that is due while the vertex runs is dropped, or a check that takes longer than its period would never end its pass.
+        """
         if vertex.removed:
             return
         if vertex.dirty:
@@ -87,7 +90,7 @@ class Scheduler:
         if vertex.told is None:
             vertex.told = asyncio.get_running_loop().time()
         if vertex.running:
-            if vertex.again is None or vertex.again in WATCHED:
+            if cause != "poll" and (vertex.again is None or vertex.again in WATCHED):
                 vertex.again = cause
             return
         vertex.dirty, vertex.cause, vertex.round = True, cause, self._round

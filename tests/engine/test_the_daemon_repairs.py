@@ -321,6 +321,27 @@ def test_poll_replaces_the_watch_by_a_ticker(bench: Bench) -> None:
     simulate(scenario)
 
 
+def test_a_look_that_takes_longer_than_its_poll_comes_to_an_end(bench: Bench) -> None:
+    """A poll that is due meanwhile is not one more look right after it, or the agent would never have converged; the next poll is one."""
+
+    async def scenario() -> None:
+        bench.machine.gates["a"] = asyncio.Event()
+        engine = bench.engine()
+        await engine.swap(compilation(state("a", meta={"poll": 2})), "start")
+        await asyncio.sleep(5)
+        bench.machine.gates["a"].set()
+        async with asyncio.timeout(0.5):
+            await engine.settle()
+        assert (engine.converged, len(bench.outcomes("a"))) == (True, 1)
+
+        bench.machine.settings["a"] = "drifted"
+        await bench.until(lambda e: isinstance(e, Ran) and e.outcome.cause == "poll" and e.outcome.changed)
+        assert asyncio.get_running_loop().time() == 6
+        await engine.stop()
+
+    simulate(scenario)
+
+
 def test_the_full_check_finds_what_no_watch_told(bench: Bench) -> None:
     """`recheck` seconds after the last one."""
 
