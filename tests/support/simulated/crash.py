@@ -24,6 +24,8 @@ from simulated.world import World
 
 CALM = {"drift", "swap", "pause", "recheck"}
 """Troubles in which nothing fails; a pause is a good moment for a restart."""
+MEMORY = "/dev/shm"
+"""Where the journals are: what a loss of power leaves of them says `power.Disk`, and a real disk only takes its time."""
 HARMLESS = {"noop", "unwatch", "full"}
 """Troubles of plans that have no place here: a look is no run, and what is not watched is told when it is."""
 
@@ -127,7 +129,7 @@ def doomed(seed: int) -> Plan:
 def deaths(plan: Plan, wanted: int | None = 8) -> list[str]:
     """What goes wrong in a life, and after crashes in it, and after crashes in what came after those."""
     chance = random.Random(plan.seed)
-    with tempfile.TemporaryDirectory(prefix="holdfast-crash-") as directory:
+    with tempfile.TemporaryDirectory(prefix="holdfast-crash-", dir=MEMORY) as directory:
         life = Doomed(plan, Path(directory), chance, wanted)
         found = life.run()
         for scene in life.scenes:
@@ -145,7 +147,7 @@ def repeats(seed: int) -> list[str]:
     troubles = [each if each[1] != "pause" else (each[0], "restart") for each in whole.troubles if each[1] in CALM]
     states = [(name, kind, {key: meta[key] for key in meta.keys() & {"recv", "noop"}}, spec) for name, kind, meta, spec in whole.states]
     plan = replace(whole, stop=None, recheck=False, states=tuple(states), troubles=tuple(troubles))
-    with tempfile.TemporaryDirectory(prefix="holdfast-crash-") as directory:
+    with tempfile.TemporaryDirectory(prefix="holdfast-crash-", dir=MEMORY) as directory:
         life = Doomed(plan, Path(directory), chance, 0)
         return [*life.run(), *twice(life.machine.done, life.chapters)]
 
