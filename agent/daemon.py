@@ -61,6 +61,8 @@ FIXED = ("state_dir", "control", "providers")
 """Settings that are read at the start only."""
 BOOTED = Path("/run/systemd/system")
 """It is there where systemd runs the system, which then tells of a shutdown."""
+NEWS: tuple[Cause, ...] = ("start", "states changed", "grains changed")
+"""Why states are taken over: where there are several reasons, the first of these is told."""
 BROKEN = "states-broken"
 """Code of the health condition that says that the configuration cannot be used as it is."""
 UNWATCHED = "watch-broken"
@@ -87,8 +89,10 @@ class Daemon:
         self._wanted = asyncio.Event()
         self._waiting: list[asyncio.Future[list[Problem]]] = []
         """Those who asked for a reload and wait for what came of it."""
-        self._cause: Cause = "start"
-        """Why the next states are taken over; `start` until the first are."""
+        self._news: set[Cause] = set()
+        """Why states are to be taken over, since that has succeeded last."""
+        self._taken_over = False
+        """The first states are."""
         self._outdated: set[str] = set()
         """Resources that have read grains or pillar which have changed since, until the engine looks at them again."""
         self._resources = 0
@@ -108,7 +112,7 @@ class Daemon:
             stack.callback(self._logs.close)
             await self._start(stack)
             log.info("holdfast %s keeps this host as %s says (pid %d)", __version__, self.settings.states, os.getpid())
-            self._wanted.set()
+            self._want("start")
             self._notifier.ready()
             self._say()
             self._notifier.start_watchdog()
@@ -136,7 +140,7 @@ class Daemon:
         administrator = Administrator(self._host.interface, self.health)
         self._engine = Engine(self._host, settings.engine, self._journal, self._emit, obstacle=administrator.obstacle)
         stack.push_async_callback(self._stop_engine)
-        self._grains = GrainWatch(lambda: self._blocking(self._trees.grains, self.settings), self._wanted.set, self._host.paths.watch)
+        self._grains = GrainWatch(lambda: self._blocking(self._trees.grains, self.settings), self._grains_changed, self._host.paths.watch)
         stack.push_async_callback(self._grains.close)
         self._watch = ConfigWatch(self._watched(settings), settings.watch, self._config_changed, self.health, self._host.paths)
         works = {"watch of the configuration": self._watch.run(), "reconciling": self._reconcile(), "administrator": administrator.run()}
@@ -179,7 +183,7 @@ class Daemon:
             "states": str(self.settings.states),
             "noop": self.settings.engine.noop,
             "paused": self._engine.paused,
-            "converged": self._engine.converged and self._cause != "start" and BROKEN not in self._conditions,
+            "converged": self._engine.converged and self._taken_over and BROKEN not in self._conditions,
             "status": self._summary(),
         }
         health = [{"code": c.code, "severity": c.severity, "text": c.text, "since": c.since} for c in self.health.conditions]
@@ -246,7 +250,7 @@ class Daemon:
         self._host.sources.touched(None)
         answer: asyncio.Future[list[Problem]] = asyncio.get_running_loop().create_future()
         self._waiting.append(answer)
-        self._wanted.set()
+        self._want("states changed")
         return answer
 
     # -- settings and states -----------------------------------------------------------------------------------
@@ -257,6 +261,13 @@ class Daemon:
     def _config_changed(self, paths: list[str]) -> None:
         self._host.sources.touched(paths)
         log.info("the configuration has changed: %s", first_of(paths))
+        self._want("states changed")
+
+    def _grains_changed(self) -> None:
+        self._want("grains changed")
+
+    def _want(self, why: Cause) -> None:
+        self._news.add(why)
         self._wanted.set()
 
     async def _reconcile(self) -> None:
@@ -265,9 +276,10 @@ class Daemon:
             await self._wanted.wait()
             self._wanted.clear()
             waiting, self._waiting = self._waiting, []
+            news, self._news = self._news, set()
             problems: list[Problem] = []
             try:
-                await self._take_over()
+                await self._take_over(next(cause for cause in NEWS if cause in news))
                 self.health.clear(BROKEN)
             except CompileError as error:
                 problems = list(error.problems)
@@ -278,13 +290,14 @@ class Daemon:
                 text = f"cannot take the states over: {type(error).__name__}: {error}"
                 problems = [Problem(Place(str(self.settings.states)), "agent-bug", text, "a kind of yours, or a bug in Holdfast")]
             if problems:
+                self._news |= news
                 self._report(problems)
             for answer in waiting:
                 if not answer.done():
                     answer.set_result(problems)
             self._say()
 
-    async def _take_over(self) -> None:
+    async def _take_over(self, cause: Cause) -> None:
         """Read settings, compile, swap. Raises `CompileError` before anything has changed."""
         settings: Settings = await self._blocking(load, self._config, self._overrides)
         # Before states and pillar are read: what is mended, or changed meanwhile, is noticed.
@@ -307,11 +320,11 @@ class Daemon:
         self._host.forget_all_but(declared)
         async with self._host.taken_over(compiled.compilation.calls, settings.states) as edition:
             options = settings.engine
-            await self._engine.swap(compiled.compilation, cause=self._cause, options=options, outdated=self._outdated, anew=edition.anew)
+            await self._engine.swap(compiled.compilation, cause=cause, options=options, outdated=self._outdated, anew=edition.anew)
         self._outdated = set()
         self._watch.follow(made_from(compiled, edition))
         self._tell_of_watches()
-        self._cause = "states changed"
+        self._taken_over = True
         read = compiled.read | (frozenset() if settings.id else {"id"})
         self._grains.use(compiled.grains, lambda: read | self._host.read)
         self._presence.note(self._read_from(settings))
@@ -343,10 +356,11 @@ class Daemon:
         """Say what is wrong, all of it, and what goes on in spite of it."""
         for problem in problems:
             log.error(str(problem), code=problem.code)
-        running = "the last good graph keeps running" if self._cause != "start" else "nothing runs until it is mended"
+        running = "the last good graph keeps running" if self._taken_over else "nothing runs until it is mended"
         text = f"the configuration cannot be used ({number_of(len(problems), 'problem')}); {running}"
         log.error(text, code=BROKEN)
-        self.health.set(BROKEN, f"{problems[0].place}: {problems[0].message}; {text}", "error")
+        hint = f" ({problems[0].hint})" if problems[0].hint else ""
+        self.health.set(BROKEN, f"{problems[0].place}: {problems[0].message}{hint}; {text}", "error")
 
     def _warn(self, warnings: tuple[Problem, ...]) -> None:
         """Say each thing that is only strange once."""
@@ -393,7 +407,7 @@ class Daemon:
         if BROKEN in self._conditions and BROKEN not in now:
             log.info("mended: states and settings can be used again", code=BROKEN)
         for code in self._conditions.keys() - now.keys() - {BROKEN}:
-            log.info("no longer: %s", self._conditions[code].text, code=code)
+            log.info("no longer: %s", self._conditions[code].text.partition("; ")[0], code=code)  # without what to do about it
         self._conditions = now
         self._say()
 
@@ -401,7 +415,7 @@ class Daemon:
         """The state of things in one line."""
         if BROKEN in self._conditions:
             return self._conditions[BROKEN].text
-        if self._cause == "start":
+        if not self._taken_over:
             return "starting: the states are being read"
         if self._engine.going_down:
             return "the system goes down: nothing is repaired"

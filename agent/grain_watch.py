@@ -44,7 +44,7 @@ class GrainWatch:
         """Of the engine: at each recheck grains are read again, and when much has run, others may have been read than before."""
         if isinstance(event, Notice) and event.code == "recheck":
             self.look()
-        elif isinstance(event, PassEnded) and event.record.cause in ("start", "states changed", "recheck"):
+        elif isinstance(event, PassEnded) and event.record.cause in ("start", "states changed", "grains changed", "recheck"):
             self._follow()
 
     def _follow(self) -> None:

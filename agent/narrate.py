@@ -21,7 +21,7 @@ Result = Literal["ok", "changed", "would-change", "unknown", "failed", "skipped"
 NOTHING: tuple[Any, ...] = ("", None, (), [])
 DETAIL_LINES = 400
 """Lines of details (diff, output of a command) that one line of the log carries at most."""
-_SEEN = ("start", "states changed")
+_SEEN = ("start", "states changed", "grains changed")
 """Causes of a run that is the first of its declaration: what is right is then worth a line."""
 WOULD = "would have "
 """How a comment of noop begins that can be made one sentence with the identity."""

@@ -18,6 +18,7 @@ from holdfast.agent.widths import columns
 CAUSES = {
     "start": "the agent was started",
     "states changed": "its declaration was new, or had changed",
+    "grains changed": "a grain was another that it had read, or that its states had read",
     "drift": "its watch told that something may have changed",
     "poll": "it was time to look again (poll, rerun)",
     "retry": "it had failed before",

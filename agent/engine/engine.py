@@ -134,7 +134,7 @@ class Engine:
         Resources that leave may finish what runs, for `stop_timeout`; then it is cancelled. Only who takes their place waits for
         that. `anew` are identities of states that are declared as before and made from other sources: they are replaced as well.
         `options` take effect with the new graph. Resources that stay, and are named in `outdated`, are looked at again: what they have
-        read elsewhere has changed. When these are not all states (not `whole`), the journal forgets nothing of the others.
+        read elsewhere has changed. So is what has failed, but not when only grains have changed. When these are not all states (not `whole`), the journal forgets nothing of the others.
         """
         async with self._swapping:
             if self._stopped:
@@ -170,7 +170,7 @@ class Engine:
                     vertex.due = vertex.identity in anew
                     vertex.after = self._departures.before(partial(self._succeeds, vertex))
                     self._arm(vertex)
-                failed = vertex.failed and vertex.call.meta.rewatch and vertex.settled
+                failed = vertex.failed and vertex.call.meta.rewatch and vertex.settled and cause != "grains changed"
                 again = everything or failed or vertex.identity in outdated or blames_others(vertex)
                 if again or vertex not in kept or not same_shape(vertex.requisites, kept[vertex]):
                     self._mark(vertex, cause)

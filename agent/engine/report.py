@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 if TYPE_CHECKING:
     import asyncio
 
-Cause = Literal["start", "states changed", "drift", "poll", "retry", "refresh", "recheck", "command", "recovery"]
+Cause = Literal["start", "states changed", "grains changed", "drift", "poll", "retry", "refresh", "recheck", "command", "recovery"]
 """Why a pass began, or why one resource ran in it."""
 
 WATCHED = ("drift", "poll")

@@ -100,6 +100,24 @@ def test_a_failed_resource_gets_another_chance_from_a_new_graph(bench: Bench) ->
     simulate(scenario)
 
 
+def test_a_failed_resource_is_left_alone_when_only_grains_have_changed(bench: Bench) -> None:
+    """Unless it has read them: nothing else says that it would succeed now."""
+
+    async def scenario() -> None:
+        bench.machine.broken |= {"a": Permanent("no"), "b": Permanent("no")}
+        engine = bench.engine()
+        await engine.swap(compilation(state("a"), state("b")), "start")
+        await engine.settle()
+        bench.machine.broken.clear()
+        await engine.swap(compilation(state("a"), state("b")), "grains changed", outdated={"zsetting.present[b]"})
+        await engine.settle()
+
+        assert bench.machine.settings == {"b": "right"}
+        await engine.stop()
+
+    simulate(scenario)
+
+
 def test_a_running_resource_may_finish_before_its_successor_starts(bench: Bench) -> None:
     """Within stop_timeout."""
 

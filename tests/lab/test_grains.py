@@ -22,8 +22,10 @@ def agent(host: lab.Host) -> lab.Host:
     host.write("/etc/holdfast/states/name.sls", TEMPLATE)
     host.write("/etc/holdfast/states/name.jinja", "{{ grains.fqdn }}\n")
     host.write("/etc/holdfast/states/other.sls", "/srv/other:\n  file.managed:\n    - contents: same\n")
+    host.write("/etc/holdfast/states/fails.sls", "echo run >>/srv/runs; false:\n  cmd.run\n")
     host.run("holdfast", "install")
-    lab.wait_for("all files", lambda: host.run("holdfast", "status", check=False).returncode == 0, 30)
+    lab.wait_for("all but the command that fails", lambda: any("failed cmd.run" in line for line in told(host)), 30)
+    lab.wait_for("all files", lambda: host.run("test", "-e", "/srv/other", check=False).returncode == 0, 30)
     return host
 
 
@@ -38,7 +40,7 @@ def told(host: lab.Host) -> list[str]:
 
 
 def test_an_address_and_a_name_are_taken_over_within_seconds(agent: lab.Host) -> None:
-    """By the states and templates that have read them; the others are not looked at."""
+    """By the states and templates that have read them; the others are not looked at, and what has failed is not tried again."""
     looks = sum("/srv/other" in line for line in told(agent))
     agent.run("ip", "address", "add", "10.99.1.1/32", "dev", "lo")
     lab.wait_for("the new address", lambda: "10.99.1.1" in content(agent, "/srv/addresses"), 10)
@@ -50,6 +52,7 @@ def test_an_address_and_a_name_are_taken_over_within_seconds(agent: lab.Host) ->
     lines = told(agent)
     assert any(line.startswith("grains have changed: ipv4") for line in lines)
     assert sum("/srv/other" in line for line in lines) == looks
+    assert content(agent, "/srv/runs") == "run\n"
 
 
 def test_a_flood_of_addresses_is_one_compilation(agent: lab.Host) -> None:
