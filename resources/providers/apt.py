@@ -61,6 +61,8 @@ class Apt(Provider):
         self._idle.set()
         self._changing = 0
         """How many do."""
+        self._turn = asyncio.Lock()
+        """One transaction at a time, so that each tells what it has changed itself."""
 
     # -- looking -------------------------------------------------------------------------------------------------
 
@@ -227,16 +229,18 @@ class Apt(Provider):
         """Run one apt-get and tell what it changed. `again`: refresh and try once more when apt cannot find something."""
         if test:
             return ChangeSet(changes=planned((await self._apt(*arguments, test=True, explain=True)).stdout))
-        before = await self._dpkg.read()
-        if before.unfinished or was_interrupted():
-            await self._finish(before)
-        try:
-            await self._change(*arguments, again=again)
-        except HoldfastError:
-            if was_interrupted():  # all may be right all the same, and then nobody would come back to it
-                await self._finish(await self._dpkg.read())
-            raise
-        return ChangeSet(changes=differences(before, await self._dpkg.read()))
+        async with self._turn:
+            await self._wait()
+            before = await self._dpkg.read()
+            if before.unfinished or was_interrupted():
+                await self._finish(before)
+            try:
+                await self._change(*arguments, again=again)
+            except HoldfastError:
+                if was_interrupted():  # all may be right all the same, and then nobody would come back to it
+                    await self._finish(await self._dpkg.read())
+                raise
+            return ChangeSet(changes=differences(before, await self._dpkg.read()))
 
     async def _change(self, *arguments: str, again: bool) -> None:
         try:

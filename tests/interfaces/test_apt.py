@@ -172,6 +172,28 @@ async def test_install_is_one_transaction_with_the_options_asked_for(host):
     )
 
 
+async def test_each_transaction_tells_its_own_changes(host, events, monkeypatch):
+    """One that waits while another works does not count what that one has installed."""
+    provider, begun, go_on, run = apt.Apt(host), asyncio.Event(), asyncio.Event(), host.run
+
+    async def installing(*argv: str, **how: object) -> Completed:
+        if "install" in argv:
+            begun.set()
+            await go_on.wait()
+            host.answers["dpkg-query"] += f"\n{argv[-1]}\tamd64\tii \t1.0\t"
+        return await run(*argv, **how)
+
+    monkeypatch.setattr(host, "run", installing)
+    first = asyncio.ensure_future(provider.install([PkgSpec(name="slow")]))
+    await begun.wait()
+    second = asyncio.ensure_future(provider.install([PkgSpec(name="quick")]))
+    await asyncio.sleep(0)
+    go_on.set()
+
+    assert (await first).changes == {"slow": {"old": "", "new": "1.0"}}
+    assert (await second).changes == {"quick": {"old": "", "new": "1.0"}}
+
+
 async def test_failed_update_is_temporary_when_nothing_could_be_fetched(host):
     """One bad repository of two is a warning; all bad ones are an error."""
     host.answers["apt-get"] = "Hit:1 file:/a ./ Packages\nErr:2 file:/b ./ Packages\n"
