@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 
 import click
 
-from holdfast import __version__
-
 USAGE = 64
 """Exit code of a command line that cannot be understood (2 means "changes were made")."""
 FAILED = 1
@@ -95,8 +93,17 @@ def load(name: str) -> ModuleType:
             del sys.modules["rich"]
 
 
+def _show_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    """What `--version` does: the same as the verb."""
+    if asked and not ctx.resilient_parsing:
+        from holdfast.agent.version import version
+
+        click.echo(f"holdfast {version()}")
+        ctx.exit()
+
+
 @click.group(cls=Lazy, subcommand_metavar="VERB ...", context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
-@click.version_option(__version__, message="holdfast %(version)s")
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_show_version, help="Show the version and exit.")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @click.pass_context
 def cli(ctx: click.Context, debug: bool) -> None:

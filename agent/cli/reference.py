@@ -31,10 +31,10 @@ EXAMPLE = " " * 4
 
 @click.command()
 def version() -> None:
-    """Show the version."""
-    from holdfast import __version__
+    """Show the version, and the commit that this was built from where that is known."""
+    from holdfast.agent.version import version as found
 
-    click.echo(f"holdfast {__version__}")
+    click.echo(f"holdfast {found()}")
 
 
 @click.command()

@@ -155,8 +155,11 @@ def test_a_reader_that_has_had_enough():
 
 
 def test_version():
-    """One line."""
-    assert holdfast("version", check=0).stdout == f"holdfast {__version__}\n"
+    """One line, with the commit of a checkout; the option says the same as the verb."""
+    said = holdfast("version", check=0).stdout
+
+    assert re.fullmatch(rf"holdfast {re.escape(__version__)}( \(commit [0-9a-f]{{12}}(-dirty)?\))?\n", said)
+    assert holdfast("--version", check=0).stdout == said
 
 
 def test_doc_lists_kinds_and_describes_one():

@@ -56,6 +56,7 @@ def test_kinds_and_names_of_sls_are_completed_without_an_agent(tmp_path):
     assert complete("holdfast show order web.", "web.", HOLDFAST_CONFIG=str(tree.config)) == ["plain,web.conf"]
     assert complete("holdfast plan --format=j", "j") == ["plain,json"]
     assert complete("holdfast plan w", "w", HOLDFAST_CONFIG=str(tmp_path)) == []
+    assert complete("holdfast --version stat", "stat") == ["plain,status"]
 
 
 class Terminal:

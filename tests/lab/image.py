@@ -160,7 +160,7 @@ def own_wheel(directory: Path) -> Path:
 def sources() -> str:
     """A digest of all that Holdfast's own wheel is made of."""
     digest = hashlib.sha256()
-    files = [REPO / name for name in ("pyproject.toml", "README.md", "LICENSE")]
+    files = [REPO / name for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE")]
     for directory, _, names in os.walk(REPO / "src/holdfast", followlinks=True):
         files += [Path(directory, name) for name in names if not directory.endswith("__pycache__")]
     for file in sorted(files):

@@ -1,0 +1,47 @@
+"""Which Holdfast this is: its version, and the commit that it was built from. Imports only the standard library: the build uses it, too."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+RECORD = "commit.txt"
+"""The file of the package in which a build records its commit; empty where the commit was not known. A checkout has none."""
+PATIENCE = 5.0
+"""Seconds that git may take."""
+_DESCRIBE = ("describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")
+
+
+def version() -> str:
+    """The version, with the commit where that is known: `0.1.0 (commit 9fa194a31ed7)`."""
+    from holdfast import __version__  # noqa: PLC0415 - the build has this module alone
+
+    found = commit(Path(__file__).parents[1])
+    return f"{__version__} (commit {found})" if found else __version__
+
+
+def commit(package: Path) -> str:
+    """The commit of a package, with `-dirty` if files were changed since; empty when it is not known.
+
+    What a build has recorded counts. Only a package in a checkout, which has no record, asks git.
+    """
+    try:
+        return (package / RECORD).read_text(encoding="ascii").strip()
+    except FileNotFoundError:
+        return _described(package.parents[1])
+    except (OSError, ValueError):
+        return ""
+
+
+def _described(checkout: Path) -> str:
+    """What git says of a checkout; empty when it is none, there is no git, or git refuses."""
+    # Within a hook of git, variables name another repository; without one here, git would take one further up.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name.startswith("GIT_CONFIG")}
+    environment["GIT_CEILING_DIRECTORIES"] = str(checkout.parent)
+    argv = ["git", "--no-optional-locks", "-C", str(checkout), *_DESCRIBE]
+    try:
+        done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""

@@ -1,0 +1,31 @@
+"""Records in each sdist and wheel the commit that it was built from. A wheel that is built from an sdist has the sdist's."""
+
+from __future__ import annotations
+
+import runpy
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+
+class Commit(BuildHookInterface):  # type: ignore[type-arg] # the builder's configuration is not looked at
+    """Adds one file to the package."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Write the record, unless this is a checkout that is installed as it stands: its commit changes."""
+        package = Path(self.root, "src/holdfast")
+        module = runpy.run_path(str(package / "agent/version.py"))
+        if version == "editable" or (package / module["RECORD"]).exists():
+            return
+        with tempfile.NamedTemporaryFile("w", delete=False) as record:
+            record.write(module["commit"](package))
+        self._record = Path(record.name)
+        within = "holdfast" if self.target_name == "wheel" else "src/holdfast"
+        build_data["force_include"][record.name] = f"{within}/{module['RECORD']}"
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002 - hatchling's signature
+        """Remove the temporary file."""
+        if hasattr(self, "_record"):
+            self._record.unlink()

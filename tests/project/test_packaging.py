@@ -1,0 +1,167 @@
+"""What is built and handed out works without the checkout: sdist, wheel, and what they say of their origin."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast import __version__
+from holdfast.agent.version import RECORD, commit, version
+from holdfast_process import environment
+
+ROOT = Path(__file__).parents[2]
+BUILD = (sys.executable, "-m", "build", "--no-isolation")
+COMMIT = "0123456789ab"
+GIT = shutil.which("git")
+
+
+def call(*argv: object, cwd: Path, **variables: str) -> str:
+    """Run a command; what it prints."""
+    plain = {name: value for name, value in environment().items() if name != "PYTHONPATH"}
+    done = subprocess.run([*map(str, argv)], cwd=cwd, env={**plain, **variables}, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, f"{argv}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with the sdist, built from this checkout, and the wheel, built from the sdist."""
+    directory = tmp_path_factory.mktemp("built")
+    call(*BUILD, "--outdir", directory, ".", cwd=ROOT)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment of its own with the wheel; what Holdfast depends on is that of the tests."""
+    home = tmp_path_factory.mktemp("installed") / "holdfast"
+    call(sys.executable, "-m", "venv", "--without-pip", home, cwd=ROOT)
+    packages = Path(call(home / "bin/python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=ROOT).strip())
+    (packages / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+    wheel = next(built.glob("*.whl"))
+    call(sys.executable, "-m", "pip", "--python", home / "bin/python", "install", "--quiet", "--no-index", "--no-deps", wheel, cwd=ROOT)
+    return home / "bin/holdfast"
+
+
+def sources() -> Iterator[str]:
+    """All files of the package, as they are named in it."""
+    package = ROOT / "src/holdfast"
+    for directory, _, names in os.walk(package, followlinks=True):
+        if not directory.endswith("__pycache__"):
+            yield from (str(Path(directory, name).relative_to(package)) for name in names)
+
+
+def test_sdist_and_wheel_hold_the_whole_package(built: Path) -> None:
+    """Every file of the package, as a file, and nothing else but the record of the commit."""
+    expected = {*sources(), RECORD}
+    with tarfile.open(next(built.glob("*.tar.gz"))) as sdist:
+        members = [member for member in sdist.getmembers() if "/src/holdfast/" in member.name]
+        assert all(member.isfile() for member in members)
+        assert {member.name.partition("/src/holdfast/")[2] for member in members} == expected
+    with zipfile.ZipFile(next(built.glob("*.whl"))) as wheel:
+        names = {name for name in wheel.namelist() if ".dist-info/" not in name}
+        assert {name.removeprefix("holdfast/") for name in names} == expected
+
+
+def test_an_installed_agent_repairs_drift(installed: Path, tmp_path: Path) -> None:
+    """From a wheel of the sdist, without the checkout: `install --root`, then the agent runs with what that wrote, until it has repaired a file.
+
+    It takes some seconds: sdist and wheel are built, installed in an environment of their own, and an agent is started.
+    """
+    call(installed, "install", "--root", tmp_path, cwd=tmp_path)
+    etc, motd = tmp_path / "etc/holdfast", tmp_path / "motd"
+    (etc / "states/motd.sls").write_text(f"{motd}:\n  file.managed:\n    - contents: hello\n")
+    options = ["--config", etc / "agent.yaml", "--states", etc / "states", "--pillar", etc / "pillar", "--state-dir", tmp_path / "state"]
+    plain = {name: value for name, value in environment().items() if name != "PYTHONPATH"}
+    agent = subprocess.Popen(
+        [installed, "run", *options], cwd=tmp_path, env=plain, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    try:
+        assert agent.stdout is not None
+        log = iter(agent.stdout.readline, "")
+        assert any("converged" in line for line in log)
+        assert motd.read_text() == "hello\n"
+        motd.write_text("hacked\n")
+        assert any("repaired" in line and str(motd) in line for line in log)
+        assert motd.read_text() == "hello\n"
+    finally:
+        agent.terminate()
+        agent.communicate(timeout=30)
+    assert agent.returncode == 0
+
+
+def test_an_installed_holdfast_never_runs_git(installed: Path, built: Path, tmp_path: Path) -> None:
+    """It says what the build has recorded, within a repository of somebody else's, too."""
+    with zipfile.ZipFile(next(built.glob("*.whl"))) as wheel:
+        recorded = wheel.read(f"holdfast/{RECORD}").decode()
+    (tmp_path / "git").write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    (tmp_path / "git").chmod(0o755)
+    said = call(installed, "--version", cwd=ROOT, PATH=f"{tmp_path}:{os.environ['PATH']}")
+
+    assert said == f"holdfast {__version__} (commit {recorded})\n" if recorded else f"holdfast {__version__}\n"
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.skipif(GIT is None, reason="there is no git")
+def test_a_record_is_kept_from_sdist_to_wheel(built: Path, tmp_path: Path) -> None:
+    """Whatever repository the sdist is unpacked in; also where the commit was not known. Two wheels are built: some seconds."""
+    with tarfile.open(next(built.glob("*.tar.gz"))) as sdist:
+        sdist.extractall(tmp_path, filter="data")
+    source = next(tmp_path.glob("holdfast-*"))
+    make_repository(source)
+    for recorded in (COMMIT, ""):
+        (source / "src/holdfast" / RECORD).write_text(recorded)
+        call(*BUILD, "--wheel", "--outdir", tmp_path / f"built-{recorded}", source, cwd=tmp_path)
+        with zipfile.ZipFile(next((tmp_path / f"built-{recorded}").glob("*.whl"))) as wheel:
+            assert wheel.read(f"holdfast/{RECORD}").decode() == recorded
+
+
+def make_repository(directory: Path) -> str:
+    """Make a git repository of a directory; its commit."""
+    for words in (["init", "--quiet"], ["add", "."], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "--message=x"]):
+        call("git", "-C", directory, *words, cwd=directory)
+    return call("git", "-C", directory, "rev-parse", "--short=12", "HEAD", cwd=directory).strip()
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A package in a checkout of its own, which is no repository yet."""
+    package = tmp_path / "checkout/src/holdfast"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    return package
+
+
+@pytest.mark.skipif(GIT is None, reason="there is no git")
+def test_a_checkout_asks_git(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For its own commit, whatever repository a hook of git is about; local changes are told."""
+    found = make_repository(package.parents[1])
+    monkeypatch.setenv("GIT_DIR", str(ROOT / ".git"))
+
+    assert commit(package) == found
+    (package / "__init__.py").write_text("changed\n")
+    assert commit(package) == f"{found}-dirty"
+
+
+@pytest.mark.skipif(GIT is None, reason="there is no git")
+def test_where_the_commit_is_not_known_the_version_is_told_all_the_same(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No repository, one further up, a repository that is broken, no git, a record that is no text."""
+    make_repository(package.parents[2])
+    assert commit(package) == ""
+    (package.parents[1] / ".git").mkdir()
+    assert commit(package) == ""
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert commit(package) == ""
+    (package / RECORD).write_bytes(b"\xff\0")
+    assert commit(package) == ""
+    monkeypatch.setattr("holdfast.agent.version.commit", lambda _: "")
+    assert version() == __version__
