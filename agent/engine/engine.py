@@ -31,6 +31,7 @@ from holdfast.agent.engine.order import PATIENCE
 from holdfast.agent.engine.passes import Passes
 from holdfast.agent.engine.report import ROUTINE, WATCHED, Cause, Event, Notice, Obstacle, PassRecord, Pause
 from holdfast.agent.engine.reversals import ONCE, Reversals
+from holdfast.agent.engine.rounds import Rounds
 from holdfast.agent.engine.runs import Links, Runs
 from holdfast.agent.engine.scheduler import Scheduler
 from holdfast.agent.engine.status import View, gone, rows
@@ -101,6 +102,7 @@ class Engine:
         self._scheduler = Scheduler(
             options.workers, self._runs.start, self._quiet, self._happened_meanwhile, PATIENCE if watch else math.inf
         )
+        self._rounds = Rounds(self._mark, self._scheduler.pump)
         self._backgrounds = Backgrounds(host.context, emit)
         self._hooks = Hooks(self._watch, self._armed, self._event, self._watch_failed)
         self._swapping = asyncio.Lock()
@@ -203,10 +205,8 @@ class Engine:
     def recheck(self, cause: Cause = "command") -> None:
         """Look at every resource again."""
         self._emit(Notice("debug", "recheck", "", "everything is looked at again"))
-        for vertex in self._graph:
-            self._mark(vertex, cause)
+        self._rounds.begin(self._graph, cause)
         self._schedule_recheck()
-        self._scheduler.pump()
 
     def trigger(self, identity: str) -> None:
         """Run one resource now; an action runs even if it is done already. Raises `KeyError` for an unknown identity."""
@@ -246,6 +246,7 @@ class Engine:
         self._stopped = True
         self._scheduler.pause("stopped")
         self._obstacles.close()
+        self._rounds.stop()
         if self._recheck:
             self._recheck.cancel()
         async with self._swapping:
@@ -545,7 +546,7 @@ class Engine:
         """
         if not self._passes.running:
             return
-        waits, late = bool(self._scheduler.unsettled), self._passes.began + PATIENCE
+        waits, late = bool(self._scheduler.unsettled) or self._rounds.under_way, self._passes.began + PATIENCE
         if waits and (self._stopped or not self._daemon):
             return
         if waits and asyncio.get_running_loop().time() < late:

@@ -1,0 +1,52 @@
+"""Rounds: looks at every resource of a graph, marked a slice at a time, so that events are answered in between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+
+from holdfast.agent.engine.graph import Vertex
+from holdfast.agent.engine.report import Cause
+
+SLICE = 100
+"""Vertices that are marked in one callback of the loop: less than a millisecond."""
+
+
+class Rounds:
+    """The round that is under way, if there is one. `mark` makes a vertex dirty, `pump` starts what may start."""
+
+    def __init__(self, mark: Callable[[Vertex, Cause], None], pump: Callable[[], None]) -> None:
+        self._mark = mark
+        self._pump = pump
+        self._left: Iterator[Vertex] | None = None
+        self._next: asyncio.Handle | None = None
+
+    @property
+    def under_way(self) -> bool:
+        """Some vertices are still to be marked, so the pass is not over."""
+        return self._left is not None
+
+    def begin(self, vertices: Iterable[Vertex], cause: Cause) -> None:
+        """Mark these, the first of them at once. Replaces the round before, so `vertices` must include what that has left."""
+        self.stop()
+        self._left = iter(vertices)
+        self._slice(cause)
+
+    def stop(self) -> None:
+        """Mark no more."""
+        self._left = None
+        if self._next:
+            self._next.cancel()
+            self._next = None
+
+    def _slice(self, cause: Cause) -> None:
+        self._next = None
+        some = list(islice(self._left or (), SLICE))
+        for vertex in some:
+            self._mark(vertex, cause)
+        if len(some) == SLICE:
+            self._next = asyncio.get_running_loop().call_soon(self._slice, cause)
+        else:
+            self._left = None
+        self._pump()

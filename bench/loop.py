@@ -1,0 +1,187 @@
+"""How long callbacks hold the event loop of an agent with many files, and how fast it answers meanwhile. Prints one line of JSON.
+
+The agent is the real one, in this process; what it is asked comes through its control socket from another thread. Every callback of its
+loop is timed by the CPU time of its thread, garbage collection included. With `--names` the longest callbacks of each phase are
+printed to standard error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from harness import corrupt_and_wait, declare_files, private_directory, process_figures, settings
+
+from holdfast.agent.control.client import ask, converse
+from holdfast.agent.control.schema import ControlError, Request
+from holdfast.agent.daemon import run
+
+FILES, DIRECTORIES = 5000, 50
+PATIENCE = 120.0
+"""Seconds that an answer may take."""
+LONGEST = 8
+"""Callbacks that are printed for each phase."""
+
+
+class Timer:
+    """Times every callback of the loop, and every garbage collection, by phase."""
+
+    def __init__(self) -> None:
+        self.phase = "start"
+        self.found: dict[str, list[tuple[float, float, str]]] = {}
+        """Phase -> (CPU seconds, of these garbage collection, which callback) of those that took long."""
+        self.spent: dict[str, float] = {}
+        """Phase -> CPU seconds of all callbacks."""
+        self._loop_thread = threading.get_ident()
+        self._collecting = self._collected = 0.0
+
+    @contextmanager
+    def installed(self) -> Iterator[None]:
+        """Time what runs meanwhile."""
+        original = asyncio.events.Handle._run  # noqa: SLF001 - there is no public place
+
+        def timed(handle: asyncio.Handle) -> None:
+            name = describe(handle)
+            began, before = time.thread_time(), self._collected
+            original(handle)
+            self._note(time.thread_time() - began, self._collected - before, name)
+
+        asyncio.events.Handle._run = timed  # type: ignore[method-assign]  # noqa: SLF001
+        gc.callbacks.append(self._collection)
+        try:
+            yield
+        finally:
+            asyncio.events.Handle._run = original  # type: ignore[method-assign]  # noqa: SLF001
+            gc.callbacks.remove(self._collection)
+
+    def _collection(self, phase: str, _: dict[str, int]) -> None:
+        if threading.get_ident() != self._loop_thread:
+            return
+        if phase == "start":
+            self._collecting = time.thread_time()
+        else:
+            self._collected += time.thread_time() - self._collecting
+
+    def _note(self, seconds: float, collecting: float, name: str) -> None:
+        self.spent[self.phase] = self.spent.get(self.phase, 0.0) + seconds
+        longest = self.found.setdefault(self.phase, [])
+        if len(longest) < LONGEST or seconds > longest[-1][0]:
+            longest.append((seconds, collecting, name))
+            longest.sort(reverse=True)
+            del longest[LONGEST:]
+
+    def longest(self, phase: str) -> float:
+        """CPU milliseconds of the longest callback of a phase."""
+        return round(1000 * self.found.get(phase, [(0.0,)])[0][0], 2)
+
+
+def describe(handle: asyncio.Handle) -> str:
+    """The task whose step this is, and what it waits for; or the function that is called."""
+    callback = handle._callback  # type: ignore[attr-defined]  # noqa: SLF001
+    task = getattr(callback, "__self__", None)
+    if not isinstance(task, asyncio.Task):
+        function = getattr(callback, "func", callback)
+        return str(getattr(function, "__qualname__", function))
+    coroutine: Any = task.get_coro()
+    frames = []
+    while coroutine is not None and getattr(coroutine, "cr_frame", None) is not None:
+        frames.append(f"{coroutine.__qualname__}:{coroutine.cr_frame.f_lineno}")
+        coroutine = coroutine.cr_await
+    return " > ".join(frames) or task.get_name()
+
+
+class Driver:
+    """Has the agent do one thing after the other."""
+
+    def __init__(self, timer: Timer, base: Path, paths: list[Path]) -> None:
+        self.timer, self.base, self.paths = timer, base, paths
+        self.figures: dict[str, float] = {}
+        self.socket = base / "state" / "control.sock"
+
+    def drive(self) -> None:
+        """Everything, then end the agent; whatever goes wrong ends it as well."""
+        try:
+            self._drive()
+        finally:
+            self.timer.phase = "stop"
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def _drive(self) -> None:
+        began = time.monotonic()
+        self._until_converged()
+        self.figures["start_s"] = round(time.monotonic() - began, 2)
+        self.figures["rss_mib"] = round(process_figures()["rss_mib"], 1)
+        middle = self.paths[len(self.paths) // 2]
+        identity = f"file.managed[{middle}]"
+        self._timed("drift", lambda: corrupt_and_wait(middle))
+        self._timed("recheck", lambda: (self._ask("recheck"), self._until_converged()))
+        for verb in ("status", "metrics"):
+            self._timed(verb, lambda verb=verb: self._ask(verb))  # type: ignore[misc]
+        self._timed("why", lambda: self._ask("why", identity=identity))
+        self._timed("why_name", lambda: self._ask("why", identity=middle.name))
+        self._timed("watch", lambda: next(iter(converse(self.socket, Request("watch"), PATIENCE))))
+        self._timed("edit", self._edit)
+        self._timed("equal", lambda: self._ask("reload"))
+
+    def _ask(self, verb: Any, **more: Any) -> Any:
+        return ask(self.socket, Request(verb, **more), PATIENCE)
+
+    def _until_converged(self) -> None:
+        while True:
+            with suppress(ControlError):  # it does not listen yet
+                if next(iter(converse(self.socket, Request("watch"), PATIENCE)))["frame"]["converged"]:
+                    return
+            time.sleep(0.05)
+
+    def _edit(self) -> None:
+        file = self.base / "states" / "files.sls"
+        file.write_text(file.read_text().replace("0644", "0640", 1))
+        self._ask("reload")
+        self._until_converged()
+
+    def _timed(self, phase: str, work: Callable[[], object]) -> None:
+        time.sleep(0.3)
+        self.timer.phase = phase
+        began = time.perf_counter()
+        work()
+        self.figures[f"{phase}_s"] = round(time.perf_counter() - began, 4)
+        time.sleep(0.3)
+        self.timer.phase = "idle"
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("files", type=int, nargs="?", default=FILES)
+    parser.add_argument("directories", type=int, nargs="?", default=DIRECTORIES)
+    parser.add_argument("--names", action="store_true")
+    arguments = parser.parse_args()
+    with private_directory() as base:
+        paths = declare_files(base, arguments.files, arguments.directories)
+        timer = Timer()
+        driver = Driver(timer, base, paths)
+        threading.Thread(target=driver.drive, name="driver").start()
+        with timer.installed():
+            run(settings(base), {})
+        longest = {f"{phase}_longest_ms": timer.longest(phase) for phase in timer.found}
+        if arguments.names:
+            for phase, found in timer.found.items():
+                print(f"{phase}: {timer.spent[phase]:.3f} s of CPU", file=sys.stderr)
+                for seconds, collecting, name in found:
+                    print(f"  {1000 * seconds:8.2f} ms (gc {1000 * collecting:.2f}) {name}", file=sys.stderr)
+        print(json.dumps({**driver.figures, **longest}))
+
+
+if __name__ == "__main__":
+    main()
