@@ -9,6 +9,9 @@ from damages import FRONT, LARGE, LEAF, LINK, PROGRAM, SETTINGS, damage, managed
 if TYPE_CHECKING:
     from site_under_test import Site
 
+EXCHANGE = """python3 -c 'import ctypes, os, sys; a, b = map(os.fsencode, sys.argv[1:]); sys.exit(ctypes.CDLL(None).renameat2(-100, a, -100, b, 2) != 0)'"""
+"""A command that exchanges two paths at once: between a removal and a move the agent would repair what was removed."""
+
 
 @damage(managed(SETTINGS))
 def settings_edited(site: Site) -> None:
@@ -177,8 +180,8 @@ def site_disabled_and_reloaded(site: Site) -> None:
 def tree_moved_away_and_back(site: Site) -> None:
     """What was made in its place meanwhile is removed; the watches are those of the tree that is back."""
     site.hurt(
-        "test -e /srv/moved || mv -T /srv/chaos /srv/moved; sleep 0.1; rm -rf /srv/chaos; mv -T /srv/moved /srv/chaos; sleep 0.1;"
-        f"echo x >{LARGE}"
+        "test -e /srv/moved || mv -T /srv/chaos /srv/moved; sleep 0.1;"
+        f"{EXCHANGE} /srv/moved /srv/chaos || mv -T /srv/moved /srv/chaos; rm -rf /srv/moved; sleep 0.1; echo x >{LARGE}"
     )
 
 

@@ -46,7 +46,7 @@ class Watcher:
     number: str
     seen: int = 0
 
-    def wait(self, timeout: float = 5.0) -> None:
+    def wait(self, timeout: float = 20.0) -> None:
         """Wait for one more event than those seen before, then take all that have come."""
         self.driver.wait(lambda: self.driver.events.count(self.number) > self.seen, "an event", timeout)
         self.seen = self.driver.events.count(self.number)
@@ -145,7 +145,7 @@ class Driver:
 
     # -- listening -----------------------------------------------------------------------------------------------
 
-    def logged(self, text: str, timeout: float = 5.0) -> None:
+    def logged(self, text: str, timeout: float = 20.0) -> None:
         """Wait until something with this text has been logged."""
         self.wait(lambda: any(text in line for line in self.log), f"{text!r} in the log", timeout)
 

@@ -235,7 +235,7 @@ TRUST = [
 ]  # fmt: skip
 
 
-@pytest.mark.timeout(330)
+@pytest.mark.timeout(560)
 def test_only_what_root_alone_could_have_written_is_believed(site: Site) -> None:
     """States, pillar, settings, grains, kinds, the state directory; and what root's templates read on the user's paths is the user's."""
     host = site.host
@@ -255,10 +255,10 @@ def test_only_what_root_alone_could_have_written_is_believed(site: Site) -> None
             {given}
             ) || echo 'failed: {case.name}'
             while [ $(jobs -rp | wc -l) -ge 4 ]; do wait -n; done
-            (cd {place}; ulimit -v 4000000; timeout 60 bash -c '{command}' >{place}.said 2>&1; echo $? >{place}.status) &
+            (cd {place}; ulimit -v 4000000; timeout 150 bash -c '{command}' >{place}.said 2>&1; echo $? >{place}.status) &
         """
     before = site.snapshot()
-    laid = host.run("bash", "-s", stdin=f"{textwrap.dedent(script)}\nwait", timeout=300).stdout
+    laid = host.run("bash", "-s", stdin=f"{textwrap.dedent(script)}\nwait", timeout=500).stdout
 
     wrong = laid.splitlines()
     for case in TRUST:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import threading
 import time
 
 import pytest
 
+from effort import longest_pause
 from holdfast.agent.host.host import Host
 from holdfast.resources import registry
 from holdfast.resources.errors import Permanent, Temporary
@@ -52,21 +52,12 @@ async def run(host, kind, path, **arguments):
 async def test_an_expression_that_never_ends_holds_nothing_up(host, path, kind, arguments, monkeypatch):
     """It is given up, with a hint; meanwhile the loop goes round."""
     monkeypatch.setattr(apart, "DEADLINE", 1.0)
-    longest, last = 0.0, time.monotonic()
 
-    async def tick():
-        nonlocal longest, last
-        while True:
-            await asyncio.sleep(0.01)
-            now = time.monotonic()
-            longest, last = max(longest, now - last), now
+    async def given_up():
+        with pytest.raises(Permanent, match="would take longer than 1 s; look for repetitions within repetitions"):
+            await run(host, kind, path, **arguments)
 
-    ticking = asyncio.create_task(tick())
-    with pytest.raises(Permanent, match="would take longer than 1 s; look for repetitions within repetitions"):
-        await run(host, kind, path, **arguments)
-    ticking.cancel()
-
-    assert longest < 0.9
+    assert await longest_pause(given_up, 0.9) < 0.9
     assert path.read_text() == "a" * 60 + "b\n"
 
 

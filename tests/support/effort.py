@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 TRIES = 5
 """Times that something is measured before it counts as too slow: others may be at work on the same cores."""
@@ -26,6 +28,43 @@ def effort(work: Callable[[], object], limit: float, than: Callable[[], object] 
         if found < limit:
             break
     return found
+
+
+async def longest_pause(work: Callable[[], Awaitable[object]], limit: float) -> float:
+    """Seconds for which the event loop did not go round while `work` ran: in its first try that stays below `limit`, or else in the best of all.
+
+    That this process waits for a CPU is no pause.
+    """
+    found = float("inf")
+    for _ in range(TRIES):
+        found = min(found, await _pause(work))
+        if found < limit:
+            break
+    return found
+
+
+async def _pause(work: Callable[[], Awaitable[object]]) -> float:
+    longest, last = 0.0, time.monotonic() - _starved()
+
+    async def tick() -> None:
+        nonlocal longest, last
+        while True:
+            await asyncio.sleep(0.01)
+            now = time.monotonic() - _starved()
+            longest, last = max(longest, now - last), now
+
+    ticking = asyncio.create_task(tick())
+    try:
+        await work()
+        await asyncio.sleep(0.02)  # a pause that has just ended is seen by the next tick
+    finally:
+        ticking.cancel()
+    return longest
+
+
+def _starved() -> float:
+    """Seconds for which the threads of this process that are alive have waited for a CPU."""
+    return sum(int(path.read_text().split()[1]) for path in Path("/proc/self/task").glob("*/schedstat")) / 1e9
 
 
 def _seconds(work: Callable[[], object]) -> float:
