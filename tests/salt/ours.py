@@ -16,7 +16,8 @@ from holdfast.agent.cli.show import numbered
 from holdfast.agent.engine.options import EngineOptions
 from holdfast.agent.settings import Settings
 from holdfast.agent.tree import Compiled, Trees
-from holdfast.states.errors import CompileError
+from holdfast.states.errors import CompileError, Refused
+from holdfast.states.order import rank
 
 
 def answer(base: Path, job: Job) -> dict[str, Any]:
@@ -32,7 +33,10 @@ def answer(base: Path, job: Job) -> dict[str, Any]:
                 found[mode] = list(_rows(_settings(stage, job, mode), compiled))
                 found[f"{mode} disk"] = stage.found()
     except CompileError as error:
-        found = {"errors": [f"{problem.code}: {problem}" for problem in error.problems]}
+        problems = [{"code": problem.code, "message": problem.message} for problem in error.problems]
+        found = {"errors": [f"{problem.code}: {problem}" for problem in error.problems], "problems": problems}
+        if isinstance(refused := error.__context__, Refused):  # as it was before its secrets were covered
+            found["low"] = sorted(refused.low, key=rank)
     finally:
         shutil.rmtree(base)
     return dict(stage.placeless(found))

@@ -1,0 +1,178 @@
+"""Compiles public formulas with Salt and with Holdfast, and counts what keeps those that Salt compiles from being applied here.
+
+    scripts/formulas DIRECTORY [NAME...]
+
+The directory holds a git repository for each formula of `formulas.yaml`, under its name; a bare one will do. Formulas that are not there
+are left out. Each is read at its commit and compiled twice, without a pillar and with its `pillar.example`, for the same host everywhere.
+Without Salt's environment (`scripts/test --salt` makes it) only Holdfast is asked.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ours
+import yaml
+from asking import Asking
+from compare import differences
+from stage import GRAINS, Job, plain_umask
+from trees import Tree
+
+from holdfast.resources.visible import clean
+
+LIST = Path(__file__).with_name("formulas.yaml")
+SALT = Path(__file__).parents[2] / ".venv-salt-3007" / "bin" / "python"
+EXAMPLE = "pillar.example"
+HOST = {
+    **GRAINS,
+    "cpuarch": "x86_64",
+    "domain": "example.com",
+    "fqdn": "web1.example.com",
+    "fqdn_ip4": ["10.0.0.7"],
+    "init": "systemd",
+    "ip4_interfaces": {"lo": ["127.0.0.1"], "eth0": ["10.0.0.7"]},
+    "kernelrelease": "6.1.0-18-amd64",
+    "lsb_distrib_codename": "bookworm",
+    "mem_total": 3924,
+    "nodename": "web1",
+    "num_cpus": 2,
+    "osarch": "amd64",
+    "oscodename": "bookworm",
+    "osfinger": "Debian-12",
+    "osfullname": "Debian GNU/Linux",
+    "osmajorrelease": 12,
+    "osrelease_info": [12],
+    "pythonversion": [3, 11, 2, "final", 0],
+    "saltversion": "3007.17",
+    "saltversioninfo": [3007, 17],
+    "systemd": {"version": "252", "features": ""},
+    "virtual": "physical",
+}
+"""The host that all formulas are compiled for: a Debian 12."""
+
+Reason = tuple[str, str]
+"""Code and message of an error, as `general` writes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What both sides make of one tree."""
+
+    name: str
+    salt: bool | None
+    """Whether Salt compiles it; None when Salt was not asked."""
+    differs: str | None
+    """How the low data differ, empty when they are equal; None when there is nothing to compare."""
+    reasons: frozenset[Reason]
+    """What keeps Holdfast from applying it."""
+
+    def __str__(self) -> str:
+        """One line."""
+        salt = {True: "Salt compiles it", False: "Salt refuses it", None: "Salt was not asked"}[self.salt]
+        low = "" if self.differs is None else f"; low data {'differ' if self.differs else 'are equal'}"
+        return f"{self.name}: {salt}{low}; " + (f"{len(self.reasons)} kinds of errors here" if self.reasons else "ready to apply here")
+
+
+def read(repository: Path, commit: str) -> dict[str, str]:
+    """The files of a formula, what is no text made text: path -> text. Raises `subprocess.CalledProcessError` when git cannot read that commit."""
+    archive = subprocess.run(["git", "-C", repository, "archive", commit], capture_output=True, check=True).stdout
+    with tarfile.open(fileobj=io.BytesIO(archive)) as members:
+        files = [(member.name, members.extractfile(member)) for member in members if member.isfile()]
+        return {name: file.read().decode(errors="replace") for name, file in files if file}
+
+
+def trees(name: str, files: Mapping[str, str]) -> Iterator[Tree]:
+    """What is compiled of a formula: all of its top-level folders that have an `init.sls`, together."""
+    folders = sorted(path.removesuffix("/init.sls") for path in files if path.count("/") == 1 and path.endswith("/init.sls"))
+    states = {path: text for path, text in files.items() if path.partition("/")[0] in folders}
+    common: dict[str, Any] = {"sls": tuple(folders), "grains": HOST, "options": {"template_commands": True}, "modes": ()}
+    yield Tree(name, states, **common)
+    if EXAMPLE in files:
+        pillar = {"top.sls": "base: {'*': [example]}\n", "example.sls": files[EXAMPLE]}
+        yield Tree(f"{name} with {EXAMPLE}", states, pillar=pillar, **common)
+
+
+def found(directory: Path, names: Sequence[str]) -> Iterator[Tree]:
+    """The trees of the formulas that are there, or of those named; says which cannot be read."""
+    for name, commit in yaml.safe_load(LIST.read_text(encoding="utf-8")).items():
+        if (directory / name).exists() and (not names or name in names):
+            try:
+                yield from trees(name, read(directory / name, commit))
+            except subprocess.CalledProcessError as error:
+                print(f"{name}: left out: {clean(error.stderr.decode(errors='replace').strip())}", file=sys.stderr)
+
+
+def verdicts(jobs: Sequence[Job], directory: Path) -> Iterator[Verdict]:
+    """Ask both sides about each tree; Salt goes ahead in a process of its own."""
+    with ExitStack() as stack:
+        salt = None
+        if SALT.exists():
+            salt = Asking(SALT, directory, jobs)
+            stack.callback(salt.close)
+        for job in jobs:
+            yield judge(job, salt.answer(job["name"]) if salt else None, directory / "ours")
+
+
+def judge(job: Job, salt: Mapping[str, Any] | None, base: Path) -> Verdict:
+    """Compare Salt's answer about a tree with ours. Low data that differ by chance (a random number) are not compared."""
+    own = ours.answer(base, job)
+    differs = None
+    if salt and "low" in salt and "low" in own:
+        differs = "\n".join(text for _, text in differences(salt, {"low": own["low"]}, ()))
+        if differs and ours.answer(base, job)["low"] != own["low"]:
+            differs = None
+    reasons = frozenset((problem["code"], general(problem["message"], base)) for problem in own.get("problems", ()))
+    return Verdict(job["name"], None if salt is None else "errors" not in salt, differs, reasons)
+
+
+def general(message: str, base: Path) -> str:
+    """A message as it is for other states, too: X for names of resources, N for lines, no places."""
+    if message.startswith("requisites form a loop"):
+        return "requisites form a loop"
+    placeless = re.sub(rf" \({re.escape(str(base))}[^)]*\)", "", message)
+    return clean(re.sub(r"\bline \d+", "line N", re.sub(r"[\w.]+\[[^\]]*\]", "X", placeless)))
+
+
+def report(judged: Sequence[Verdict]) -> Iterator[str]:
+    """The counts, then the reasons by code, most frequent first. What Salt refuses says nothing about Holdfast and is not counted."""
+    counted = [verdict for verdict in judged if verdict.salt is not False]
+    compared = [verdict for verdict in counted if verdict.differs is not None]
+    yield f"{len(judged)} trees; {sum(bool(verdict.salt) for verdict in counted)} compile with Salt"
+    yield f"{sum(not verdict.differs for verdict in compared)} of {len(compared)} compared have the same low data"
+    yield f"{sum(not verdict.reasons for verdict in counted)} of {len(counted)} are ready to apply with Holdfast; in how many trees what stops the others:"
+    messages = Counter(reason for verdict in counted for reason in verdict.reasons)
+    codes = [frozenset(code for code, _ in verdict.reasons) for verdict in counted]
+    for code, count in Counter(code for several in codes for code in several).most_common():
+        yield f"{count:5}  {code} ({codes.count(frozenset({code}))} of them are stopped by nothing else)"
+        yield from (f"       {count:5}  {message}" for (of, message), count in messages.most_common() if of == code)
+
+
+def main() -> None:
+    """Print a line for each tree as it is judged, how its low data differ, and the report."""
+    if len(sys.argv) < 2:
+        sys.exit("usage: scripts/formulas DIRECTORY [NAME...]")
+    plain_umask()
+    jobs = [tree.job() for tree in found(Path(sys.argv[1]), sys.argv[2:])]
+    if not jobs:
+        sys.exit(f"no formula of {LIST} is in {sys.argv[1]}; clone some of them there, each under its name")
+    judged = []
+    with tempfile.TemporaryDirectory() as directory:
+        for verdict in verdicts(jobs, Path(directory)):
+            judged.append(verdict)
+            print(verdict, *filter(None, [clean(verdict.differs or "")]), sep="\n", flush=True)
+    print("", *report(judged), sep="\n")
+
+
+if __name__ == "__main__":
+    main()

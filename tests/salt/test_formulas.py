@@ -1,0 +1,89 @@
+"""The comparison of public formulas, with formulas made up here: nothing is fetched."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import formulas
+import pytest
+import yaml
+from formulas import LIST, SALT, found, general, read, report, verdicts
+
+FILES = {
+    "web/init.sls": "include: [web.map]\n",
+    "web/map.sls": "{% if pillar.get('strict') %}x: {nowhere.present: []}{% else %}{{ grains.osfinger }}: test.nop{% endif %}\n",
+    "test/kitchen.yml": "not: read",
+    "pillar.example": "strict: true\n",
+    "web/files/logo.png": b"\x89PNG\xff",
+}
+
+
+@pytest.fixture
+def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with one formula, whose list knows three."""
+    repository = tmp_path / "shelf" / "web-formula"
+    for name, text in FILES.items():
+        (repository / name).parent.mkdir(parents=True, exist_ok=True)
+        (repository / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    for words in (["init", "-q"], ["add", "."], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x"]):
+        subprocess.run(["git", "-C", repository, *words], check=True)
+    commit = subprocess.run(["git", "-C", repository, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
+    (repository / "web/init.sls").write_text("later: [")
+    (tmp_path / "shelf" / "other-formula").symlink_to(repository)
+    known = tmp_path / "formulas.yaml"
+    known.write_text(yaml.safe_dump({"web-formula": commit, "other-formula": "0" * 40, "far-formula": commit}))
+    monkeypatch.setattr(formulas, "LIST", known)
+    return tmp_path / "shelf"
+
+
+def test_the_list_names_formulas_by_commit() -> None:
+    """At least a hundred, sorted, each with a whole commit, so that all compare the same."""
+    known = yaml.safe_load(LIST.read_text())
+
+    assert len(known) >= 100
+    assert list(known) == sorted(known)
+    assert all(re.fullmatch(r"[\w-]+-formula", name) and re.fullmatch(r"[0-9a-f]{40}", commit) for name, commit in known.items())
+
+
+def test_a_formula_is_read_at_its_commit(shelf: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Not as it lies there; one without that commit is left out with the reason, one that is not there without a word."""
+    plain, with_pillar = found(shelf, [])
+
+    assert plain.name == "web-formula"
+    assert plain.sls == ("web",)
+    assert plain.files["web/init.sls"] == FILES["web/init.sls"]
+    assert "test/kitchen.yml" not in plain.files
+    assert with_pillar.pillar["example.sls"] == FILES["pillar.example"]
+    assert "other-formula: left out: " in capsys.readouterr().err
+    assert [tree.name for tree in found(shelf, ["far-formula"])] == []
+    with pytest.raises(subprocess.CalledProcessError):
+        read(shelf / "web-formula", "0" * 40)
+
+
+def test_what_stops_a_formula_is_counted(shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without Salt: one tree is ready, the other is stopped by a state that does not exist."""
+    monkeypatch.setattr(formulas, "SALT", tmp_path / "none")
+    judged = list(verdicts([tree.job() for tree in found(shelf, [])], tmp_path / "work"))
+    lines = list(report(judged))
+
+    assert [(verdict.salt, bool(verdict.reasons)) for verdict in judged] == [(None, False), (None, True)]
+    assert lines[2].startswith("1 of 2 are ready to apply with Holdfast")
+    assert lines[3:] == ["    1  unknown-state (1 of them are stopped by nothing else)", "           1  there is no state 'nowhere'"]
+
+
+@pytest.mark.skipif(not SALT.exists(), reason="no Salt to compare with; scripts/test --salt installs it")
+def test_both_sides_are_asked(shelf: Path, tmp_path: Path) -> None:
+    """Salt compiles what names a state that does not exist, and the low data are the same. It starts Salt: some seconds."""
+    (tmp_path / "work").mkdir()
+    judged = list(verdicts([tree.job() for tree in found(shelf, [])], tmp_path / "work"))
+
+    assert [(verdict.salt, verdict.differs) for verdict in judged] == [(True, ""), (True, "")]
+
+
+def test_messages_of_one_kind_are_counted_together() -> None:
+    """Names of resources, lines and places differ from state to state."""
+    assert general("file.managed[a] and file.managed[b] (/t/ours/states/x.sls:3:1) differ", Path("/t/ours")) == "X and X differ"
+    assert general("'name' stands twice: first in line 7", Path("/t")) == "'name' stands twice: first in line N"
+    assert general("requisites form a loop: x[a] requires x[b]", Path("/t")) == "requisites form a loop"
