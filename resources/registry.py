@@ -1,29 +1,29 @@
 """Which kinds exist, and where they come from.
 
-A kind is found by its name `family.function`. Its family is, first, a module of `resources/kinds/` of that name, loaded when
-it is first asked for, so that a run pays only for what it uses; then a `*.py` file of the operator's own directory; then
-an installed distribution's entry point in the group `holdfast.kinds`, named after the family.
+A kind is found by its name `family.function`. `builtin` says which there are and which module has each; that is imported when
+the kind is first asked for, so that a run pays only for what it uses. Others come from a `*.py` file of the operator's own
+directory, or from an installed distribution's entry point in the group `holdfast.kinds`, named after the family.
 """
 
 from __future__ import annotations
 
 import difflib
 import importlib.util
-import pkgutil
 import sys
 from collections.abc import Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holdfast.resources.builtin import HOMES
 from holdfast.resources.errors import DeclarationError
 
 if TYPE_CHECKING:
     from holdfast.resources.contract import Resource
 
 _kinds: dict[str, type[Resource]] = {}
-_loaded: set[str] = set()
-BUILTIN = "holdfast.resources.kinds"
+_asked: set[str] = set()
+"""Families that entry points have been looked at for."""
 GROUP = "holdfast.kinds"
 
 
@@ -32,51 +32,59 @@ def register(kind: str, cls: type[Resource]) -> None:
     family, dot, function = kind.partition(".")
     if not dot or not family.isidentifier() or not function.isidentifier():
         raise DeclarationError(f"cannot declare {kind!r}: a kind is named 'family.function'")
-    known = _kinds.setdefault(kind, cls)
-    if known is not cls and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
-        raise DeclarationError(f"cannot declare {kind} in {cls.__module__}: {known.__module__} has declared it already")
+    known = _kinds.get(kind)
+    home = (HOMES.get(kind) if known is None else known.__module__) or cls.__module__
+    if home != cls.__module__ or (known is not None and known.__qualname__ != cls.__qualname__):
+        raise DeclarationError(f"cannot declare {kind} in {cls.__module__}: {home} has declared it already")
     _kinds[kind] = cls
 
 
 def find(kind: str) -> type[Resource] | None:
-    """The class of a kind, its family loaded if need be; None when there is none."""
+    """The class of a kind, its module loaded if need be; None when there is none."""
     if kind not in _kinds:
-        load_family(kind.partition(".")[0])
+        if kind in HOMES:
+            importlib.import_module(HOMES[kind])
+        else:
+            _load_foreign(kind.partition(".")[0])
     return _kinds.get(kind)
+
+
+def names() -> list[str]:
+    """The names of all kinds, sorted. Those of this package are not loaded for that."""
+    for family in _foreign_families():
+        _load_foreign(family)
+    return sorted({*HOMES, *_kinds})
 
 
 def functions(family: str) -> list[str]:
     """Names of a family's functions, sorted; empty when there is no such family."""
-    load_family(family)
-    return sorted(kind.partition(".")[2] for kind in _kinds if kind.startswith(f"{family}."))
+    _load_foreign(family)
+    return sorted(kind.partition(".")[2] for kind in {*HOMES, *_kinds} if kind.startswith(f"{family}."))
 
 
 def families() -> list[str]:
     """Names of all families there are, sorted."""
-    here = importlib.import_module(BUILTIN)
-    builtin = {module.name for module in pkgutil.iter_modules(here.__path__) if not module.name.startswith("_")}
-    foreign = {point.name for point in metadata.entry_points(group=GROUP)}
-    return sorted(builtin | foreign | {kind.partition(".")[0] for kind in _kinds})
+    return sorted({kind.partition(".")[0] for kind in (*HOMES, *_kinds)} | _foreign_families())
 
 
 def kinds() -> Iterator[type[Resource]]:
-    """Every kind there is, sorted by name."""
-    for family in families():
-        load_family(family)
-    for kind in sorted(_kinds):
-        yield _kinds[kind]
+    """Every kind there is, sorted by name, all loaded."""
+    return filter(None, map(find, names()))
 
 
-def load_family(family: str) -> None:
-    """Import what declares a family, once."""
-    if family in _loaded or not family.isidentifier():
+def _foreign_families() -> set[str]:
+    """Families of other distributions."""
+    return {point.name for point in metadata.entry_points(group=GROUP)}
+
+
+def _load_foreign(family: str) -> None:
+    """Import what declares a family of another distribution, once; where there is a family of that name already, nothing."""
+    if family in _asked or not family.isidentifier():
         return
-    if importlib.util.find_spec(f"{BUILTIN}.{family}") is not None:
-        importlib.import_module(f"{BUILTIN}.{family}")
-    elif not any(kind.startswith(f"{family}.") for kind in _kinds):
+    if not any(kind.startswith(f"{family}.") for kind in (*HOMES, *_kinds)):
         for point in metadata.entry_points(group=GROUP, name=family):
             point.load()
-    _loaded.add(family)
+    _asked.add(family)
 
 
 def load_file(path: Path, text: str) -> None:

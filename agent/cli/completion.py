@@ -55,7 +55,7 @@ def kinds(source: Source, _: str) -> Iterator[str]:
     with suppress(CompileError):  # those that are built in are there all the same
         Trees().load_kinds(source.settings().resources)
     yield "all"
-    yield from sorted({*registry.families(), *(cls.kind for cls in registry.kinds())})
+    yield from sorted({*registry.families(), *registry.names()})
 
 
 @_beginning_so

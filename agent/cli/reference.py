@@ -59,7 +59,7 @@ def doc(kind: str | None, source: Source, form: str) -> None:
         return
     found = registry.find(kind)
     if found is None and kind != ALL:
-        meant = registry.nearest(kind, [known.kind for known in registry.kinds()])
+        meant = registry.nearest(kind, registry.names())
         raise click.UsageError(f"there is no kind {kind!r}" + (f"; did you mean {meant!r}?" if meant else "; holdfast doc lists them"))
     if form == "json":
         print_json((found or Meta).model_json_schema())

@@ -1,1 +1,1 @@
-"""Kinds: one family of states each."""
+"""The built-in kinds: one module or package for each family. `resources/builtin` has their names."""

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import pkgutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from holdfast import Resource
-from holdfast.resources import registry
+from holdfast.resources import kinds, registry
+from holdfast.resources.builtin import HOMES
 from holdfast.resources.errors import DeclarationError
 
 SRC = Path(__file__).parents[2] / "src"
@@ -69,13 +73,50 @@ def test_a_malformed_name_is_refused(kind: str) -> None:
                 return True
 
 
-def test_a_family_that_fails_to_load_fails_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kind_that_fails_to_load_fails_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """It never turns into "no such kind"."""
-    monkeypatch.setattr(registry, "_loaded", set())
+    monkeypatch.setattr(registry, "_kinds", {})
     monkeypatch.setattr(registry.importlib, "import_module", lambda name: 1 / 0)
     for _ in range(2):
         with pytest.raises(ZeroDivisionError):
-            registry.load_family("user")
+            registry.find("user.present")
+
+
+def test_the_names_of_built_in_kinds_are_all_known() -> None:
+    """The table of their names has what the modules declare, each in its place; so hints and lists need no import."""
+    for module in pkgutil.walk_packages(kinds.__path__, f"{kinds.__name__}."):
+        importlib.import_module(module.name)
+
+    assert {cls.kind: cls.__module__ for cls in subclasses(Resource) if cls.kind and cls.__module__.startswith(kinds.__name__)} == HOMES
+
+
+def test_a_kind_is_loaded_alone() -> None:
+    """Neither names, nor one kind of a family, load the others."""
+    code = (
+        "import sys; from holdfast.resources import registry as r; known = r.names(), r.families(), r.functions('file');"
+        "print([name for name in sys.modules if '.kinds.' in name]);"
+        "r.find('file.managed'); print('holdfast.resources.kinds.file.recurse' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(SRC)}, capture_output=True, text=True, check=True)
+
+    assert done.stdout.split("\n")[:2] == ["[]", "False"]
+
+
+def test_an_own_kind_cannot_take_the_name_of_a_built_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even before that has been loaded."""
+    monkeypatch.setattr(registry, "_kinds", {})
+    with pytest.raises(DeclarationError, match=r"cannot declare file.managed in .*: holdfast.resources.kinds.file.managed has declared it already"):
+
+        class Mine(Resource, kind="file.managed"):
+            async def check_apply(self, ctx, apply):
+                return True
+
+
+def subclasses(cls: type) -> Iterator[type]:
+    """All classes below one."""
+    for below in cls.__subclasses__():
+        yield below
+        yield from subclasses(below)
 
 
 def test_every_kind_there_is_says_what_it_is() -> None:

@@ -1,0 +1,37 @@
+"""The built-in kinds by name, and which module of `resources/kinds/` declares each: it is imported when a state names the kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+PACKAGE = "holdfast.resources.kinds"
+MODULES: Mapping[str, str] = {
+    "cmd": "run script wait",
+    "cron": "absent env_absent env_present present",
+    "file.absent": "absent",
+    "file.append": "append prepend",
+    "file.block": "blockreplace",
+    "file.directory": "directory",
+    "file.keyvalue": "keyvalue",
+    "file.line": "line",
+    "file.managed": "managed",
+    "file.move": "copy rename",
+    "file.presence": "exists missing touch",
+    "file.pruned": "pruned",
+    "file.recurse": "recurse",
+    "file.replace": "comment replace uncomment",
+    "file.symlink": "symlink",
+    "group": "absent present",
+    "pkg": "held installed latest purged removed",
+    "service": "dead disabled enabled masked running unmasked",
+    "sysctl": "present",
+    "systemd_unit": "running",
+    "test": "check_pillar configurable_test_state fail_with_changes fail_without_changes nop show_notification succeed_with_changes"
+    " succeed_without_changes",
+    "user": "absent present",
+}
+"""Module -> the functions that it declares, of the family that is the first part of its name."""
+HOMES: Mapping[str, str] = {
+    f"{module.partition('.')[0]}.{function}": f"{PACKAGE}.{module}" for module, functions in MODULES.items() for function in functions.split()
+}
+"""Kind -> module that declares it."""
