@@ -32,6 +32,8 @@ MODULES: Mapping[str, str] = {
 }
 """Module -> the functions that it declares, of the family that is the first part of its name."""
 HOMES: Mapping[str, str] = {
-    f"{module.partition('.')[0]}.{function}": f"{PACKAGE}.{module}" for module, functions in MODULES.items() for function in functions.split()
+    f"{module.partition('.')[0]}.{function}": f"{PACKAGE}.{module}"
+    for module, functions in MODULES.items()
+    for function in functions.split()
 }
 """Kind -> module that declares it."""

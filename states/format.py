@@ -15,12 +15,12 @@ from pathlib import Path
 import yaml
 
 from holdfast.states.errors import CompileError, Place, Problem
+from holdfast.states.firstline import split_shebang
 from holdfast.states.format_jinja import pieces, same, space
 from holdfast.states.format_layout import Kept, layout
 from holdfast.states.format_lines import BLANKS, Kind, Line, lines_of, tangled
 from holdfast.states.marks import Document
 from holdfast.states.parse import parse_yaml
-from holdfast.states.render import split_shebang
 from holdfast.states.source import Text
 
 _BREAKS = re.compile("\r|\x85|\u2028|\u2029")

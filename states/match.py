@@ -12,7 +12,7 @@ from typing import Any
 
 from holdfast.resources.expressions import Expression, Unbounded
 from holdfast.resources.expressions import expression as compiled
-from holdfast.states.world import MISSING, traverse
+from holdfast.states.values import MISSING, traverse
 
 
 class BadExpression(ValueError):

@@ -21,7 +21,8 @@ from holdfast.states.normalise import normalise
 from holdfast.states.render import Renderer
 from holdfast.states.source import TOP, Source, Tree, exists
 from holdfast.states.top import chosen
-from holdfast.states.world import World, merge
+from holdfast.states.values import merge
+from holdfast.states.world import World
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,11 +18,12 @@ from holdfast.resources.expressions import Unbounded
 from holdfast.resources.registry import nearest
 from holdfast.states.budget import BoundedEnvironment, Spent, check_data
 from holdfast.states.errors import CompileError, Place, Problem
-from holdfast.states.filters import FILTERS, TESTS
 from holdfast.states.filters.formats import readable
+from holdfast.states.filters.table import FILTERS, TESTS
+from holdfast.states.helpers.calls import NoSuchCall
+from holdfast.states.imports import Imports
 from holdfast.states.lines import DataTags, LineMarks
-from holdfast.states.source import Text, Tree
-from holdfast.states.world import Forbidden, NoSuchCall, TemplateStop
+from holdfast.states.world import Forbidden, TemplateStop
 
 CACHED = 2000
 """Templates that are kept compiled."""
@@ -42,51 +43,18 @@ def file_variables(name: str) -> dict[str, str]:
 
 
 class TreeLoader(jinja2.BaseLoader):
-    """Reads templates of a tree, and keeps book of which one a rendering has used.
+    """Reads templates of a tree."""
 
-    `used` has name -> digest of its content (None: it was looked for in vain).
-    """
-
-    def __init__(self, tree: Tree) -> None:
-        self.tree = tree
-        self.used: dict[str, str | None] = {}
-        self._digests: dict[str, str | None] = {}
-
-    def begin(self, tree: Tree) -> None:
-        """Start a new compilation: files are seen through `tree`."""
-        self.tree = tree
-        self._digests.clear()
-
-    def digest(self, name: str) -> str | None:
-        """What a template contains now; None when it cannot be read."""
-        if name not in self._digests:
-            try:
-                self._digests[name] = self._text(name).digest
-            except (OSError, CompileError):
-                self._digests[name] = None
-        return self._digests[name]
+    def __init__(self, imports: Imports) -> None:
+        self.imports = imports
 
     def get_source(self, environment: jinja2.Environment, template: str) -> tuple[str, str, Callable[[], bool]]:  # noqa: ARG002 - Jinja's signature
         """A template's text, its path, and a function that tells whether it is still the same."""
         try:
-            text = self._text(template)
+            text = self.imports.read(template)
         except OSError as error:
-            self.used[template] = None
             raise jinja2.TemplateNotFound(template) from error
-        self.used[template] = text.digest
-
-        def same() -> bool:
-            now = self.digest(template)
-            self.used[template] = now
-            return now == text.digest
-
-        return text.text, str(text.path), same
-
-    def _text(self, name: str) -> Text:
-        path = self.tree.template(name)
-        if not self.tree.has(path):
-            raise FileNotFoundError(name)
-        return self.tree.read(path)
+        return text.text, str(text.path), lambda: self.imports.still(template, text.digest)
 
 
 class FreshTemplate(jinja2.Template):

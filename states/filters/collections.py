@@ -13,7 +13,7 @@ from jinja2.runtime import Context
 from jinja2.utils import pass_context, pass_environment
 
 from holdfast.states.filters.formats import refuse_undefined
-from holdfast.states.world import traverse
+from holdfast.states.values import traverse
 
 
 class _Members:

@@ -7,9 +7,7 @@ import json
 import pprint
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from typing import Any
-from xml.dom import minidom
-from xml.etree import ElementTree as ET
+from typing import TYPE_CHECKING, Any
 
 import yaml
 from jinja2.environment import TemplateModule
@@ -17,6 +15,9 @@ from jinja2.runtime import Undefined
 
 from holdfast.states.lines import unmark
 from holdfast.states.parse import load_text
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
 
 
 class _Dumper(yaml.CSafeDumper):
@@ -108,6 +109,9 @@ def sls_parameters(value: Mapping[str, Any], flow_style: bool = False) -> str:
 
 def to_xml(value: Any) -> str:
     """XML, indented: a mapping's simple values are attributes, nested ones elements."""
+    from xml.dom import minidom  # noqa: PLC0415 - hardly any template writes XML
+    from xml.etree import ElementTree as ET  # noqa: PLC0415 - the same
+
     refuse_undefined(value)
     root = _elements(_pairs(value), None)
     if root is None:
@@ -124,8 +128,10 @@ def _pairs(value: Any) -> list[tuple[str, Any]]:
     raise TypeError("only a mapping or a list can be written as XML")
 
 
-def _elements(pairs: Iterable[tuple[str, Any]], parent: ET.Element | None) -> ET.Element | None:
+def _elements(pairs: Iterable[tuple[str, Any]], parent: Element | None) -> Element | None:
     """Add elements to `parent`; returns the last."""
+    from xml.etree import ElementTree as ET  # noqa: PLC0415 - hardly any template writes XML
+
     element = None
     for tag, content in pairs:
         if isinstance(content, list):

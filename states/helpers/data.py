@@ -20,7 +20,8 @@ from holdfast.states.budget import check, check_data
 from holdfast.states.filters.formats import load_yaml, to_yaml
 from holdfast.states.filters.text import hexdigest, hmac_compute, hmac_holds
 from holdfast.states.helpers.table import TABLE, helper, looking, plain
-from holdfast.states.world import World, merge, traverse
+from holdfast.states.values import merge, traverse
+from holdfast.states.world import World
 
 
 def laid(base: Any, over: Any, strategy: str = "smart", renderer: str = "yaml", merge_lists: bool = False) -> Any:
@@ -159,8 +160,6 @@ def banner(
 @helper("slsutil.renderer")
 def renderer(world: World, path: str | None = None, string: str | None = None, default_renderer: str = "jinja|yaml", **kwargs: Any) -> Any:
     """The data (or, by `jinja` alone, the text) that a file of the tree or a text renders to."""
-    from holdfast.states.render import render_text  # noqa: PLC0415 - the renderer knows of the helpers
-
     if (path is None) == (string is None):
         raise ValueError("slsutil.renderer takes a path or a string")
     if path is not None:
@@ -171,7 +170,9 @@ def renderer(world: World, path: str | None = None, string: str | None = None, d
     pipe = default_renderer.split("|")
     text = string or ""
     if pipe[0] == "jinja":
-        text = render_text(
+        if world.render is None:
+            raise ValueError("nothing is rendered here")
+        text = world.render(
             text,
             name=path or "the text to render",
             variables=kwargs,
@@ -265,4 +266,4 @@ plain(
     test__arg=lambda *args, **kwargs: {"args": args, "kwargs": kwargs},
     test__kwarg=lambda **kwargs: kwargs,
 )
-TABLE["test.true_"], TABLE["test.false_"] = TABLE["test.true"], TABLE["test.false"]
+TABLE.entered.update({"test.true_": TABLE["test.true"], "test.false_": TABLE["test.false"]})

@@ -10,7 +10,9 @@ from typing import Any
 
 from holdfast.states.filters.formats import refuse_undefined
 from holdfast.states.helpers.table import TABLE, helper
-from holdfast.states.world import MISSING, Helper, World, merge, traverse
+from holdfast.states.match import Host, matches
+from holdfast.states.values import MISSING, merge, traverse
+from holdfast.states.world import Helper, World
 
 
 @helper("grains.get", "grains.fetch")
@@ -96,8 +98,6 @@ def _mapping(value: Any) -> Mapping[Any, Any]:
 
 def matching(world: World, kind: str, expression: str, minion_id: str | None = None, delimiter: str = ":") -> bool:
     """Whether an expression means this host (or one of that name with all else the same)."""
-    from holdfast.states.match import Host, matches  # noqa: PLC0415 - few templates match hosts
-
     if delimiter != ":":
         expression = expression.replace(delimiter, ":")
     return matches(kind, expression, Host(minion_id or world.minion_id, world.grains, world.pillar, world.options))
@@ -110,7 +110,7 @@ def _matcher(kind: str) -> Helper:
 
 
 for _kind in ("compound", "glob", "pcre", "list", "grain", "grain_pcre", "pillar", "pillar_pcre", "ipcidr"):
-    TABLE[f"match.{_kind}"] = _matcher(_kind)
+    TABLE.entered[f"match.{_kind}"] = _matcher(_kind)
 
 
 @helper("match.filter_by")

@@ -1,19 +1,94 @@
 """The table of calls, and how one is entered.
 
-To add one: write a function whose first parameter is the `World` and decorate it. It must not change anything. One that
-looks at something other than the world's data says so with `@looking`, so that its file is rendered each time.
+To add one: write a function whose first parameter is the `World`, decorate it, and write its name into `MODULES`: its module is
+imported when a template first makes the call. It must not change anything. One that looks at something other than the world's
+data says so with `@looking`, so that its file is rendered each time.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import importlib
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from holdfast.states.world import Helper, World
 
-TABLE: dict[str, Helper] = {}
-"""Every call there is."""
+MODULES: Mapping[str, Mapping[str, str]] = {
+    "commands": {"cmd": "exec_code exec_code_all retcode run run_all run_stderr run_stdout script shell"},
+    "data": {
+        "defaults": "deepcopy get merge update",
+        "hashutil": "base64_b64decode base64_b64encode base64_decodestring base64_encodestring digest hmac_compute hmac_signature"
+        " md5_digest sha256_digest sha512_digest",
+        "log": "critical debug error exception info profile trace warning",
+        "random": "get_str hash rand_int seed str_encode",
+        "slsutil": "banner boolstr deserialize merge merge_all renderer serialize update",
+        "test": "arg echo false false_ get_opts kwarg ping true true_",
+    },
+    "facts": {
+        "config": "get manage_mode merge option",
+        "grains": "equals fetch filter_by get has_value item items ls",
+        "match": "compound filter_by glob grain grain_pcre ipcidr list pcre pillar pillar_pcre search_by",
+        "pillar": "data fetch filter_by get item items keys ls raw",
+    },
+    "files": {
+        "cp": "get_file_str hash_file list_master list_master_dirs list_states",
+        "file": "access basename contains contains_regex directory_exists dirname file_exists get_gid get_group get_hash get_mode get_sum"
+        " get_uid get_user gid_to_group group_to_gid is_blkdev is_chrdev is_fifo is_link join lstat normpath pardir path_exists_glob read"
+        " readdir readlink search stats uid_to_user user_to_uid",
+        "slsutil": "dir_exists file_exists findup path_exists",
+    },
+    "find": {"file": "find grep"},
+    "host": {
+        "cmd": "has_exec which",
+        "environ": "get has_value",
+        "group": "getent info",
+        "network": "calc_net convert_cidr get_fqdn get_hostname in_subnet interface_ip ip_addrs ip_addrs6 ipaddrs ipaddrs6 is_loopback"
+        " is_private",
+        "pkg": "list_pkgs version version_cmp",
+        "service": "available enabled missing",
+        "user": "get_uid getent info list_groups list_users primary_group",
+    },
+    "system": {
+        "mount": "active fstab is_mounted",
+        "network": "hw_addr interfaces",
+        "status": "loadavg nproc time uptime",
+        "sysctl": "get",
+        "test": "provider version",
+        "timezone": "get_offset get_zone get_zonecode",
+    },
+}
+"""Module of this package -> what it has of each module of calls."""
+HOMES = {f"{module}.{name}": home for home, calls in MODULES.items() for module, names in calls.items() for name in names.split()}
+
+
+class Table(Mapping[str, Helper]):
+    """Every call there is. Asking for one loads it; asking for names loads nothing."""
+
+    def __init__(self) -> None:
+        self.entered: dict[str, Helper] = {}
+        """Those whose modules have been loaded."""
+
+    def __getitem__(self, name: str) -> Helper:
+        """A call. Raises `KeyError`."""
+        if name not in self.entered:
+            importlib.import_module(f"holdfast.states.helpers.{HOMES[name]}")
+        return self.entered[name]
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is such a call."""
+        return name in HOMES
+
+    def __iter__(self) -> Iterator[str]:
+        """All names."""
+        return iter(HOMES)
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(HOMES)
+
+
+TABLE = Table()
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -23,7 +98,7 @@ def helper(*names: str) -> Callable[[F], F]:
 
     def enter(function: F) -> F:
         for name in names:
-            TABLE[name] = function
+            TABLE.entered[name] = function
         return function
 
     return enter
@@ -47,4 +122,4 @@ def looking(*names: str) -> Callable[[F], F]:
 def plain(**functions: Callable[..., Any]) -> None:
     """Enter pure functions that need no world: `module__function=...`."""
     for name, function in functions.items():
-        TABLE[name.replace("__", ".", 1)] = lambda _world, *args, _function=function, **kwargs: _function(*args, **kwargs)
+        TABLE.entered[name.replace("__", ".", 1)] = lambda _world, *args, _function=function, **kwargs: _function(*args, **kwargs)

@@ -11,9 +11,9 @@ from typing import Any
 from holdfast.resources.registry import nearest
 from holdfast.states.check import Checked, spot_of
 from holdfast.states.errors import CompileError, Problem
+from holdfast.states.jinja import names_for, syntax_problem
 from holdfast.states.lint.rule import Subject, rule
 from holdfast.states.lint.template import HANDED, Template, jinja, names_of, read_template
-from holdfast.states.render import syntax_problem
 from holdfast.states.source import Text, Tree, is_there
 from holdfast.states.world import World
 
@@ -125,4 +125,4 @@ def _handed(call: Checked) -> frozenset[str]:
 @cache
 def _known() -> frozenset[str]:
     """What every template of a file sees."""
-    return frozenset({*World().variables(), *jinja().globals}) | HANDED
+    return frozenset({*names_for(World()), *jinja().globals}) | HANDED

@@ -13,7 +13,8 @@ import jinja2
 from jinja2 import nodes
 
 from holdfast.states.errors import CompileError, Place, Problem
-from holdfast.states.render import sls_variables, split_shebang
+from holdfast.states.firstline import split_shebang
+from holdfast.states.jinja import names_for, sls_variables
 from holdfast.states.source import Text
 from holdfast.states.templates import StateEnvironment, environment
 from holdfast.states.world import World
@@ -58,7 +59,7 @@ def jinja() -> StateEnvironment:
 @cache
 def known_names() -> frozenset[str]:
     """What every state file has without anybody giving it."""
-    given = {*World().variables(), *sls_variables("", ""), *jinja().globals}
+    given = {*names_for(World()), *sls_variables("", ""), *jinja().globals}
     return frozenset(given) | HANDED
 
 

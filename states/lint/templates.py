@@ -9,7 +9,7 @@ from jinja2 import nodes
 
 from holdfast.resources.registry import nearest
 from holdfast.states.errors import Problem
-from holdfast.states.helpers import TABLE
+from holdfast.states.helpers.table import TABLE
 from holdfast.states.lint.rule import Subject, rule
 from holdfast.states.lint.template import Template, asked_calls, calls, jinja, known_names, names_of, parts_named
 

@@ -97,7 +97,9 @@ def test_a_kind_is_loaded_alone() -> None:
         "print([name for name in sys.modules if '.kinds.' in name]);"
         "r.find('file.managed'); print('holdfast.resources.kinds.file.recurse' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(SRC)}, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(SRC)}, capture_output=True, text=True, check=True
+    )
 
     assert done.stdout.split("\n")[:2] == ["[]", "False"]
 
@@ -105,7 +107,9 @@ def test_a_kind_is_loaded_alone() -> None:
 def test_an_own_kind_cannot_take_the_name_of_a_built_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even before that has been loaded."""
     monkeypatch.setattr(registry, "_kinds", {})
-    with pytest.raises(DeclarationError, match=r"cannot declare file.managed in .*: holdfast.resources.kinds.file.managed has declared it already"):
+    with pytest.raises(
+        DeclarationError, match=r"cannot declare file.managed in .*: holdfast.resources.kinds.file.managed has declared it already"
+    ):
 
         class Mine(Resource, kind="file.managed"):
             async def check_apply(self, ctx, apply):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
 from holdfast.states.errors import CompileError
-from holdfast.states.render import render_text
+from holdfast.states.jinja import render_text
 
 EXPRESSIONS = [next(iter(entry.items())) for entry in yaml.safe_load((Path(__file__).parent / "expressions.yaml").read_text())]
 GRAINS = {
@@ -192,3 +196,39 @@ def test_templates_cannot_change_the_machine(name):
         render(f"salt['{name}']('x')")
 
     assert caught.value.problems[0].code == "template-call"
+
+
+def alone(code, *args):
+    """What a fresh interpreter prints."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+    return subprocess.run([sys.executable, "-c", code, *args], env=environment, capture_output=True, text=True, check=True).stdout
+
+
+def test_the_names_of_calls_are_all_known():
+    """The table of names has what the modules enter, each in its place; so hints, lint and `in` load nothing."""
+    code = (
+        "import importlib, json; from holdfast.states.helpers.table import HOMES, MODULES, TABLE\n"
+        "found = {}\n"
+        "for module in MODULES:\n"
+        "    importlib.import_module(f'holdfast.states.helpers.{module}')\n"
+        "    found |= {name: module for name in TABLE.entered if name not in found}\n"
+        "print(json.dumps([found, HOMES]))"
+    )
+    entered, known = json.loads(alone(code))
+
+    assert entered == known
+
+
+def test_a_call_loads_its_own_module_alone(tmp_path):
+    """A template that reads grains does not pay for the rest, and a text without marks not even for Jinja."""
+    code = (
+        "import sys; from pathlib import Path; from holdfast.states.render import Renderer; from holdfast.states.source import Tree\n"
+        "from holdfast.states.world import World\n"
+        "root = Path(sys.argv[1]); renderer = Renderer(root); renderer.begin(Tree(root), World({'os': 'Debian'}))\n"
+        "plain = renderer.render(root / 'plain.sls', 'plain').data; print(plain, 'jinja2' in sys.modules)\n"
+        "grain = renderer.render(root / 'grain.sls', 'grain').data; print(grain, 'holdfast.states.helpers.system' in sys.modules)"
+    )
+    (tmp_path / "plain.sls").write_text("a: b\n")
+    (tmp_path / "grain.sls").write_text("a: {{ salt['grains.get']('os') }}\n")
+
+    assert alone(code, str(tmp_path)).split() == ["{'a':", "'b'}", "False", "{'a':", "'Debian'}", "False"]

@@ -206,7 +206,7 @@ PIECES = [
 @given(st.lists(st.sampled_from(PIECES), max_size=12), st.permutations(["a", "b", "c", "d"]))
 def test_rendering_twice_gives_the_same_text(pieces, keys):
     """And the same data, whatever order sets and mappings of the host have had."""
-    from holdfast.states.render import render_text
+    from holdfast.states.jinja import render_text
 
     body = "".join(pieces)
     text = (

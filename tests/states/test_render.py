@@ -7,7 +7,7 @@ import os
 import pytest
 
 from holdfast.states.errors import CompileError
-from holdfast.states.render import render_text
+from holdfast.states.jinja import render_text
 from holdfast.states.source import Tree
 
 LINES = """\

@@ -17,7 +17,7 @@ from holdfast.resources import paths, registry
 from holdfast.resources.paths.trust import ACL
 from holdfast.states import hostfiles
 from holdfast.states.errors import CompileError
-from holdfast.states.render import render_text
+from holdfast.states.jinja import render_text
 from holdfast.states.source import Tree
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users")

@@ -1,0 +1,91 @@
+"""`salt` in templates: the calls of the table, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from jinja2 import StrictUndefined
+
+from holdfast.resources.registry import nearest
+from holdfast.states.grains import CALLS
+from holdfast.states.world import Helper, World
+
+
+class Calls:
+    """`salt` in templates: `salt['grains.get']('os')`, `salt.grains.get('os')`, `'grains.get' in salt`.
+
+    Not a `Mapping`: its own `items` and `keys` would stand before those of modules.
+    """
+
+    def __init__(self, world: World, table: Mapping[str, Helper], prefix: str = "") -> None:
+        self.world, self._table, self._prefix = world, table, prefix
+
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        """The call of that name.
+
+        One that there is not can be asked about (`is defined`, `default`), as in Salt; whatever else is done with it raises
+        `NoSuchCall`, which a template reports at its line.
+        """
+        full = self._prefix + name
+        if full not in self._table:
+            return StrictUndefined(name=full, exc=lambda _: NoSuchCall(full, self._table))  # type: ignore[arg-type] # it is called, with a text
+        helper, world = self._table[full], self.world
+        world.asked.add(CALLS + full.partition(".")[0])
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return helper(world, *args, **kwargs)
+
+        return call
+
+    def __repr__(self) -> str:
+        """The same for each rendering."""
+        return f"<calls of {self._prefix.rstrip('.') or 'all modules'}>"
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of all calls."""
+        return iter(self._table)
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is such a call."""
+        return isinstance(name, str) and self._prefix + name in self._table
+
+    def __getattr__(self, name: str) -> Any:
+        """A module (`salt.grains`), a call of one, or `salt.get`. Raises `AttributeError` for names that cannot be any."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if name == "get" and not self._prefix:
+            return lambda call, default=None: self[call] if call in self else default  # noqa: SIM401 - this is what `get` is
+        full = self._prefix + name
+        if any(known.startswith(full + ".") for known in self._table):
+            return Calls(self.world, self._table, full + ".")
+        return self[name]
+
+
+REASONS = {
+    "mine": "there is no master that keeps other hosts' data: put them into the pillar",
+    "publish": "there is no master to ask: put other hosts' data into the pillar",
+    "saltutil": "templates change nothing, and there is nothing to synchronise",
+    "state": "templates only declare states: use include",
+    "sdb": "there is no sdb: put the value into the pillar",
+    "vault": "there is no vault: put the value into the pillar",
+    "http": "templates do not use the network: put the data into the pillar",
+}
+"""Module of calls that there is not -> why, and what to do instead."""
+
+
+class NoSuchCall(KeyError):
+    """A template wants a call that does not exist, or that templates may not make."""
+
+    def __init__(self, name: str, table: Mapping[str, Helper]) -> None:
+        super().__init__(name)
+        module = name.partition(".")[0]
+        near = nearest(name, [known for known in table if known.partition(".")[0] == module] or table)
+        modules = ", ".join(sorted({known.partition(".")[0] for known in table}))
+        self.hint = REASONS.get(module) or (
+            f"did you mean {near}?" if near else f"there are calls of {modules}; what a host is and has, its grains tell"
+        )
+
+    def __str__(self) -> str:
+        """A sentence, where a KeyError has only the key."""
+        return f"templates cannot call {self.args[0]}"

@@ -1,0 +1,149 @@
+"""Runs templates: of state files, whose lines stay known, and of managed files. It is imported for the first text with marks of Jinja."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from holdfast.states.breaks import by_yaml_lines, has_odd_breaks
+from holdfast.states.budget import METER
+from holdfast.states.errors import CompileError, Place, Problem
+from holdfast.states.firstline import template_options
+from holdfast.states.helpers.given import variables as given
+from holdfast.states.imports import Imports
+from holdfast.states.lines import split_marks
+from holdfast.states.marks import Document
+from holdfast.states.source import Text, Tree
+from holdfast.states.templates import GIVEN, StateEnvironment, TreeLoader, environment, explain, file_variables
+from holdfast.states.world import World
+
+
+def names_for(world: World) -> dict[str, Any]:
+    """The names that every template of this world is given."""
+    world.render = render_text
+    return given(world)
+
+
+class StateTemplates:
+    """The templates of state files that are seen through `imports`."""
+
+    def __init__(self, imports: Imports, *, secret: bool) -> None:
+        self.imports = imports
+        self.secret = secret
+        self._environment: StateEnvironment | None = None
+
+    def run(self, text: Text, sls: str, own: Mapping[str, Any], world: World) -> tuple[Document, str, dict[str, str | None]]:
+        """Run the template: what its lines are, what came out, and the templates that it has used. Raises `CompileError` that names its line."""
+        root = self.imports.tree.root
+        name, file = text.path.relative_to(root).as_posix(), str(text.path)
+        variables = {**names_for(world), **sls_variables(sls, name), **own}
+        variables[GIVEN] = tuple(variables)
+        self.imports.used = {}
+        options, body = template_options(text.text, file)
+        try:
+            marked = self._template(text.path, name, body, options).render(variables) + "\n" * text.text.endswith("\n")
+        except Exception as error:
+            raise CompileError([explain(error, file, self._texts(), variables, secret=self.secret)]) from error
+        rendered, origins = split_marks(marked, name)
+        files = {used: str(root / used) for used in {origin for origin, _ in origins}}
+        lines = [(files[origin], line) for origin, line in origins]
+        if has_odd_breaks(rendered):
+            lines = by_yaml_lines(rendered, lines)
+        others = self._texts() if len(files) > 1 else {}
+        used = {used: digest for used, digest in self.imports.used.items() if used != name}
+        return Document(file, text.text, lines, others, secret=self.secret), rendered, used
+
+    def _template(self, path: Path, name: str, body: str, options: Mapping[str, Any] | None) -> jinja2.Template:
+        """The compiled template of a state file, with the options that it asks for."""
+        if self._environment is None:
+            self._environment = environment(TreeLoader(self.imports), marks=True)
+        METER.begin()
+        if options is None:
+            return self._environment.get_template(name)
+        made = self._environment.overlay(**options)
+        return made.template_class.from_code(made, made.compile(body, name, str(path)), made.make_globals(None))
+
+    def _texts(self) -> dict[str, str]:
+        return {str(path): known.text for path, known in self.imports.tree.read_files.items()}
+
+
+def sls_variables(sls: str, name: str) -> dict[str, str]:
+    """What a state file is told about itself. `name` is its path from the root."""
+    directory = posixpath.dirname(name)
+    return {
+        "sls": sls,
+        "slspath": directory,
+        "slsdotpath": directory.replace("/", "."),
+        "slscolonpath": directory.replace("/", ":"),
+        "sls_path": directory.replace("/", "_"),
+        "tplpath": name,
+        **file_variables(name),
+    }
+
+
+def render_text(
+    text: str,
+    *,
+    name: str,
+    variables: Mapping[str, Any],
+    grains: Mapping[str, Any],
+    pillar: Mapping[str, Any],
+    options: Mapping[str, Any] | None = None,
+    read: set[str] | None = None,
+    tree: Tree | None = None,
+) -> str:
+    """Render the template of a managed file, in the sandbox.
+
+    `name` is what the template is called in errors. It sees salt, grains, pillar, opts and `variables`; `read` is given the names
+    of the grains that it has read; `tree` is what it may import from, seen anew each time. Raises `CompileError` with the template's line.
+    """
+    options, root = options or {}, None if tree is None else tree.root
+    world = World(grains, pillar, options, str(grains.get("id", "")), str(options.get("saltenv", "base")), tree).copy()
+    context = {**names_for(world), **variables}
+    context[GIVEN] = tuple(context)
+    chosen, body = template_options(text, name)
+    made = _environment(root) if chosen is None else _environment(root).overlay(**chosen)
+    if made.loader is not None and isinstance(made.loader, TreeLoader) and tree is not None:
+        made.loader.imports.begin(tree)
+    METER.begin()
+    try:
+        template = _template(text, root) if chosen is None else made.from_string(body.replace("\n", "", 1))
+        return template.render(context) + "\n" * text.endswith("\n")
+    except Exception as error:
+        problem = explain(error, "<template>", {"<template>": text, "<unknown>": text}, context)
+        line = problem.place.line + (chosen is not None)
+        place = Place(name, line) if problem.place.file.startswith("<") else problem.place
+        raise CompileError([Problem(place, problem.code, problem.message, problem.hint, problem.text)]) from error
+    finally:
+        if read is not None:
+            read |= world.read
+
+
+def syntax_problem(text: Text) -> Problem | None:
+    """Why the template of a managed file cannot be read, without running it; None when it can."""
+    file = str(text.path)
+    try:
+        chosen, body = template_options(text.text, file)
+        (_environment(None) if chosen is None else _environment(None).overlay(**chosen)).from_string(body)
+    except CompileError as error:
+        return error.problems[0]
+    except (jinja2.TemplateSyntaxError, RecursionError, ValueError, SyntaxError) as error:
+        problem = explain(error, file, {file: text.text}, ())
+        return replace(problem, place=Place(file, problem.place.line))  # Jinja has names of its own for a text
+    return None
+
+
+@lru_cache(maxsize=8)
+def _environment(root: Path | None) -> StateEnvironment:
+    return environment(None if root is None else TreeLoader(Imports(Tree(root))), marks=False)
+
+
+@lru_cache(maxsize=256)
+def _template(text: str, root: Path | None) -> jinja2.Template:
+    return _environment(root).from_string(text)

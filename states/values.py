@@ -1,0 +1,59 @@
+"""Nested data: how a value deep in it is found, and how one mapping is laid upon another."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+MISSING: Any = object()
+"""Stands for "there is no such value" where None is one."""
+
+
+def traverse(data: Any, key: Any, default: Any = "", delimiter: str = ":") -> Any:
+    """A value deep in nested data, its keys joined by `delimiter` (or a list of them); `default` when there is none.
+
+    In a list a number is a position, and a word is looked for in the mappings of that list.
+    """
+    for part in key.split(delimiter) if isinstance(key, str) else [key] if isinstance(key, int) else key:
+        data = _step(data, part)
+        if data is MISSING:
+            return default
+    return data
+
+
+def _step(data: Any, part: Any) -> Any:
+    """One level down; MISSING when there is nothing."""
+    number = int(part) if isinstance(part, int) or (isinstance(part, str) and part.lstrip("-").isdecimal()) else None
+    if isinstance(data, Mapping):
+        return data[part] if part in data else MISSING if number is None else data.get(number, MISSING)
+    if not isinstance(data, (list, tuple)):
+        return MISSING
+    word = part if number is None else number
+    inner = next((item[word] for item in data if isinstance(item, Mapping) and word in item), MISSING)
+    if inner is MISSING and number is not None and -len(data) <= number < len(data):
+        return data[number]
+    return inner
+
+
+STRATEGIES = ("smart", "recurse", "aggregate", "overwrite", "list", "none")
+"""Ways to lay one mapping upon another, as Salt names them."""
+
+
+def merge(base: Any, over: Any, *, lists: bool = False, strategy: str = "smart") -> Any:
+    """`over` laid upon `base`, mapping by mapping; lists replace each other, or with `lists` are joined.
+
+    `strategy`: `list` makes a list of two values of one key; `overwrite` takes whole what stands at the first level; the
+    others are `recurse`, for values without YAML tags `aggregate` too takes the later one.
+    """
+    if not (isinstance(base, Mapping) and isinstance(over, Mapping)):
+        return (
+            [*base, *(item for item in over if item not in base)] if lists and isinstance(base, list) and isinstance(over, list) else over
+        )
+    result = copy.copy(base) if isinstance(base, dict) else dict(base)
+    if strategy == "list":
+        return {key: [value, over[key]] if key in over else value for key, value in base.items()}
+    for key, value in over.items():
+        whole = key not in result or strategy in {"overwrite", "aggregate"}
+        result[key] = value if whole else merge(result[key], value, lists=lists)
+    return result
