@@ -10,16 +10,14 @@ from pathlib import Path
 import click
 
 from holdfast.agent.cli import findings
-from holdfast.agent.cli.options import NOT_COMPILED, Source, on_states, print_json
+from holdfast.agent.cli.exits import Code
+from holdfast.agent.cli.options import Source, on_states, print_json
 from holdfast.agent.console import coloured
 from holdfast.agent.settings import LintSettings
 from holdfast.agent.tree import Trees
 from holdfast.states.codes import demand_warning
 from holdfast.states.errors import CompileError
 from holdfast.states.lint.inspect import Report
-
-STRANGE = 1
-"""Exit code of --strict when there are warnings."""
 
 
 def _codes(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
@@ -57,9 +55,9 @@ def check(sls: tuple[str, ...], source: Source, form: str, ignore: tuple[str, ..
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
         _print(findings.text(report, Path.cwd(), colour=coloured(1), width=width))
     if report.errors:
-        raise click.exceptions.Exit(NOT_COMPILED)
+        raise click.exceptions.Exit(Code.UNUSABLE)
     if report.warnings and strict:
-        raise click.exceptions.Exit(STRANGE)
+        raise click.exceptions.Exit(Code.FAILED)
 
 
 def _look(sls: tuple[str, ...], source: Source, ignore: tuple[str, ...]) -> tuple[Report, Path]:

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import click
 
-from holdfast.agent.cli.options import NOT_COMPILED, Source, source
+from holdfast.agent.cli.exits import Code
+from holdfast.agent.cli.options import Source, source
 from holdfast.agent.cli.terminal import say
 from holdfast.agent.words import number_of
 from holdfast.resources import paths
@@ -24,8 +25,6 @@ from holdfast.states.format import format_text
 from holdfast.states.hostfiles import absolute
 from holdfast.states.source import LIMIT, decode, display, refuse, too_large
 
-FAILED, WOULD = 1, 2
-"""Exit codes: a file cannot be written; with `--check` or `--diff`, something would be changed."""
 STDIN = "<stdin>"
 
 
@@ -66,8 +65,8 @@ class Tally:
     def code(self, *, dry: bool) -> int:
         """The exit code."""
         if self.refused or self.failed:
-            return FAILED if self.failed else NOT_COMPILED
-        return WOULD if dry and self.changed else 0
+            return Code.FAILED if self.failed else Code.UNUSABLE
+        return Code.CHANGES if dry and self.changed else Code.DONE
 
 
 @click.command()
@@ -109,7 +108,7 @@ def _default(source: Source) -> tuple[Path, ...]:
         return (source.settings().states,)
     except CompileError as error:
         _complain(error.problems)
-        raise click.exceptions.Exit(NOT_COMPILED) from error
+        raise click.exceptions.Exit(Code.UNUSABLE) from error
 
 
 def _treat(file: File, tally: Tally, *, check: bool, diff: bool) -> None:
@@ -141,7 +140,7 @@ def _filter(*, check: bool, diff: bool, verbose: bool) -> int:
         _complain(error.problems)
         if not check and not diff:
             click.echo(content, nl=False)
-        return NOT_COMPILED
+        return Code.UNUSABLE
     file = File(STDIN, old, result.text, result.kept)
     if verbose:
         _complain(file.kept)

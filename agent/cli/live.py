@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from holdfast.agent.cli.exits import Code
 from holdfast.agent.cli.options import COUNT, Function, Source, output, print_json, resource, source
 from holdfast.agent.cli.terminal import say
 from holdfast.agent.console import Console, to_json
@@ -82,7 +83,7 @@ def reload(source: Source, form: str) -> None:
         if problem["hint"]:
             say(f"  {problem['hint']}", err=True)
     if answer["problems"]:
-        raise click.exceptions.Exit(3)
+        raise click.exceptions.Exit(Code.UNUSABLE)
 
 
 @click.command()
@@ -98,7 +99,7 @@ def trigger(identity: str, source: Source) -> None:
     answer = _ask(source, Request("trigger", identity=identity), RELOAD_TIMEOUT)
     say(answer["text"])
     if answer["result"] is False:
-        raise click.exceptions.Exit(1)
+        raise click.exceptions.Exit(Code.FAILED)
 
 
 def _do(source: Source, name: Verb, said: str) -> None:

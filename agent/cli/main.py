@@ -7,14 +7,12 @@ import io
 import os
 import sys
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import click
 
-USAGE = 64
-"""Exit code of a command line that cannot be understood (2 means "changes were made")."""
-FAILED = 1
-"""Exit code of whatever else goes wrong."""
+from holdfast.agent.cli.exits import Code, code_of
+
 COMPLETING = "_HOLDFAST_COMPLETE"
 """The variable by which a shell asks for completion."""
 
@@ -123,11 +121,11 @@ def main(args: list[str] | None = None) -> None:
         sys.stdout.flush()
     except click.UsageError as error:
         _show_usage(error)
-        code = USAGE
+        code = Code.USAGE
     except click.exceptions.Exit as error:
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        code = 130
+        code = Code.INTERRUPTED
     except (BrokenPipeError, SystemExit):  # click makes the one into the other
         code = _reader_gone()
     except Exception as error:  # noqa: BLE001 - the last resort: whatever it is, a user gets a sentence
@@ -160,7 +158,6 @@ def _explain(error: Exception, *, debug: bool) -> int:
         import traceback
 
         print(clean("".join(traceback.format_exception(error))), end="", file=sys.stderr)
-    code: Any = getattr(error, "exit_code", FAILED)
     if isinstance(error, HoldfastError):
         say(f"holdfast: {error}", err=True)
     elif isinstance(error, OSError):
@@ -169,7 +166,7 @@ def _explain(error: Exception, *, debug: bool) -> int:
     else:
         say(f"holdfast: internal error: {type(error).__name__}: {error}", err=True)
         say("This is a bug in Holdfast, or in a kind of yours; `holdfast --debug ...` shows where.", err=True)
-    return code if isinstance(code, int) else FAILED
+    return code_of(error)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from holdfast.agent import once
+from holdfast.agent.cli.exits import Code
 from holdfast.agent.cli.options import SECONDS, Function, Source, on_states, print_json
 from holdfast.agent.cli.terminal import say
 from holdfast.agent.console import Console
@@ -22,9 +23,6 @@ from holdfast.agent.words import first_of
 from holdfast.resources.secrets import Cover
 from holdfast.states.data import Call
 
-RIGHT, FAILED, CHANGED, TIMEOUT, INTERRUPTED = 0, 1, 2, 4, 130
-"""Exit codes; 3 is "does not compile"."""
-
 _timeout = click.option("--timeout", type=SECONDS, metavar="SECONDS", help="Give up after so long (exit code 4).")
 _verbose = click.option("-v", "--verbose", is_flag=True, help="Show also what is right already, and what has no reason to run.")
 
@@ -35,13 +33,14 @@ def one_shot(function: Function) -> click.Command:
 
 
 @one_shot
-def apply(sls: tuple[str, ...], source: Source, form: str, timeout: float | None, verbose: bool) -> None:
+@click.option("--detailed-exitcode", "detailed", is_flag=True, help="Exit with 2, not 0, when something was changed.")
+def apply(sls: tuple[str, ...], source: Source, form: str, timeout: float | None, verbose: bool, *, detailed: bool) -> None:
     """Apply the states named SLS once; without a name those of the top file, or all.
 
-    Exit codes: 0 nothing had to be changed, 2 changes were made, 1 something failed, 3 the states do not compile,
-    4 out of time.
+    Exit codes: 0 all is as declared now, 1 something failed, 3 the states do not compile, 4 out of time; 2 something would be changed
+    (noop), or, with --detailed-exitcode, was changed.
     """
-    _converge(sls, source, form, timeout=timeout, verbose=verbose, noop=False)
+    _converge(sls, source, form, timeout=timeout, verbose=verbose, noop=False, detailed=detailed)
 
 
 @one_shot
@@ -51,7 +50,7 @@ def plan(sls: tuple[str, ...], source: Source, form: str, timeout: float | None,
     Exit codes: 0 nothing would have to be changed, 2 something would be, 1 something failed, 3 the states do not compile,
     4 out of time.
     """
-    _converge(sls, source, form, timeout=timeout, verbose=verbose, noop=True)
+    _converge(sls, source, form, timeout=timeout, verbose=verbose, noop=True, detailed=True)
 
 
 class Printer:
@@ -114,7 +113,7 @@ class Printer:
             sys.stdout.flush()
 
 
-def _converge(sls: tuple[str, ...], source: Source, form: str, *, timeout: float | None, verbose: bool, noop: bool) -> None:
+def _converge(sls: tuple[str, ...], source: Source, form: str, *, timeout: float | None, verbose: bool, noop: bool, detailed: bool) -> None:
     """Compile, converge, print, exit."""
     began = time.monotonic()
     settings = source.settings()
@@ -144,8 +143,9 @@ def _converge(sls: tuple[str, ...], source: Source, form: str, *, timeout: float
         late = f"broken off: {_so_far(compiled, outcomes, ended)}" if record and record.broken_off else late
         _summarise(compiled, outcomes, time.monotonic() - began, printer.cover(late))
     if record is None:
-        raise click.exceptions.Exit(INTERRUPTED if interrupted else TIMEOUT)
-    raise click.exceptions.Exit(FAILED if record.broken_off else exit_code(compiled.compilation.calls, outcomes))
+        raise click.exceptions.Exit(Code.INTERRUPTED if interrupted else Code.TIMEOUT)
+    detailed = detailed or settings.engine.noop
+    raise click.exceptions.Exit(Code.FAILED if record.broken_off else exit_code(compiled.compilation.calls, outcomes, detailed=detailed))
 
 
 def _is_news(outcome: Outcome) -> bool:
@@ -155,12 +155,13 @@ def _is_news(outcome: Outcome) -> bool:
     return outcome.result is not True or outcome.changed or outcome.refreshed
 
 
-def exit_code(calls: Sequence[Call], outcomes: Sequence[Outcome]) -> int:
-    """How it went, in one number."""
+def exit_code(calls: Sequence[Call], outcomes: Sequence[Outcome], *, detailed: bool) -> Code:
+    """How it went, in one number; `detailed` tells changes, made or not, from none."""
     failed = {outcome.identity for outcome in outcomes if outcome.result is False}
     if failed - handled(calls, failed):
-        return FAILED
-    return CHANGED if any(outcome.changed or outcome.result is None for outcome in outcomes) else RIGHT
+        return Code.FAILED
+    different = any(outcome.changed or outcome.result is None for outcome in outcomes)
+    return Code.CHANGES if detailed and different else Code.DONE
 
 
 def handled(calls: Sequence[Call], failed: Collection[str]) -> set[str]:

@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from holdfast.agent.cli.exits import Code
 from holdfast.agent.words import number_of
 
 if TYPE_CHECKING:
     from holdfast.agent.settings import Settings
     from holdfast.states.errors import CompileError
 
-NOT_COMPILED = 3
-"""Exit code when the states, or the settings, cannot be used."""
-_DIRECTORY = click.Path(path_type=Path)
-_FILE = click.Path(path_type=Path)
+_PATH = click.Path(path_type=Path, readable=False)
+"""A path that is looked at only by whoever uses it: to ask an agent nobody needs to read its directory."""
 
 Function = Callable[..., Any]
 
@@ -126,15 +125,15 @@ def source(*names: str) -> Callable[[Function], Function]:
     options = {
         "config": click.option(
             "--config",
-            type=_FILE,
+            type=_PATH,
             envvar="HOLDFAST_CONFIG",
             metavar="FILE",
             help="Settings; default $HOLDFAST_CONFIG, else /etc/holdfast/agent.yaml.",
         ),
-        "states": click.option("--states", type=_DIRECTORY, metavar="DIR", help="Directory of the state files."),
-        "pillar": click.option("--pillar", type=_DIRECTORY, metavar="DIR", help="Directory of the pillar."),
-        "state_dir": click.option("--state-dir", type=_DIRECTORY, metavar="DIR", help="What the agent remembers."),
-        "grains": click.option("--grains", type=_FILE, metavar="FILE", help="Another host's grains, YAML or JSON, in place of this one's."),
+        "states": click.option("--states", type=_PATH, metavar="DIR", help="Directory of the state files."),
+        "pillar": click.option("--pillar", type=_PATH, metavar="DIR", help="Directory of the pillar."),
+        "state_dir": click.option("--state-dir", type=_PATH, metavar="DIR", help="What the agent remembers."),
+        "grains": click.option("--grains", type=_PATH, metavar="FILE", help="Another host's grains, YAML or JSON, in place of this one's."),
         "environment": click.option("--environment", metavar="NAME", help="The environment whose states and pillar count."),
         "id": click.option("--id", metavar="NAME", help="Name of the host, in place of this one's."),
     }
@@ -188,7 +187,7 @@ def reports_problems(function: Function) -> Function:
                 print_json({"errors": [problem.as_dict() for problem in error.problems]})
             else:
                 complain(error)
-            raise click.exceptions.Exit(NOT_COMPILED) from error
+            raise click.exceptions.Exit(Code.UNUSABLE) from error
 
     return wrapper
 

@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from holdfast.agent import facts
-from holdfast.agent.cli.options import NOT_COMPILED, Function, Source, complain, on_states, output, print_json, reports_problems, source
+from holdfast.agent.cli.exits import Code
+from holdfast.agent.cli.options import Function, Source, complain, on_states, output, print_json, reports_problems, source
 from holdfast.agent.cli.terminal import one_line
 from holdfast.agent.control.client import ask
 from holdfast.agent.control.schema import Request
@@ -69,7 +70,7 @@ def _refused(instead: Callable[[Refused], None]) -> Iterator[None]:
     except Refused as error:
         instead(error)
         complain(error)
-        raise click.exceptions.Exit(NOT_COMPILED) from error
+        raise click.exceptions.Exit(Code.UNUSABLE) from error
 
 
 @view("text", "json")

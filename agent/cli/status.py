@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from holdfast.agent.cli.exits import Code
 from holdfast.agent.cli.options import Source, output, print_json, source
 from holdfast.agent.cli.terminal import Paper, ago, headline, one_line, span
 from holdfast.agent.control.client import ask
@@ -36,8 +37,8 @@ Row = dict[str, Any]
 def status(source: Source, form: str, everything: bool, as_tree: bool) -> None:
     """Show resources and health of the running agent.
 
-    Exit codes: 0 converged, 1 not (something failed, is under way, is not watched, or would be changed but for noop; or the states do
-    not compile).
+    Exit codes: 0 converged; 1 not (something failed, is under way, is not watched, or would be changed but for noop; or the states do
+    not compile); 69 no agent answers, 76 it is of another version, 77 you may not ask it.
     """
     answer = ask(source.socket(), Request("status"))
     if form == "json":
@@ -47,7 +48,7 @@ def status(source: Source, form: str, everything: bool, as_tree: bool) -> None:
         for line in (*heading(answer, paper), *(tree if as_tree else table)(answer["resources"], paper, everything=everything)):
             click.echo(line)
     if not answer["converged"]:
-        raise click.exceptions.Exit(1)
+        raise click.exceptions.Exit(Code.FAILED)
 
 
 def heading(answer: dict[str, Any], paper: Paper) -> Iterator[str]:

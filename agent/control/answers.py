@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -33,7 +34,7 @@ def pieces(response: Response, cover: Callable[[], Cover]) -> Iterator[bytes]:
         yield encoded(response, cover())
         return
     short = {key: value for key, value in data.items() if key not in lists}
-    yield encoded(Response(response.ok, response.error, short), cover()).removesuffix(b"}\n").removesuffix(b"}")
+    yield encoded(replace(response, data=short), cover()).removesuffix(b"}\n").removesuffix(b"}")
     for key, rows in lists.items():
         yield (b", " if short else b"") + encode(key).strip() + b": ["
         between = b""

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from holdfast.agent.control.schema import ControlError, Request, address, encode, unix_socket
+from holdfast.agent.control.schema import REFUSALS, ControlError, Request, address, encode, unix_socket
 from holdfast.resources import paths
 from holdfast.resources.paths.trust import called, trusted_uids
 from holdfast.states.hostfiles import absolute
@@ -47,7 +47,7 @@ def reached(path: Path) -> Iterator[str]:
         with address(_trusted(path)) as name:
             yield name
     except OSError as error:
-        raise ControlError(_why(path, error)) from error
+        raise _why(path, error) from error
 
 
 def _trusted(path: Path) -> Path:
@@ -56,13 +56,13 @@ def _trusted(path: Path) -> Path:
         place = paths.at(absolute(path), follow=True)
         info = place.look()
     except paths.Unsafe as error:
-        raise ControlError(f"cannot ask the agent at {path}: {error}") from error
+        raise ControlError(f"cannot ask the agent at {path}: {error}", "no-agent") from error
     if info is None:
         raise FileNotFoundError(path)
     if place.directory.holders:
-        raise ControlError(f"cannot ask the agent at {path}: {place.directory.reason}, who could answer in its place")
+        raise ControlError(f"cannot ask the agent at {path}: {place.directory.reason}, who could answer in its place", "no-agent")
     if info.st_uid not in trusted_uids():
-        raise ControlError(f"cannot ask the agent at {path}: the socket belongs to {called(info.st_uid)}")
+        raise ControlError(f"cannot ask the agent at {path}: the socket belongs to {called(info.st_uid)}", "no-agent")
     return Path(place.real)
 
 
@@ -71,13 +71,14 @@ def _responses(path: Path, stream: Any) -> Iterator[dict[str, Any]]:
         for line in stream:
             message = _message(path, line)
             if message.get("ok") is False:
-                raise ControlError(message.get("error") or "the agent said no")
+                code = next((each for each in REFUSALS if each == message.get("code")), REFUSALS[0])
+                raise ControlError(message.get("error") or "the agent said no", code)
             yield message
             if "ok" in message:
                 return
     except OSError as error:
-        raise ControlError(f"cannot hear from the agent at {path}: {error.strerror or error}") from error
-    raise ControlError(f"the agent at {path} has stopped")
+        raise ControlError(f"cannot hear from the agent at {path}: {error.strerror or error}", "no-agent") from error
+    raise ControlError(f"the agent at {path} has stopped", "no-agent")
 
 
 def _message(path: Path, line: bytes) -> dict[str, Any]:
@@ -86,14 +87,14 @@ def _message(path: Path, line: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         message = None
     if not isinstance(message, dict):
-        raise ControlError(f"cannot understand what answers at {path}: it is no agent, or one of another version")
+        raise ControlError(f"cannot understand what answers at {path}: it is no agent, or one of another version", "not-understood")
     return message
 
 
-def _why(path: Path, error: OSError) -> str:
+def _why(path: Path, error: OSError) -> ControlError:
     """Why nobody answered, with the likely fix."""
     if isinstance(error, (FileNotFoundError, ConnectionRefusedError, NotADirectoryError)):
-        return f"cannot ask the agent: none listens at {path}; is it running, with this --config and --state-dir?"
+        return ControlError(f"cannot ask the agent: none listens at {path}; is it running, with this --config and --state-dir?", "no-agent")
     if isinstance(error, PermissionError):
-        return f"cannot ask the agent at {path}: permission denied; only root and the agent's own user may"
-    return f"cannot ask the agent at {path}: {error.strerror or error}"
+        return ControlError(f"cannot ask the agent at {path}: permission denied; only root and the agent's own user may", "not-permitted")
+    return ControlError(f"cannot ask the agent at {path}: {error.strerror or error}", "no-agent")

@@ -34,8 +34,17 @@ SOCKET_PATH_LIMIT = 107
 """Bytes that the address of a unix socket may have."""
 
 
+Refusal = Literal["", "no-agent", "not-permitted", "not-understood"]
+"""Why there is no answer, for programs; empty: the agent has understood, and says no."""
+REFUSALS: tuple[Refusal, ...] = get_args(Refusal)
+
+
 class ControlError(HoldfastError):
     """The agent could not be asked, or said no."""
+
+    def __init__(self, text: str, code: Refusal = "") -> None:
+        super().__init__(text)
+        self.code: Refusal = code
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +71,10 @@ class Response:
     ok: bool
     error: str = ""
     """Why not, when it is not ok."""
+    code: Refusal = ""
+    """Likewise, for programs."""
     data: Any = None
-    """What was asked for."""
+    """What was asked for; it comes last, for what is long is sent in slices."""
 
 
 def encode(message: Any) -> bytes:
@@ -72,8 +83,13 @@ def encode(message: Any) -> bytes:
 
 
 def plain(message: Any) -> Any:
-    """A request or response as a mapping, its data not copied; anything else as it is."""
-    return {each.name: getattr(message, each.name) for each in fields(message)} if isinstance(message, (Request, Response)) else message
+    """A request or response as a mapping, its data not copied; anything else as it is.
+
+    What a request leaves at its default is left out: an agent of before an upgrade understands all that it knows.
+    """
+    if isinstance(message, Request):
+        return {each.name: value for each in fields(message) if (value := getattr(message, each.name)) != each.default}
+    return {each.name: getattr(message, each.name) for each in fields(message)} if isinstance(message, Response) else message
 
 
 def decode_request(line: bytes) -> Request:
@@ -81,21 +97,25 @@ def decode_request(line: bytes) -> Request:
     try:
         values = json.loads(line)
     except ValueError as error:
-        raise ControlError(f"cannot read the request: it is no JSON: {error}") from error
+        raise _unreadable(f"it is no JSON: {error}") from error
     except RecursionError:
-        raise ControlError("cannot read the request: it is nested too deeply") from None
+        raise _unreadable("it is nested too deeply") from None
     if not isinstance(values, dict) or "verb" not in values:
-        raise ControlError("cannot read the request: it must be a JSON object with a verb")
+        raise _unreadable("it must be a JSON object with a verb")
     if unknown := sorted(values.keys() - {each.name for each in fields(Request)}):
-        raise ControlError(f"cannot read the request: it takes no {', '.join(map(repr, unknown))}")
+        raise _unreadable(f"it takes no {', '.join(map(repr, unknown))}")
     request = Request(**values)
     if not isinstance(request.verb, str) or request.verb not in VERBS:
-        raise ControlError(f"cannot do {request.verb!r}: known verbs are {', '.join(sorted(VERBS))}")
+        raise ControlError(f"cannot do {request.verb!r}: known verbs are {', '.join(sorted(VERBS))}", "not-understood")
     expected = (("identity", str), ("lines", int), ("follow", bool), ("number", int | None), ("tree", str))
     wrong = [name for name, kind in expected if not isinstance(getattr(request, name), kind)]
     if wrong:
-        raise ControlError(f"cannot read the request: wrong type of {', '.join(wrong)}")
+        raise _unreadable(f"wrong type of {', '.join(wrong)}")
     return request
+
+
+def _unreadable(why: str) -> ControlError:
+    return ControlError(f"cannot read the request: {why}", "not-understood")
 
 
 @contextmanager

@@ -146,7 +146,7 @@ class ControlServer:
         except ControlError as error:
             return error
         except ValueError:
-            return ControlError(f"cannot read the request: it is longer than {LIMIT} bytes")
+            return ControlError(f"cannot read the request: it is longer than {LIMIT} bytes", "not-understood")
         except TimeoutError:
             return ControlError(f"cannot wait longer than {PATIENCE:g} s for a request")
 
@@ -162,7 +162,7 @@ class ControlServer:
                 raise request
             return await self._do(request, pid, reader, writer)
         except ControlError as error:
-            return Response(ok=False, error=str(error))
+            return Response(ok=False, error=str(error), code=error.code)
 
     async def _do(self, request: Request, pid: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Response:
         match request.verb:
@@ -267,11 +267,11 @@ class ControlServer:
         peer: socket.socket = writer.get_extra_info("socket")
         pid, uid, _ = _CREDENTIALS.unpack(peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
         if uid not in trusted_uids():
-            raise ControlError(f"cannot serve uid {uid}: only root and uid {os.geteuid()} may control this agent")
+            raise ControlError(f"cannot serve uid {uid}: only root and uid {os.geteuid()} may control this agent", "not-permitted")
         return int(pid)
 
 
 def _refusal() -> bytes:
     """What a client is told when all places are taken."""
     text = f"cannot serve more than {CLIENTS} clients at once: end some, `holdfast log --follow` or `holdfast watch` perhaps"
-    return encode(Response(ok=False, error=text))
+    return encode(Response(ok=False, error=text, code="no-agent"))

@@ -76,7 +76,7 @@ def run(tree: Tree, *words: str) -> int:
 
 def test_what_apt_has_in_its_hands_is_put_right_when_it_is_done(tree: Tree, apt: Apt, capsys: pytest.CaptureFixture[str]) -> None:
     """A line says for whom it waits; what does not belong to the package is put right before. Costs the second for which it waits."""
-    assert run(tree, "apply") == 2
+    assert run(tree, "apply", "--detailed-exitcode") == 2
     told = capsys.readouterr()
 
     created = [line.split(" in ")[0] for line in told.out.splitlines() if line.startswith("created")]

@@ -120,7 +120,7 @@ def test_no_agent_is_a_sentence(tmp_path):
         ["trace"],
         ["metrics"],
     ):
-        done = holdfast(*words, "--state-dir", tmp_path, check=1)
+        done = holdfast(*words, "--state-dir", tmp_path, check=69)
 
         assert f"none listens at {tmp_path}/control.sock" in done.stderr
         assert len(done.stderr.splitlines()) == 1
@@ -138,7 +138,7 @@ def test_a_bug_is_a_short_message_unless_it_is_asked_for_more():
 
     plain, debug = run("doc", "test.nop"), run("--debug", "doc", "test.nop")
 
-    assert (plain.returncode, plain.stderr.splitlines()[0]) == (1, "holdfast: internal error: ZeroDivisionError: division by zero")
+    assert (plain.returncode, plain.stderr.splitlines()[0]) == (70, "holdfast: internal error: ZeroDivisionError: division by zero")
     assert "Traceback" not in plain.stderr
     assert "Traceback" in debug.stderr
 
@@ -227,8 +227,8 @@ def test_the_configuration_may_come_from_the_environment(tmp_path, monkeypatch):
     """For whoever works on one for a while; the option wins."""
     monkeypatch.setenv("HOLDFAST_CONFIG", str(tmp_path / "one/agent.yaml"))
 
-    assert "one/agent.yaml" in holdfast("status", check=1).stderr
-    assert "two/agent.yaml" in holdfast("status", "--config", tmp_path / "two/agent.yaml", check=1).stderr
+    assert "one/agent.yaml" in holdfast("status", check=3).stderr
+    assert "two/agent.yaml" in holdfast("status", "--config", tmp_path / "two/agent.yaml", check=3).stderr
 
 
 def test_every_argument_of_every_kind_is_documented():

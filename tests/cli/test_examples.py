@@ -28,11 +28,11 @@ def quickstart(tmp_path):
 
 def test_quickstart_converges_at_once(quickstart):
     """Everything is made in one run, and the next has nothing to do."""
-    quickstart("apply", check=2)
+    quickstart("apply", "--detailed-exitcode", check=2)
 
     assert (quickstart.host / "motd").exists()
     assert (quickstart.host / "greeting").read_text().startswith("Hello from")
-    quickstart("apply", check=0)
+    quickstart("apply", "--detailed-exitcode", check=0)
 
 
 def test_quickstart_keeps_to_its_directory(quickstart):

@@ -81,13 +81,34 @@ def test_a_source_whose_name_there_cannot_be_is_no_traceback(tree):
     assert "other" in done.stdout
 
 
-def test_exit_codes_of_apply(tree):
+def test_apply_succeeds_whether_or_not_something_was_changed(tree):
+    """So that `holdfast apply && deploy` works; --detailed-exitcode tells the two apart."""
+    tree.file()
+    tree("apply", check=0)
+    (tree.host / "motd").write_text("drifted\n")
+    tree("apply", "--detailed-exitcode", check=2)
+    tree("apply", check=0)
+
+
+def test_apply_in_noop_tells_whether_something_would_be_changed(tree):
+    """As `plan` does; a state that alone is in noop is left as it is on purpose, which is a success."""
+    tree.settings("engine: {noop: true}\n")
+    tree.file()
+    tree("apply", check=2)
+    tree.settings("")
+    tree.sls("motd", "HOST/motd:\n  file.managed:\n    - contents: hello\n    - noop: true\n")
+    tree("apply", check=0)
+    tree("apply", "--detailed-exitcode", check=2)
+    tree("plan", check=2)
+
+
+def test_exit_codes_of_a_detailed_apply(tree):
     """2 when something was changed, 0 when nothing had to be."""
     tree.file()
 
-    assert "created file.managed[" in tree("apply", check=2).stdout
+    assert "created file.managed[" in tree("apply", "--detailed-exitcode", check=2).stdout
     assert (tree.host / "motd").read_text() == "hello\n"
-    assert tree("apply", check=0).stdout.startswith("converged in ")
+    assert tree("apply", "--detailed-exitcode", check=0).stdout.startswith("converged in ")
 
 
 @pytest.mark.parametrize(("stop", "handler", "code"), [("false", "nop", 0), ("true", "nop", 1), ("false", "fail_without_changes", 1)])
@@ -108,7 +129,7 @@ def test_plan_changes_nothing(tree):
     assert "+hello" in done.stdout
     assert "1 would change" in done.stdout
     assert list(tree.host.iterdir()) == []
-    tree("apply", check=2)
+    tree("apply", "--detailed-exitcode", check=2)
     tree("plan", check=0)
 
 
@@ -117,9 +138,9 @@ def test_what_has_no_reason_to_run_is_no_news(tree):
     tree.sls("guarded", "guarded:\n  cmd.run:\n    - name: 'true'\n    - unless: 'true'\n")
     tree.file()
 
-    assert "created file.managed[" in tree("apply", check=2).stdout
-    assert "skipped cmd.run[guarded]" not in tree("apply", check=0).stdout
-    told = tree("apply", "--verbose", check=0).stdout
+    assert "created file.managed[" in tree("apply", "--detailed-exitcode", check=2).stdout
+    assert "skipped cmd.run[guarded]" not in tree("apply", "--detailed-exitcode", check=0).stdout
+    told = tree("apply", "--detailed-exitcode", "--verbose", check=0).stdout
     assert "skipped cmd.run[guarded]: " in told
     assert "(start)" not in told
     assert "1 skipped" in told
@@ -190,7 +211,7 @@ def test_names_choose_what_is_applied(tree):
     """Only the SLS that are asked for."""
     tree.file("one")
     tree.file("two")
-    tree("apply", "two", check=2)
+    tree("apply", "--detailed-exitcode", "two", check=2)
 
     assert [path.name for path in tree.host.iterdir()] == ["two"]
 
@@ -258,14 +279,14 @@ def test_interrupted_run_has_results(tree):
 
 def test_no_states_is_success_with_a_note(tree):
     """An empty run is no failure."""
-    assert "there is nothing to do" in tree("apply", check=0).stdout
+    assert "there is nothing to do" in tree("apply", "--detailed-exitcode", check=0).stdout
 
 
 def test_no_configuration_at_all(tmp_path):
     """`--states` is enough; nothing is needed below /etc."""
     (tmp_path / "s").mkdir(mode=0o755)
     (tmp_path / "s/x.sls").write_text(f"{tmp_path}/made:\n  file.managed:\n    - contents: x\n")
-    holdfast("apply", "--states", tmp_path / "s", "--state-dir", tmp_path / "state", check=2)
+    holdfast("apply", "--detailed-exitcode", "--states", tmp_path / "s", "--state-dir", tmp_path / "state", check=2)
 
     assert (tmp_path / "made").exists()
 
@@ -278,11 +299,12 @@ def test_an_ordinary_user_can(tree):
         if Path(tempfile.gettempdir()) in parent.parents:
             parent.chmod(parent.stat().st_mode | 0o011)
     done = subprocess.run(
-        [COMMAND[0], "-c", AS_USER, str(tree.root), "apply", "--states", str(tree.etc / "states"), "--pillar", str(tree.etc / "pillar")],
+        [COMMAND[0], "-c", AS_USER, str(tree.root), "apply", "--states", str(tree.etc / "states"),
+         "--pillar", str(tree.etc / "pillar")],
         capture_output=True, text=True, env=environment(), timeout=60, check=False,
     )  # fmt: skip
 
-    assert (done.returncode, done.stderr) == (2, "")
+    assert (done.returncode, done.stderr) == (0, "")
     assert (tree.host / "motd").stat().st_uid == 12345
 
 
@@ -304,22 +326,25 @@ def test_a_refresh_survives_a_failed_run(tree):
     )
     tree("apply", check=1)
     (tree.host / "go").touch()
-    tree("apply", check=2)
-    tree("apply", check=0)
+    tree("apply", "--detailed-exitcode", check=2)
+    tree("apply", "--detailed-exitcode", check=0)
 
     assert (tree.host / "restarts").read_text() == "done\n"
 
 
 def test_two_runs_at_once(tree):
-    """The second goes on without a memory instead of failing or waiting."""
+    """The second says that there is a first, since when, and changes nothing; the first is not disturbed."""
     tree.sls("slow", "HOST/slow:\n  cmd.run:\n    - name: touch HOST/up; while [ ! -e HOST/go ]; do sleep 0.02; done\n")
     tree.file("quick")
-    process = subprocess.Popen([*COMMAND, "apply", "slow", "--config", str(tree.config)], env=environment(), stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [*COMMAND, "apply", "--detailed-exitcode", "slow", "--config", str(tree.config)], env=environment(), stdout=subprocess.DEVNULL
+    )
     until = time.monotonic() + 20
     while not (tree.host / "up").exists():
         assert time.monotonic() < until
         time.sleep(0.01)
-    tree("apply", "quick", check=2)
+    assert f"process {process.pid} holds {tree.root}/state/lock since " in tree("apply", "quick", check=1).stderr
+    assert not (tree.host / "quick").exists()
     (tree.host / "go").touch()
 
     assert process.wait(20) == 2
@@ -329,7 +354,7 @@ def test_control_characters_of_a_command_are_not_obeyed(tree):
     """Output of what is run cannot play with the terminal."""
     tree.sls("esc", "esc:\n  cmd.run:\n    - name: printf '\\033[2J'\n")
 
-    assert "\x1b" not in tree("apply", check=2).stdout
+    assert "\x1b" not in tree("apply", "--detailed-exitcode", check=2).stdout
 
 
 def test_plan_foresees_what_depends_on_a_change_that_salt_does_not_show(tmp_path):
@@ -353,7 +378,7 @@ def test_a_listener_is_a_row_of_its_own(tmp_path):
     """Named as Salt names it, after all others."""
     tree = Tree(tmp_path)
     tree.sls("a", "svc:\n  test.nop:\n    - listen:\n      - test: src\nsrc:\n  test.succeed_with_changes: []\n")
-    rows = tree.json("apply", check=2)["results"]
+    rows = tree.json("apply", "--detailed-exitcode", check=2)["results"]
 
     assert [(row["id"], row["fun"], row["run"]) for row in rows] == [
         ("svc", "nop", 0),
@@ -378,7 +403,7 @@ def test_listeners_have_their_turns_in_the_order_of_those_who_say_that_they_list
         """,
     )
 
-    rows = tree.json("apply", check=2)["results"]
+    rows = tree.json("apply", "--detailed-exitcode", check=2)["results"]
 
     assert [row["id"] for row in rows if row["fun"] == "mod_watch"] == ["listener_l1", "listener_l4", "listener_l2", "listener_l3"]
 

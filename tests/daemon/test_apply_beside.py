@@ -106,7 +106,7 @@ def test_what_apply_has_done_the_agent_does_not_do_again(tree):
     with Agent(tree) as agent:
         paused(tree, agent)
         tree.sls("new", "new:\n  cmd.run:\n    - name: echo new >> HOST/new\n")
-        tree("apply", check=2)
+        tree("apply", "--detailed-exitcode", check=2)
         assert restarts(tree) == 2
         tree("resume")
         tree("recheck")
@@ -206,9 +206,9 @@ def test_there_is_one_apply_at_a_time(tree):
             assert "wait until it has ended" in said
             tree("plan", check=2)
             (tree.root / "other").mkdir(mode=0o755)
-            tree("apply", "--states", tree.root / "other", check=0)
+            tree("apply", "--detailed-exitcode", "--states", tree.root / "other", check=0)
         process.wait(60)
-        tree("apply", check=2)
+        tree("apply", "--detailed-exitcode", check=2)
 
 
 def test_without_an_agent_there_is_one_apply_at_a_time(tree):
@@ -284,7 +284,7 @@ def test_the_memory_of_older_one_shot_runs_is_taken_over(tree):
         old.execute("update delivered set downstream = ? where downstream like '%svc%'", (restart,))
     old.close()
     (tree.host / "conf").write_text("one\n")
-    tree("apply", check=2)
+    tree("apply", "--detailed-exitcode", check=2)
 
     assert restarts(tree) == 1
     assert sorted(path.name for path in state.iterdir() if path.name.startswith("apply")) == []

@@ -315,7 +315,7 @@ def test_status_while_a_command_runs_and_the_states_are_broken(tree):
 
 def test_a_mistyped_config_is_told(tree):
     """Where the agent listens nobody can know then; the default place would mislead."""
-    assert "none.yaml: cannot use this file: it does not exist" in holdfast("status", "--config", tree.root / "none.yaml", check=1).stderr
+    assert "none.yaml: cannot use this file: it does not exist" in holdfast("status", "--config", tree.root / "none.yaml", check=3).stderr
 
 
 def test_pause_and_resume(tree):

@@ -237,7 +237,7 @@ def test_a_script_that_apply_has_run_is_done(tree):
     """The agent that starts afterwards knows it by its content, and runs it when it was edited."""
     script = put(tree, "run.sh", "echo one >> $1\n")
     tree.sls("web", "s: {cmd.script: [{source: 'salt://run.sh'}, {args: HOST/ran}]}\n")
-    tree("apply", check=2)
+    tree("apply", "--detailed-exitcode", check=2)
     with Agent(tree) as agent:
         assert (tree.host / "ran").read_text() == "one\n"
         script.write_text("echo two >> $1\n")

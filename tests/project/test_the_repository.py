@@ -70,7 +70,7 @@ def test_the_composite_in_contributing_works_as_it_stands(tmp_path: Path) -> Non
     options = ["--config", str(tmp_path / "agent.yaml"), "--state-dir", str(tmp_path)]
     first, second, low = (
         subprocess.run([*command, *verb, *options], capture_output=True, text=True, check=False)
-        for verb in (["apply"], ["apply"], ["show", "low"])
+        for verb in (["apply", "--detailed-exitcode"], ["apply", "--detailed-exitcode"], ["show", "low"])
     )
 
     assert (first.returncode, second.returncode) == (2, 0), first.stderr
@@ -95,6 +95,7 @@ def test_the_kind_in_contributing_works_as_it_stands(tmp_path: Path) -> None:
         "-m",
         "holdfast.agent.cli.main",
         "apply",
+        "--detailed-exitcode",
         "--config",
         str(tmp_path / "agent.yaml"),
         "--state-dir",

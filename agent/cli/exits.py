@@ -1,0 +1,59 @@
+"""Exit codes of all verbs. Those of 64 and more are those of sysexits.h, and of the shell for an interruption.
+
+The tables in README.md and docs/engine.md are compared with this one.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any, Self
+
+
+class Code(IntEnum):
+    """An exit code, with what it means to users."""
+
+    meaning: str
+
+    def __new__(cls, number: int, meaning: str) -> Self:
+        """The code of this number."""
+        code = int.__new__(cls, number)
+        code._value_ = number
+        code.meaning = meaning
+        return code
+
+    DONE = 0, "done; `plan`: nothing would be changed; `status`: the host has converged"
+    FAILED = 1, "something failed; `status`: the host has not converged; `check --strict`: there are warnings"
+    CHANGES = (
+        2,
+        "`plan`, `apply` in noop, `fmt --check`, `--diff`: something would be changed; `apply --detailed-exitcode`: something was changed",
+    )
+    UNUSABLE = 3, "states or settings cannot be used"
+    TIMEOUT = 4, "out of time (`--timeout`)"
+    USAGE = 64, "the command line cannot be understood"
+    NO_AGENT = 69, "no agent answers"
+    BUG = 70, "a bug in Holdfast, or in a kind of yours"
+    FOREIGN = 76, "agent and command do not understand each other: one is of another version"
+    NOT_PERMITTED = 77, "not permitted"
+    INTERRUPTED = 130, "interrupted (Ctrl-C)"
+
+
+def code_of(error: Exception) -> int:
+    """The exit code of a verb that ends with this error."""
+    from holdfast.agent.control.schema import ControlError
+    from holdfast.resources.errors import HoldfastError
+    from holdfast.states.errors import CompileError
+
+    declared: Any = getattr(error, "exit_code", None)  # click's own errors have one
+    if isinstance(declared, int):
+        return declared
+    if isinstance(error, ControlError):
+        return _REFUSED[error.code]
+    if isinstance(error, CompileError):
+        return Code.UNUSABLE
+    if isinstance(error, PermissionError):
+        return Code.NOT_PERMITTED
+    return Code.FAILED if isinstance(error, (HoldfastError, OSError)) else Code.BUG
+
+
+_REFUSED = {"": Code.FAILED, "no-agent": Code.NO_AGENT, "not-permitted": Code.NOT_PERMITTED, "not-understood": Code.FOREIGN}
+"""Why the agent could not be asked -> the exit code."""
