@@ -11,11 +11,21 @@ from holdfast.agent.engine.report import Cause
 
 
 class Alarms:
-    """The timers of one engine. `woken` is called when the time of a vertex has come, `answered` when that of an event has come that was put off."""
+    """The timers of one engine.
 
-    def __init__(self, woken: Callable[[Vertex, Cause], None], answered: Callable[[Vertex, Cause], None]) -> None:
+    `woken` is called when the time of a vertex has come, `answered` when that of an event has come that was put off, `noted` when a vertex
+    has a timer or has it no longer.
+    """
+
+    def __init__(
+        self,
+        woken: Callable[[Vertex, Cause], None],
+        answered: Callable[[Vertex, Cause], None],
+        noted: Callable[[Vertex], None],
+    ) -> None:
         self._woken = woken
         self._answered = answered
+        self._noted = noted
 
     def wake(self, vertex: Vertex, delay: float, cause: Cause) -> None:
         """Have it looked at after `delay` seconds, or sooner if that was said before."""
@@ -43,9 +53,10 @@ class Alarms:
         if vertex.timer:
             vertex.timer.cancel()
             vertex.timer = None
+            self._noted(vertex)
 
-    @staticmethod
-    def _set(vertex: Vertex, when: float, then: Callable[[Vertex, Cause], None], cause: Cause) -> None:
+    def _set(self, vertex: Vertex, when: float, then: Callable[[Vertex, Cause], None], cause: Cause) -> None:
         if vertex.timer:
             vertex.timer.cancel()
         vertex.timer = asyncio.get_running_loop().call_at(when, then, vertex, cause)
+        self._noted(vertex)

@@ -30,12 +30,19 @@ class Courier:
         self._daemon = daemon
         self._listeners: set[Vertex] = set()
         """Those that may have heard something."""
+        self._behind: set[Vertex] = set()
+        """Those that may have something to act on."""
         self.listened: set[Vertex] = set()
         """Those that had their turn in this pass, and have nothing to gain from another."""
 
     def serve(self, vertices: Iterable[Vertex]) -> None:
-        """A new graph: any of its listeners may have something to hear."""
-        self._listeners = {vertex for vertex in vertices if "listen" in vertex.requisites}
+        """A new graph: any of its listeners may have something to hear, and any end of an edge something to act on."""
+        self._listeners, self._behind = set(), set()
+        for vertex in vertices:
+            if vertex.requisites and not CARRIES.keys().isdisjoint(vertex.requisites):
+                self._behind.add(vertex)
+                if "listen" in vertex.requisites:
+                    self._listeners.add(vertex)
 
     def seen(self, vertex: Vertex, *, listen: bool = False) -> Seen:
         """What this run, if it comes to a good end, will have delivered: of `listen` edges, or of all others.
@@ -58,11 +65,22 @@ class Courier:
         """Likewise, of changes that may have been counted by somebody else."""
         if "listen" in vertex.requisites:
             self._listeners.add(vertex)
-        return self.pending(vertex)
+        if pending := self.pending(vertex):
+            self._behind.add(vertex)
+        return pending
 
     def behind(self, edge: Edge) -> int:
         """How many changes, or failures, this edge has not delivered yet."""
         return self._journal.behind(edge)
+
+    def undelivered(self) -> Iterator[tuple[Vertex, int]]:
+        """Those that have not acted on something yet, each with how many edges carry that."""
+        for vertex in tuple(self._behind):
+            number = 0 if vertex.removed else sum(self._journal.pending(edge) for edge, _ in incoming(vertex))
+            if number:
+                yield vertex, number
+            else:
+                self._behind.discard(vertex)
 
     def heard(self) -> list[Vertex]:
         """Those whose turn it is: they listen to something that has changed, and to nothing unsettled. In the order of those who say that they listen.
@@ -100,6 +118,7 @@ class Courier:
         else:
             self._journal.changed(vertex.key, vertex.carriers())
             self._listeners.update(_listeners(vertex))
+            self._behind.update(who for who, _ in vertex.notify)
 
     def tell(self, vertex: Vertex, outcome: Outcome, *, real: bool, newly_failed: bool, newly_would: bool) -> list[Vertex]:
         """Count its change or failure; those who are to be told. What it would change in noop is told once, for as long as that is so."""
@@ -110,6 +129,7 @@ class Courier:
         else:
             self._journal.unchanged(vertex.key)
         self._listeners.update(_listeners(vertex))
+        self._behind.update(who for who, _ in vertex.notify)
         if outcome.result:
             self._journal.recovered(vertex.key)
         elif newly_failed and (edges := vertex.carriers(failure=True)) and not (self._daemon and self._journal.failing(vertex.key)):

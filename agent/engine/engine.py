@@ -19,6 +19,7 @@ from holdfast.agent.engine import limits
 from holdfast.agent.engine.alarms import Alarms
 from holdfast.agent.engine.autoedges import NOTHING, AutoEdges
 from holdfast.agent.engine.backgrounds import Backgrounds
+from holdfast.agent.engine.census import Census
 from holdfast.agent.engine.courier import Courier
 from holdfast.agent.engine.departures import Departures, cancel
 from holdfast.agent.engine.ends import Owed
@@ -84,7 +85,10 @@ class Engine:
         self._reversals = Reversals(journal, emit)
         self._autoedges = AutoEdges(host.context, emit)
         self._obstacles = Obstacles(lambda vertex: self._woken(vertex, vertex.cause))
-        self._alarms = Alarms(self._woken, self._put_off_until_now)
+        self._unwatched: dict[Vertex, str] = {}
+        """Those whose watch has failed, until it is armed again -> why it failed."""
+        self._census = Census(self._unwatched, lambda: self.options)
+        self._alarms = Alarms(self._woken, self._put_off_until_now, self._census.note)
         links = Links(
             emit,
             self._mark,
@@ -100,7 +104,12 @@ class Engine:
         )
         self._runs = Runs(options, journal, self._courier, self._passes, links, reversals=self._reversals, daemon=watch)
         self._scheduler = Scheduler(
-            options.workers, self._runs.start, self._quiet, self._happened_meanwhile, PATIENCE if watch else math.inf
+            options.workers,
+            self._runs.start,
+            self._quiet,
+            self._happened_meanwhile,
+            noted=self._census.note,
+            patience=PATIENCE if watch else math.inf,
         )
         self._rounds = Rounds(self._mark, self._scheduler.pump)
         self._backgrounds = Backgrounds(host.context, emit)
@@ -109,8 +118,6 @@ class Engine:
         self._departures = Departures(self._left)
         self._waiting: set[asyncio.Task[None]] = set()
         """What waits for those that leave, for a swap or for the disk."""
-        self._unwatched: dict[Vertex, str] = {}
-        """Those whose watch has failed, until it is armed again -> why it failed."""
         self._held: set[Vertex] = set()
         """Those that may have drifted and are to be looked at later."""
         self._recheck: asyncio.TimerHandle | None = None
@@ -162,9 +169,11 @@ class Engine:
                 self._graph = connect(vertices, automatic)
             for some in (self._runs.failing, self._runs.differing, self._held):
                 some.intersection_update(kept)
-            self._unwatched = {vertex: why for vertex, why in self._unwatched.items() if vertex in kept}
+            for vertex in self._unwatched.keys() - kept.keys():
+                del self._unwatched[vertex]
             self._courier.serve(vertices)
             self._scheduler.rebuild(vertices)
+            self._recount(leaving, (vertex for vertex in vertices if vertex not in kept))
             everything = options is not None and self._take_over(options)
             for vertex in vertices:
                 if vertex not in kept:
@@ -292,6 +301,7 @@ class Engine:
             runs.failing,
             runs.differing,
             self._unwatched,
+            self._census,
             self.options,
             self._recheck,
         )
@@ -335,13 +345,21 @@ class Engine:
             same = False
         return old if same and (old.call.meta is call.meta or old.call.meta == call.meta) else None
 
+    def _recount(self, leaving: Iterable[Vertex], new: Iterable[Vertex]) -> None:
+        """Those that anybody can ask for are counted: not in a one-shot run."""
+        if self._daemon:
+            self._census.leave(leaving)
+            self._census.enter(new)
+
     def _succeeds(self, new: Vertex, old: Vertex) -> bool:
         """The one takes the place of the other: the same state, another for the same thing, or what undoes it."""
         same = old.identity in (new.identity, self._reversals.undone_by(new))
         return same or not set(old.resource.uids()).isdisjoint(new.resource.uids())
 
     def _left(self, vertex: Vertex) -> None:
-        """Nothing of it runs any more."""
+        """Nothing of it runs any more. What it has changed at last is owed to those that are in the graph now."""
+        if vertex.notify:
+            self._courier.serve(self._graph)
         if isinstance(vertex.resource, Backed) and not self._stopped:
             self._wait(self._prune())
 
@@ -393,6 +411,7 @@ class Engine:
         vertex.armed = True
         if self._unwatched.pop(vertex, None) is not None:
             self._emit(Notice("info", "watched-again", vertex.identity, "is watched again"))
+        self._census.note(vertex)
         self._courier.listened.discard(vertex)
         if again:  # the watch of before has failed; nobody knows what it has missed
             self._mark(vertex, "recovery")
@@ -412,6 +431,7 @@ class Engine:
         """
         vertex.armed = False
         self._unwatched[vertex] = why
+        self._census.note(vertex)
         if vertex.task and not isinstance(vertex.resource, Reactive):
             await cancel([vertex.task])
         vertex.listening = vertex.listening and vertex.running

@@ -17,6 +17,7 @@ from holdfast.agent.engine.attempt import Failure
 from holdfast.agent.engine.batch import Batch
 from holdfast.agent.engine.ends import Edge, thing
 from holdfast.agent.engine.report import Cause, Obstacle, Outcome, Rest
+from holdfast.agent.engine.states import Group
 from holdfast.resources.context import Context
 from holdfast.resources.contract import Resource, acts
 from holdfast.resources.traits import Groupable, Refreshable
@@ -123,6 +124,8 @@ class Vertex:
     """Runs left in the bucket of its rate limit; -1: not used yet."""
     refilled: float = 0.0
     """Loop time at which the bucket was last filled up."""
+    counted: Group | None = None
+    """Where the census counts it; None: it does not."""
     waiters: list[Vertex] | None = None
     """Dirty vertices that wait for this one to settle."""
     after: tuple[asyncio.Task[None], ...] = ()

@@ -34,7 +34,8 @@ class Scheduler:
 
     Those of one group that may start at the same time run as one batch, which counts as one of `workers`.
 
-    `again` is called for a vertex that was marked while it ran, when that run has ended, with the cause of the mark.
+    `again` is called for a vertex that was marked while it ran, when that run has ended, with the cause of the mark; `noted` for one that
+    is dirty or runs, or does so no longer.
     """
 
     def __init__(
@@ -43,6 +44,8 @@ class Scheduler:
         start: Callable[[Vertex], None],
         idle: Callable[[], None],
         again: Callable[[Vertex, Cause], None],
+        *,
+        noted: Callable[[Vertex], None],
         patience: float = math.inf,
     ) -> None:
         self.workers = Workers(workers)
@@ -55,6 +58,7 @@ class Scheduler:
         self._start = start
         self._idle = idle
         self._again = again
+        self._noted = noted
         self._order = DefinitionOrder(patience)
         self._alarm: asyncio.TimerHandle | None = None
         """Pumps when something may have taken too long."""
@@ -97,6 +101,7 @@ class Scheduler:
         self._epoch += 1
         self.unsettled.add(vertex)
         self._enter(vertex)
+        self._noted(vertex)
 
     def offer(self, vertex: Vertex) -> None:
         """A dirty vertex may be startable now: it was marked, armed, or what blocked it has settled."""
@@ -151,6 +156,7 @@ class Scheduler:
             return
         vertex.dirty, vertex.first, vertex.round = True, False, self._round
         self._enter(vertex)
+        self._noted(vertex)
         self._over(vertex)
 
     def settle(self, vertex: Vertex) -> None:
@@ -158,6 +164,7 @@ class Scheduler:
         vertex.first = vertex.dirty = False
         vertex.rest = vertex.obstacle = None
         self.unsettled.discard(vertex)
+        self._noted(vertex)
         waiters, vertex.waiters = vertex.waiters, None
         for waiter in waiters or ():
             self.offer(waiter)
@@ -198,6 +205,7 @@ class Scheduler:
 
     def _begin(self, vertex: Vertex, leader: Vertex) -> None:
         vertex.dirty, vertex.running = False, True
+        self._noted(vertex)
         self._order.began(vertex)
         self.semaphores.take(vertex, leader)
 

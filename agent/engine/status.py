@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from holdfast.agent.engine import limits
+from holdfast.agent.engine.census import Census, word
 from holdfast.agent.engine.courier import Courier
 from holdfast.agent.engine.graph import Graph, Vertex
 from holdfast.agent.engine.options import EngineOptions
 from holdfast.agent.engine.passes import Passes
 from holdfast.agent.engine.reversals import ONCE
 from holdfast.agent.engine.scheduler import Scheduler
+from holdfast.agent.engine.states import State
 from holdfast.resources.secrets import MASK
-
-State = Literal["running", "blocked", "failed", "flapping", "unwatched", "waiting", "would", "skipped", "ok"]
-"""The state of one resource in a word: the first of these that holds.
-
-`blocked`: not run, for something that it requires failed; `unwatched`: its watch has failed and is not armed again yet;
-`waiting`: it is to be looked at, now or at a known time; `would`: it would be changed (noop)."""
 
 
 class View(NamedTuple):
@@ -32,6 +28,7 @@ class View(NamedTuple):
     failing: set[Vertex]
     differing: set[Vertex]
     unwatched: Mapping[Vertex, str]
+    census: Census
     options: EngineOptions
     recheck: asyncio.TimerHandle | None
 
@@ -48,18 +45,7 @@ def gone(vertex: Vertex) -> bool:
 
 def state_of(vertex: Vertex, view: View, now: float) -> State:
     """The word for its state; `now` is loop time."""
-    outcome = vertex.outcome
-    if vertex.running:
-        return "running"
-    if vertex.failed and outcome:
-        return "blocked" if outcome.blocked else "failed"
-    if vertex.flapping and limits.flaps(vertex, view.options, now):
-        return "flapping"
-    if vertex in view.unwatched:
-        return "unwatched"
-    if vertex.dirty or vertex.timer is not None or outcome is None:
-        return "waiting"
-    return "would" if outcome.result is None else "skipped" if outcome.reason else "ok"
+    return word(vertex, unwatched=vertex in view.unwatched, flapping=bool(vertex.flapping) and limits.flaps(vertex, view.options, now))
 
 
 def describe(vertex: Vertex, view: View) -> dict[str, Any]:

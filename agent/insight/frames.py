@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from heapq import nsmallest
-from itertools import islice
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from holdfast.agent.engine.graph import Vertex
-from holdfast.agent.engine.status import State, View, gone, state_of
+from holdfast.agent.engine.states import State
+from holdfast.agent.engine.status import View, gone, state_of
 from holdfast.agent.insight.history import History
 from holdfast.agent.insight.traces import Traces
 
@@ -21,6 +19,8 @@ COMMENT = 400
 """Letters of what is said of one that is not right."""
 COUNTED: tuple[State, ...] = ("running", "waiting", "unwatched", "would", "flapping", "failed", "blocked")
 """States that are counted by themselves. Each resource counts once, by the word of its row."""
+FIRST: tuple[State, ...] = ("running", "failed", "flapping", "blocked", "unwatched", "waiting", "would")
+"""States whose resources are shown first where not all have room."""
 
 
 def frame(view: View, history: History, traces: Traces, running_for: Callable[[str], float | None]) -> dict[str, Any]:
@@ -28,7 +28,7 @@ def frame(view: View, history: History, traces: Traces, running_for: Callable[[s
     now = asyncio.get_running_loop().time()
     chosen = _chosen(view, history)
     return {
-        "counts": {"resources": len(view.graph), **_counts(_notable(view).union(chosen), view, now)},
+        "counts": {"resources": len(view.graph), **_counts(view)},
         "pass": _pass(traces),
         "rows": [_row(vertex, view, now, running_for) for vertex in chosen],
         "recent": [
@@ -38,15 +38,10 @@ def frame(view: View, history: History, traces: Traces, running_for: Callable[[s
     }
 
 
-def _notable(view: View) -> set[Vertex]:
-    """Those that are not right, or not known to be."""
-    return {*view.failing, *view.differing, *view.unwatched, *view.scheduler.unsettled}
-
-
-def _counts(vertices: Iterable[Vertex], view: View, now: float) -> dict[str, int]:
-    """How many of these are in each of the states that `COUNTED` names; what is in another, or not among them, is right."""
-    words = Counter(state_of(vertex, view, now) for vertex in vertices)
-    return {word: words[word] for word in COUNTED}
+def _counts(view: View) -> dict[str, int]:
+    """How many there are in each of the states that `COUNTED` names."""
+    states = view.census.states()
+    return {word: states[word] for word in COUNTED}
 
 
 def _chosen(view: View, history: History) -> list[Vertex]:
@@ -54,21 +49,20 @@ def _chosen(view: View, history: History) -> list[Vertex]:
     if len(view.graph) <= ROWS:
         return list(view.present)
     chosen: dict[Vertex, None] = {}
-    for group in _groups(view, history):
-        chosen.update(dict.fromkeys(nsmallest(ROWS - len(chosen), (each for each in group if each not in chosen), key=_position)))
+    for vertex in _in_turn(view, history):
+        chosen[vertex] = None
+        if len(chosen) == ROWS:
+            break
     return sorted(chosen, key=_position)
 
 
-def _groups(view: View, history: History) -> Iterator[list[Vertex]]:
-    """What is shown first stands first."""
-    unsettled = view.scheduler.unsettled
-    yield [vertex for vertex in unsettled if vertex.running]
-    yield list(view.failing)
-    yield [*view.unwatched, *unsettled]
-    yield list(view.differing)
+def _in_turn(view: View, history: History) -> Iterator[Vertex]:
+    """What is to be shown first comes first. Of those in one state these are the ones that have been in it for longest: nobody sorts them all."""
+    for state in FIRST:
+        yield from view.census.listed(state)
     recent = (view.graph.by_identity.get(identity) for identity, _ in history.recent)
-    yield [vertex for vertex in recent if vertex and not gone(vertex)]
-    yield list(islice(view.present, ROWS))
+    yield from (vertex for vertex in recent if vertex and not gone(vertex))
+    yield from view.present
 
 
 def _position(vertex: Vertex) -> int:

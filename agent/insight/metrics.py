@@ -5,18 +5,15 @@ Labels are kinds, states and causes alone: their number is known, and no name of
 
 from __future__ import annotations
 
-import asyncio
 import platform
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from holdfast import __version__
-from holdfast.agent.engine import limits
-from holdfast.agent.engine.courier import incoming
 from holdfast.agent.engine.report import Outcome
-from holdfast.agent.engine.status import View, state_of
+from holdfast.agent.engine.status import View
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 """Seconds: upper bounds of the histograms."""
@@ -104,42 +101,27 @@ class Metrics:
         yield _family("holdfast_pass_duration_seconds", "histogram", text, self.passes.samples())
 
 
-class Tally(NamedTuple):
-    """What there is now, counted by kind."""
-
-    states: Counter[tuple[str, str]]
-    dirty: Counter[str]
-    watches: Counter[str]
-    unwatched: Counter[str]
-    flapping: Counter[str]
-    pending: Counter[str]
-
-
-def tally(view: View) -> Tally:
-    """Count every resource of the graph: for a scrape, a few milliseconds for ten thousand."""
-    now = asyncio.get_running_loop().time()
-    found = Tally(*(Counter() for _ in Tally._fields))
-    for vertex in view.present:
-        kind = vertex.call.kind
-        found.states[kind, state_of(vertex, view, now)] += 1
-        found.dirty[kind] += vertex.dirty
-        found.watches[kind] += vertex.watcher is not None and vertex.armed
-        found.unwatched[kind] += vertex in view.unwatched
-        found.flapping[kind] += bool(vertex.flapping) and limits.flaps(vertex, view.options, now)
-        if vertex.requisites:
-            found.pending[kind] += sum(view.courier.behind(edge) > 0 for edge, _ in incoming(vertex))
-    return found
-
-
 def _gauges(view: View) -> Iterator[tuple[str, str, list[Sample]]]:
-    found = tally(view)
-    by_state: list[Sample] = [("", (("kind", kind), ("state", state)), number) for (kind, state), number in sorted(found.states.items())]
+    """What there is now, by kind: what the engine counts as it goes, so that a scrape costs the same however many resources there are."""
+    states: Counter[tuple[str, str]] = Counter()
+    dirty, watches, unwatched, flapping, pending = (Counter[str]() for _ in range(5))
+    for group, number in view.census.counts.items():
+        kind = group.kind
+        states[kind, group.state] += number
+        dirty[kind] += number * group.dirty
+        watches[kind] += number * group.watched
+        unwatched[kind] += number * group.unwatched
+        flapping[kind] += number * group.flapping
+        pending[kind] += 0
+    for vertex, number in view.courier.undelivered():
+        pending[vertex.call.kind] += number
+    by_state: list[Sample] = [("", (("kind", kind), ("state", state)), number) for (kind, state), number in sorted(states.items())]
     yield "resources", "Resources, by kind and state.", by_state
-    yield "dirty", "Resources that are to be looked at.", _by_kind(found.dirty)
-    yield "watches", "Watches that are armed.", _by_kind(found.watches)
-    yield "unwatched", "Resources whose watch has failed: their drift is not noticed.", _by_kind(found.unwatched)
-    yield "flapping", "Resources whose repairs somebody undoes.", _by_kind(found.flapping)
-    yield "pending_refreshes", "Edges that carry a change which was not acted on yet.", _by_kind(found.pending)
+    yield "dirty", "Resources that are to be looked at.", _by_kind(dirty)
+    yield "watches", "Watches that are armed.", _by_kind(watches)
+    yield "unwatched", "Resources whose watch has failed: their drift is not noticed.", _by_kind(unwatched)
+    yield "flapping", "Resources whose repairs somebody undoes.", _by_kind(flapping)
+    yield "pending_refreshes", "Edges that carry a change which was not acted on yet.", _by_kind(pending)
 
 
 def kind_of(identity: str) -> str:

@@ -22,6 +22,8 @@ from holdfast.agent.engine import limits
 from holdfast.agent.engine.autoedges import AutoEdges
 from holdfast.agent.engine.backgrounds import Backgrounds, Shared
 from holdfast.agent.engine.batch import Batch
+from holdfast.agent.engine.census import Census
+from holdfast.agent.engine.courier import Courier
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.graph import Vertex
 from holdfast.agent.engine.journal import Journal
@@ -134,6 +136,15 @@ def undone_before_it_runs(self: Runs, vertex: Vertex) -> None:
     START(self, vertex)
 
 
+def keeps_no_list(self: Courier, vertex: Vertex, outcome: Outcome, **how: bool) -> list[Vertex]:
+    """Who is to be told is told, and not written down."""
+    before = set(self._behind)
+    told = TELL(self, vertex, outcome, **how)
+    self._behind = before
+    return told
+
+
+TELL = Courier.tell
 PREPARE, PUBLISH, START, SEND = Transfers.prepare, Transfers.publish, Runs.start, Journal.send
 
 SABOTAGE = [
@@ -161,6 +172,8 @@ SABOTAGE = [
     ("is asked again what was before", Reversals, "wanted", lambda _, vertex: vertex.call.meta.reverse),
     ("is overdue", Runs, "_until_rerun", never(1e6)),
     ("again for no reason", Journal, "done_at", never(None)),
+    ("and counted as", Census, "note", never(None)),
+    ("and known only of others", Courier, "tell", keeps_no_list),
 ]
 """What is told of an engine of which a part does not do its work: the part, and what it does instead."""
 

@@ -16,6 +16,7 @@ from holdfast.agent.engine.order import PATIENCE
 from holdfast.agent.engine.report import Event, Notice, Outcome, Ran
 from holdfast.agent.engine.workers import LONG
 from simulated.active import Active
+from simulated.counts import miscounted
 from simulated.deeds import Deeds
 from simulated.values import Values
 from simulated.world import FULL, Lined, World
@@ -199,6 +200,9 @@ class Rules:
         if self._active:
             self._let_go()
         self.deeds.step()
+        settled = not self._engine._swapping.locked() and not any(self._engine._departures)
+        for what in miscounted(self._engine.view, settled=settled):
+            self._wrong(None, what)
 
     def _read_on(self) -> None:
         """What was done to the machine since this was last asked."""

@@ -1,0 +1,112 @@
+"""The census: how many resources of each kind are in which state, kept up to date with each change, so that looking costs what is shown."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from holdfast.agent.engine import limits
+from holdfast.agent.engine.graph import Vertex
+from holdfast.agent.engine.options import EngineOptions
+from holdfast.agent.engine.states import QUIET, Group, State
+
+
+def word(vertex: Vertex, *, unwatched: bool, flapping: bool) -> State:
+    """The state of a vertex."""
+    outcome = vertex.outcome
+    if vertex.running:
+        return "running"
+    if outcome is not None and outcome.result is False:
+        return "blocked" if outcome.blocked else "failed"
+    if flapping:
+        return "flapping"
+    if unwatched:
+        return "unwatched"
+    if vertex.dirty or vertex.timer is not None or outcome is None:
+        return "waiting"
+    return "would" if outcome.result is None else "skipped" if outcome.reason else "ok"
+
+
+class Census:
+    """Counts the vertices of one graph. `note` is to be called after each change of what a vertex's group depends on.
+
+    `unwatched` are those whose watch has failed.
+    """
+
+    def __init__(self, unwatched: Collection[Vertex], options: Callable[[], EngineOptions]) -> None:
+        self._unwatched = unwatched
+        self._options = options
+        self._known: dict[tuple[object, ...], Group] = {}
+        """Every group that there was, so that equal ones are one object."""
+        self._counts: Counter[Group] = Counter()
+        self._listed: dict[State, dict[Vertex, None]] = {}
+        self._flapping: set[Vertex] = set()
+        """Those that flap, or have flapped: that ends by itself."""
+
+    def enter(self, vertices: Iterable[Vertex]) -> None:
+        """These are in the graph from now on."""
+        for vertex in vertices:
+            self._put(vertex, self._group(vertex))
+
+    def leave(self, vertices: Iterable[Vertex]) -> None:
+        """These are in it no longer; harmless for those that are not."""
+        for vertex in vertices:
+            if vertex.counted is not None:
+                self._take(vertex, vertex.counted)
+
+    def note(self, vertex: Vertex) -> None:
+        """It may be in another group now."""
+        before = vertex.counted
+        if before is None:
+            return
+        group = None if vertex.removed else self._group(vertex)
+        if group is not before:
+            self._take(vertex, before)
+            if group is not None:
+                self._put(vertex, group)
+
+    @property
+    def counts(self) -> Mapping[Group, int]:
+        """How many there are in each group."""
+        for vertex in tuple(self._flapping):
+            self.note(vertex)
+        return self._counts
+
+    def states(self) -> Counter[State]:
+        """How many there are in each state."""
+        found: Counter[State] = Counter()
+        for group, number in self.counts.items():
+            found[group.state] += number
+        return found
+
+    def listed(self, state: State) -> Collection[Vertex]:
+        """Those in this state, longest first; of `QUIET` states nobody is listed."""
+        return self._listed.get(state, {})
+
+    def _group(self, vertex: Vertex) -> Group:
+        flapping = bool(vertex.flapping) and limits.flaps(vertex, self._options(), asyncio.get_running_loop().time())
+        unwatched = vertex in self._unwatched
+        state = word(vertex, unwatched=unwatched, flapping=flapping)
+        key = (vertex.call.kind, state, vertex.dirty, vertex.watcher is not None and vertex.armed, unwatched, flapping)
+        group = self._known.get(key)
+        if group is None:
+            group = self._known[key] = Group(*key)
+        return group
+
+    def _put(self, vertex: Vertex, group: Group) -> None:
+        vertex.counted = group
+        self._counts[group] += 1
+        if group.state not in QUIET:
+            self._listed.setdefault(group.state, {})[vertex] = None
+        if group.flapping:
+            self._flapping.add(vertex)
+
+    def _take(self, vertex: Vertex, group: Group) -> None:
+        vertex.counted = None
+        self._counts[group] -= 1
+        if not self._counts[group]:
+            del self._counts[group]
+        if group.state not in QUIET:
+            del self._listed[group.state][vertex]
+        self._flapping.discard(vertex)

@@ -1,0 +1,27 @@
+"""The state of one resource in a word, and what resources have in common that are counted together."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+State = Literal["running", "blocked", "failed", "flapping", "unwatched", "waiting", "would", "skipped", "ok"]
+"""The state of one resource in a word: the first of these that holds.
+
+`blocked`: not run, for something that it requires failed; `unwatched`: its watch has failed and is not armed again yet;
+`waiting`: it is to be looked at, now or at a known time; `would`: it would be changed (noop)."""
+QUIET: frozenset[State] = frozenset({"ok", "skipped"})
+"""States of which there is nothing to say."""
+
+
+class Group(NamedTuple):
+    """What resources have in common that are counted together."""
+
+    kind: str
+    state: State
+    dirty: bool
+    """They are to be looked at."""
+    watched: bool
+    """Their watches are armed."""
+    unwatched: bool
+    """Their watches have failed."""
+    flapping: bool

@@ -1,0 +1,40 @@
+"""What the engine counts as it goes, compared with counting everything."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+from holdfast.agent.engine.courier import incoming
+from holdfast.agent.engine.states import QUIET
+from holdfast.agent.engine.status import View, state_of
+
+
+def miscounted(view: View, *, settled: bool) -> Iterator[str]:
+    """Where the census, or the list of those who have not acted on something, is not as the vertices are.
+
+    Not `settled`: a swap is under way, or some that have left still run; what these have changed is told when they have ended.
+    """
+    now, census = asyncio.get_running_loop().time(), view.census
+    groups = dict(census.counts)
+    for vertex in view.graph:
+        state, group = state_of(vertex, view, now), vertex.counted
+        if group is None:
+            if not vertex.removed:
+                yield f"{vertex.identity} is not counted"
+            continue
+        groups[group] = groups.get(group, 0) - 1
+        if (group.state, group.dirty, group.watched) != (state, vertex.dirty, vertex.watcher is not None and vertex.armed):
+            yield f"{vertex.identity} is {state}, and counted as {group}"
+        if state not in QUIET and vertex not in census.listed(state):
+            yield f"{vertex.identity} is {state}, and not listed"
+    wrong = {group: number for group, number in groups.items() if number}
+    if wrong:
+        yield f"the census is wrong by {wrong}"
+    undelivered = {
+        vertex: number
+        for vertex in view.graph
+        if not vertex.removed and (number := sum(view.courier.behind(edge) > 0 for edge, _ in incoming(vertex)))
+    }
+    if settled and dict(view.courier.undelivered()) != undelivered:
+        yield f"undelivered to {[vertex.identity for vertex in undelivered]}, and known only of others"
