@@ -5,7 +5,6 @@ Works on any root directory; only on the running system's own is systemd told.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import subprocess
@@ -14,7 +13,8 @@ from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 
-from holdfast.agent.host.files import Replacement
+from holdfast.agent import placed
+from holdfast.agent.cli.pages import PAGES
 from holdfast.agent.places import demand_safe
 from holdfast.resources import paths
 from holdfast.resources.errors import HoldfastError
@@ -22,7 +22,6 @@ from holdfast.states.hostfiles import is_directory
 from holdfast.states.source import is_there
 
 UNIT = "holdfast.service"
-_DIGEST = "# Written by `holdfast install`; make changes with `systemctl edit holdfast`. Digest: "
 
 
 class InstallError(HoldfastError):
@@ -30,14 +29,14 @@ class InstallError(HoldfastError):
 
 
 def install(root: Path, *, start: bool) -> Iterator[str]:
-    """Write settings, directories and unit below `root`, then (on `/`, with `start`) enable and start the service.
+    """Write settings, directories, unit, completion and manual page below `root`, then (on `/`, with `start`) enable and start the service.
 
     Yields what was done. Raises `InstallError` and `OSError`.
     """
     root = Path(os.path.abspath(root))  # noqa: PTH100 - it takes ".." away
     _require_root(root)
     if root == Path("/"):
-        _require_safe(Path(sys.executable).parent, Path(__file__).parent)
+        _require_safe(*_programs())
     config = root / "etc/holdfast"
     _demand_safe(config / "states", _unit(root), root / "var/lib/holdfast")
     for directory, mode in ((config, 0o755), (config / "states", 0o755), (config / "pillar", 0o750), (root / "var/lib/holdfast", 0o700)):
@@ -49,9 +48,10 @@ def install(root: Path, *, start: bool) -> Iterator[str]:
     if is_there(settings):
         yield f"kept {settings}"
     else:
-        _write(settings, _shipped("config", "agent.yaml"))
+        placed.write(settings, _shipped("config", "agent.yaml"))
         yield f"wrote {settings}"
     yield _install_unit(root)
+    yield from _install_pages(root)
     if root != Path("/"):
         yield f"started nothing: {root} is not the running system"
         return
@@ -63,7 +63,7 @@ def install(root: Path, *, start: bool) -> Iterator[str]:
 
 
 def uninstall(root: Path) -> Iterator[str]:
-    """Stop and remove the service, its memory, and settings that were never edited. Yields what was done and what was kept."""
+    """Stop and remove the service, its memory, and settings and pages that were never edited. Yields what was done and what was kept."""
     root = Path(os.path.abspath(root))  # noqa: PTH100 - it takes ".." away
     _require_root(root)
     unit = _unit(root)
@@ -76,6 +76,7 @@ def uninstall(root: Path) -> Iterator[str]:
         yield f"removed {unit}"
     if root == Path("/"):
         _systemctl("daemon-reload")
+    yield from _remove_pages(root)
     for directory in (root / "var/lib/holdfast", root / "run/holdfast"):
         if is_there(directory):
             place = paths.at(str(directory))
@@ -102,21 +103,31 @@ def _install_unit(root: Path) -> str:
     """Write the unit, unless somebody has edited the one that is there."""
     unit = _unit(root)
     text = _shipped("systemd", UNIT).replace("/usr/bin/holdfast run", f"{_program()} run")
-    if is_there(unit) and _edited(paths.read(str(unit)).decode()):
-        return f"kept {unit}, which was edited; ours says: ExecStart={_program()} run"
-    paths.make_parents(str(unit))
-    _write(unit, f"{_DIGEST}{_digest(text)}\n{text}")
-    return f"wrote {unit}"
+    done = placed.place(root, unit, text, "#", "; make changes with `systemctl edit holdfast`")
+    return done or f"kept {unit}, which was edited; ours says: ExecStart={_program()} run"
 
 
-def _edited(text: str) -> bool:
-    """Whether a unit is not as we wrote it."""
-    first, _, rest = text.partition("\n")
-    return first != _DIGEST + _digest(rest)
+def _install_pages(root: Path) -> Iterator[str]:
+    """Write what shells and `man` look for. The agent does without them: where that cannot be done, it is told, and that is all."""
+    for page in PAGES:
+        path = root / page.path
+        try:
+            _demand_safe(path)
+            yield placed.place(root, path, page.text(), page.comment) or f"kept {path}, which was edited or belongs to a package"
+        except (OSError, HoldfastError) as error:
+            yield f"left out {path}: {getattr(error, 'strerror', None) or error}"
 
 
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+def _remove_pages(root: Path) -> Iterator[str]:
+    """Remove what is ours of them."""
+    for page in PAGES:
+        path = root / page.path
+        try:
+            _demand_safe(path)
+            if is_there(path):
+                yield placed.remove(root, path) or f"kept {path}, which was edited or belongs to a package"
+        except (OSError, HoldfastError) as error:
+            yield f"kept {path}: {getattr(error, 'strerror', None) or error}"
 
 
 def _unit(root: Path) -> Path:
@@ -129,14 +140,15 @@ def _program() -> str:
     return str(script) if os.access(script, os.X_OK) else f"{sys.executable} -m holdfast.agent.cli.main"
 
 
+def _programs() -> tuple[Path, ...]:
+    """The directories of all that the agent runs: its environment, the interpreter that this was made with, and the packages of both."""
+    interpreter = Path(os.path.realpath(sys.executable))
+    return Path(sys.executable).parent, interpreter.parent, Path(os.__file__).parent, Path(__file__).parent
+
+
 def _shipped(package: str, name: str) -> str:
     """A file that comes with the package."""
     return (resources.files("holdfast") / package / name).read_text(encoding="utf-8")
-
-
-def _write(path: Path, text: str) -> None:
-    """Put a file in place whole, readable by all."""
-    Replacement(paths.at(str(path)), text.encode(), 0o644, -1, -1, durable=True).place()
 
 
 def _require_root(root: Path) -> None:

@@ -10,7 +10,7 @@ import os
 import re
 from typing import Any, ClassVar
 
-from click.shell_completion import CompletionItem, ShellComplete, add_completion_class
+from click.shell_completion import CompletionItem, ShellComplete
 
 SCRIPT = """\
 %(complete_func)s() {
@@ -78,8 +78,3 @@ def quoted(text: str, quote: str) -> str:
     if quote == "'":
         return text.replace("'", "'\\''")
     return re.sub(r"[\\\"$`]", r"\\\g<0>", text) if quote else _SPECIAL.sub(r"\\\g<0>", text)
-
-
-def install() -> None:
-    """Answer bash so."""
-    add_completion_class(Bash)

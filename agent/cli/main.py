@@ -115,7 +115,7 @@ def main(args: list[str] | None = None) -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that lacks a letter is no reason to fail
     if COMPLETING in os.environ:
-        load("holdfast.agent.cli.bash").install()
+        load("holdfast.agent.cli.shells").install()
     try:
         code = cli(args=words, prog_name="holdfast", standalone_mode=False)
         sys.stdout.flush()

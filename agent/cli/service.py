@@ -31,7 +31,7 @@ def run(source: Source) -> None:
 @_root
 @click.option("--no-start", is_flag=True, help="Do not enable and start the service.")
 def install(root: Path, no_start: bool) -> None:
-    """Install the agent as a service of this host: settings, directories, systemd unit. What is there is kept."""
+    """Install the agent as a service of this host: settings, directories, systemd unit; completion and a manual page. What is there is kept."""
     from holdfast.agent.install import install as steps
 
     for line in steps(root, start=not no_start):

@@ -1,4 +1,4 @@
-"""What Tab does in a real bash: words that a shell would take apart come whole to the program."""
+"""What Tab does in real shells: words that a shell would take apart come whole to the program."""
 
 import os
 import pty
@@ -16,7 +16,7 @@ from holdfast.agent.cli.bash import plain, quoted
 from holdfast_process import COMMAND, SRC, Agent, Tree, environment
 
 ODD = ["with blank", 'it\'s "q"', "a:b=c", "$HOME {x}", "back\\slash", "#no", "~me", "a;b&c|d", "é *"]
-BASH = shutil.which("bash")
+BASH, ZSH, FISH = map(shutil.which, ("bash", "zsh", "fish"))
 
 
 @pytest.mark.skipif(BASH is None, reason="there is no bash")
@@ -60,14 +60,15 @@ def test_kinds_and_names_of_sls_are_completed_without_an_agent(tmp_path):
 
 
 class Terminal:
-    """A person at an interactive bash."""
+    """A person at an interactive shell, bash if nothing else is said."""
 
-    def __init__(self, directory):
+    def __init__(self, directory, *argv):
         kept = {**environment(), "PS1": "ready> ", "TERM": "xterm", "INPUTRC": "/dev/null", "HISTFILE": "/dev/null", "LC_ALL": "C.UTF-8"}
+        argv = argv or (BASH, "--norc", "--noprofile", "-i")
         self._pid, self._terminal = pty.fork()
         if not self._pid:
             os.chdir(directory)
-            os.execve(BASH, ["bash", "--norc", "--noprofile", "-i"], kept)
+            os.execve(argv[0], argv, kept)
 
     def does(self, line):
         """What a line prints."""
@@ -98,13 +99,82 @@ def told_by_run(directory):
     return re.findall(r"^  ((?:export|eval) .*)$", shown, re.MULTILINE)
 
 
+@pytest.fixture
+def told(tmp_path):
+    """A running agent with odd resources, an installed program to ask it, and the root directory that `holdfast install` has filled."""
+    program = tmp_path / "bin/holdfast"
+    tree = Tree(tmp_path / "tree")
+    install_program(program, f"export HOLDFAST_CONFIG={tree.config}")
+    tree.sls("odd", "with blank: test.nop\na:bee: test.nop\n'one,two': test.nop\nfail: {cmd.run: [{name: 'false'}]}\n")
+    subprocess.run([program, "install", "--root", tmp_path / "root"], check=True, timeout=60, capture_output=True)
+    with Agent(tree):
+        yield tmp_path
+
+
+def install_program(program, first="true"):
+    """A program that runs this checkout."""
+    program.parent.mkdir(parents=True)
+    program.write_text(f'#!/bin/sh\n{first}\nPYTHONPATH={SRC} exec {shlex.join(COMMAND)} "$@"\n')
+    program.chmod(0o755)
+
+
+@pytest.mark.skipif(BASH is None, reason="there is no bash")
+def test_tab_in_bash_after_install(told):
+    """The file is named after the program, as bash-completion has it. The shell and the agent take some seconds."""
+    bash = Terminal(told)
+    for line in (f"export PATH={told}/bin:$PATH", f". {told}/root/usr/share/bash-completion/completions/holdfast"):
+        bash.does(line)
+    assert bash.completes("holdfast stat") == "status"
+    assert bash.completes("holdfast why wi") == "with blank"
+    assert bash.completes("holdfast why one") == "one,two"
+    bash.leave()
+
+
+@pytest.mark.skipif(ZSH is None, reason="there is no zsh")
+def test_tab_in_zsh_after_install(told):
+    """It finds the file by its name, and asks it each time. The shell and the agent take some seconds."""
+    zsh = Terminal(told, ZSH, "-f", "-i")
+    path = f"export PATH={told}/bin:$PATH; fpath=({told}/root/usr/share/zsh/vendor-completions $fpath)"
+    for line in ("unsetopt prompt_sp", path, "autoload -Uz compinit; compinit -u -D"):
+        zsh.does(line)
+    assert zsh.completes("holdfast stat") == "status"
+    assert zsh.completes("holdfast why wi") == "with blank"
+    assert zsh.completes("holdfast why 'with bl") == "with blank"
+    assert zsh.completes("holdfast why a:b") == "a:bee"
+    assert zsh.completes("holdfast why one") == "one,two"
+    assert zsh.completes("holdfast trigger cmd") == "cmd.run[fail]"
+    zsh.leave()
+    zsh = Terminal(told, ZSH, "-f", "-i")
+    script = 'eval "$(_HOLDFAST_COMPLETE=zsh_source holdfast)"'
+    for line in ("unsetopt prompt_sp", f"export PATH={told}/bin:$PATH", "autoload -Uz compinit; compinit -u -D", script):
+        zsh.does(line)
+    assert zsh.completes("holdfast stat") == "status"
+    zsh.leave()
+
+
+@pytest.mark.skipif(FISH is None, reason="there is no fish")
+def test_tab_in_fish_after_install(told):
+    """`complete -C` answers what Tab shows. The shell and the agent take some seconds."""
+
+    def completes(line):
+        asked = f"set fish_complete_path {told}/root/usr/share/fish/vendor_completions.d; complete -C {shlex.quote(line)}"
+        home = {"HOME": str(told), "XDG_CONFIG_HOME": str(told / "config"), "PATH": f"{told}/bin:{os.environ['PATH']}"}
+        argv = [FISH, "--no-config", "-c", asked]
+        done = subprocess.run(argv, env={**environment(), **home}, capture_output=True, text=True, timeout=60, check=True)
+        return [found.partition("\t")[0] for found in done.stdout.splitlines()]
+
+    assert completes("holdfast stat") == ["status"]
+    assert completes("holdfast why wi") == ["with blank"]
+    assert completes("holdfast why a:b") == ["a:bee"]
+    assert completes("holdfast why one") == ["one,two"]
+    assert completes("holdfast trigger cmd") == ["cmd.run[fail]"]
+
+
 @pytest.mark.skipif(BASH is None, reason="there is no bash")
 def test_tab_in_bash_after_what_the_run_script_says(tmp_path):
     """Within quotes and without, behind a colon, and with an alias in place of the PATH."""
-    (tmp_path / ".venv/bin").mkdir(parents=True)
     program = tmp_path / ".venv/bin/holdfast"
-    program.write_text(f'#!/bin/sh\nPYTHONPATH={SRC} exec {shlex.join(COMMAND)} "$@"\n')
-    program.chmod(0o755)
+    install_program(program)
     tree = Tree(tmp_path / ".private")
     tree.sls("odd", "with blank: test.nop\na:bee: test.nop\nfail: {cmd.run: [{name: 'false'}]}\n")
     path, config, script = told_by_run(tmp_path)

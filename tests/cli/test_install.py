@@ -1,11 +1,13 @@
 """`install` and `uninstall` on a root directory of their own: complete, repeatable, and never at the cost of what is somebody's."""
 
+import shutil
 import stat
 from pathlib import Path
 
 import pytest
 
 from holdfast.agent import install as installer
+from holdfast.agent.cli.pages import PAGES
 from holdfast.agent.install import InstallError, install, uninstall
 from holdfast.agent.settings import load
 
@@ -65,6 +67,80 @@ def test_install_renews_an_old_unit(root, monkeypatch):
     assert "# old" not in (root / "etc/systemd/system/holdfast.service").read_text()
 
 
+def test_completion_and_manual_page_are_installed_where_they_are_looked_for(root):
+    """As the commands of this version have them, readable by all, with a mark; the one of zsh keeps its first line."""
+    list(install(root, start=False))
+
+    for page in PAGES:
+        path = root / page.path
+        mark, *others = [line for line in path.read_text().splitlines(keepends=True) if "`holdfast install`. Digest: " in line]
+        assert not others
+        assert path.read_text().replace(mark, "", 1) == page.text()
+        assert stat.S_IMODE(path.stat().st_mode) == 0o644
+    assert (root / "usr/share/zsh/vendor-completions/_holdfast").read_text().startswith("#compdef holdfast\n")
+
+
+def test_a_page_of_an_older_version_is_renewed(root, monkeypatch):
+    """Nobody has edited it, so it follows the new version."""
+    older = [page._replace(text=lambda page=page: f"{page.text()}{page.comment} of an older version\n") for page in PAGES]
+    monkeypatch.setattr(installer, "PAGES", older)
+    list(install(root, start=False))
+    monkeypatch.undo()
+    list(install(root, start=False))
+
+    assert [page.path for page in PAGES if "of an older version" in (root / page.path).read_text()] == []
+
+
+@pytest.mark.parametrize("edit", [b"mine\n", b"\xff\xfe", None], ids=["text", "no text", "an edit"])
+def test_pages_that_are_edited_or_somebody_elses_are_kept(root, edit):
+    """Neither install nor uninstall touches them, and both say so."""
+    page = root / PAGES[0].path
+    if edit is None:
+        list(install(root, start=False))
+        page.write_text(page.read_text() + "complete -A job holdfast\n")
+    else:
+        page.parent.mkdir(parents=True)
+        page.write_bytes(edit)
+    before = page.read_bytes()
+    lines = [*install(root, start=False), *uninstall(root)]
+
+    assert page.read_bytes() == before
+    assert lines.count(f"kept {page}, which was edited or belongs to a package") == 2
+    assert not (root / PAGES[1].path).exists()
+
+
+@pytest.mark.skipif(shutil.which("dpkg-query") is None, reason="there is no dpkg")
+def test_pages_of_a_package_are_its_own(root):
+    """Though they are as we would write them: a package made with `install --root` has those."""
+    list(install(root, start=False))
+    info = root / "var/lib/dpkg/info"
+    info.mkdir(parents=True)
+    (info / "format").write_text("1\n")
+    (info / "holdfast.list").write_text(f"/.\n/{PAGES[3].path}\n")
+    status = "Package: holdfast\nStatus: install ok installed\nArchitecture: all\nVersion: 1\nMaintainer: x\nDescription: x\n"
+    (root / "var/lib/dpkg/status").write_text(status)
+    lines = list(uninstall(root))
+
+    assert f"kept {root / PAGES[3].path}, which was edited or belongs to a package" in lines
+    assert [(root / page.path).exists() for page in PAGES] == [False, False, False, True]
+
+
+def test_pages_that_cannot_be_written_do_not_keep_the_agent_from_being_installed(root):
+    """What is in the way is told; nothing is written through a link of somebody else's."""
+    for name in ("usr/share/man", "usr/share/zsh"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("in the way")
+    (root / "elsewhere").mkdir()
+    (root / "elsewhere").chmod(0o777)
+    (root / "usr/share/fish").symlink_to(root / "elsewhere")
+    lines = list(install(root, start=False))
+
+    assert (root / "etc/systemd/system/holdfast.service").exists()
+    assert [line.split(":")[0] for line in lines if line.startswith("left out")] == [f"left out {root / page.path}" for page in PAGES[1:]]
+    assert not list((root / "elsewhere").iterdir())
+    assert len([line for line in uninstall(root) if str(root / "usr") in line]) >= 1
+
+
 def test_uninstall_takes_all_away(root):
     """What was installed and never touched is gone without a trace."""
     list(install(root, start=False))
@@ -92,6 +168,22 @@ def test_uninstall_of_nothing_is_no_error(root):
     root.mkdir()
 
     assert list(uninstall(root)) == []
+
+
+def test_an_interpreter_that_others_can_change_is_refused(tmp_path, monkeypatch):
+    """Also where the environment is root's, and only a link in it leads there: root would run what somebody else puts in its place."""
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs/python3").touch()
+    (tmp_path / "ours").mkdir()
+    (tmp_path / "ours/python").symlink_to(tmp_path / "theirs/python3")
+    monkeypatch.setattr(installer.sys, "executable", str(tmp_path / "ours/python"))
+    monkeypatch.setattr(installer.os, "__file__", str(tmp_path / "ours/os.py"))
+    monkeypatch.setattr(installer, "__file__", str(tmp_path / "ours/install.py"))
+    installer._require_safe(*installer._programs())
+    (tmp_path / "theirs").chmod(0o777)
+
+    with pytest.raises(InstallError, match=f"{tmp_path}/theirs can be changed by others than root"):
+        installer._require_safe(*installer._programs())
 
 
 def test_only_root_installs_on_the_host(monkeypatch):

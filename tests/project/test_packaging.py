@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import __version__
+from holdfast.agent.cli.pages import PAGES
 from holdfast.agent.version import RECORD, commit, version
 from holdfast_process import environment
 
@@ -78,6 +79,7 @@ def test_an_installed_agent_repairs_drift(installed: Path, tmp_path: Path) -> No
     It takes some seconds: sdist and wheel are built, installed in an environment of their own, and an agent is started.
     """
     call(installed, "install", "--root", tmp_path, cwd=tmp_path)
+    assert all((tmp_path / page.path).exists() for page in PAGES)
     etc, motd = tmp_path / "etc/holdfast", tmp_path / "motd"
     (etc / "states/motd.sls").write_text(f"{motd}:\n  file.managed:\n    - contents: hello\n")
     options = ["--config", etc / "agent.yaml", "--states", etc / "states", "--pillar", etc / "pillar", "--state-dir", tmp_path / "state"]

@@ -1,0 +1,102 @@
+"""The manual page: what `--help` says of all verbs, in the form of man(7)."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import textwrap
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+import holdfast
+
+WIDTH = 78
+"""Columns of a line of the file."""
+
+SPECIAL = {"\\": "\\e", "-": "\\-", '"': "\\(dq", "'": "\\(aq", "^": "\\(ha", "~": "\\(ti"}
+"""A character that roff would read or show as another -> how it is written."""
+FILES = {
+    "/etc/holdfast/agent.yaml": "Settings. It explains each of them.",
+    "/etc/holdfast/states/": "State files.",
+    "/etc/holdfast/pillar/": "The pillar: data of this host that states read.",
+    "/etc/holdfast/resources/": "Kinds of your own.",
+    "/var/lib/holdfast/": "What the agent remembers.",
+}
+
+
+def manual(group: click.Group, name: str) -> str:
+    """The page of a program whose verbs are the commands of this group."""
+    package = Path(holdfast.__file__)
+    built = datetime.fromtimestamp(package.stat().st_mtime, UTC)  # a page has a date; this is when this version was installed
+    context = _context(group, name, None)
+    verbs = [command for verb in group.list_commands(context) if (command := group.get_command(context, verb)) is not None]
+    what = inspect.cleandoc(group.help or "").partition("\n")[0].rstrip(".")
+    lines = [
+        f'.TH {name.upper()} 1 "{built:%Y-%m-%d}" "{name} {holdfast.__version__}" "User Commands"',
+        ".SH NAME",
+        f"{name} \\- {_escaped(what[:1].lower() + what[1:])}",
+        ".SH SYNOPSIS",
+        *_usage(context),
+        ".SH OPTIONS",
+        *_options(context),
+        ".SH VERBS",
+        *(line for verb in verbs for line in _verb(_context(verb, verb.name or "", context))),
+        ".SH FILES",
+        *(line for file, text in FILES.items() for line in _item(file, text)),
+        ".SH SEE ALSO",
+        f"{_escaped(f'`{name} doc`')} lists the kinds of resources and their arguments.",
+        ".BR systemctl (1),",
+        ".BR journalctl (1)",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _verb(context: click.Context) -> Iterator[str]:
+    """The section of a verb; one that has verbs of its own is followed by theirs."""
+    yield f'.SS "{_escaped(context.command_path)}"'
+    yield from _usage(context)
+    for paragraph in inspect.cleandoc(context.command.help or "").split("\n\n"):
+        yield ".PP"
+        yield from _text(paragraph)
+    yield from _options(context)
+    if isinstance(context.command, click.Group):
+        for name in context.command.list_commands(context):
+            if (command := context.command.get_command(context, name)) is not None:
+                yield from _verb(_context(command, name, context))
+
+
+def _context(command: click.Command, name: str, parent: click.Context | None) -> click.Context:
+    return click.Context(command, info_name=name, parent=parent, resilient_parsing=True, **command.context_settings)
+
+
+def _usage(context: click.Context) -> Iterator[str]:
+    words = " ".join(context.command.collect_usage_pieces(context))
+    yield f"\\fB{_escaped(context.command_path)}\\fR {_escaped(words)}".rstrip()
+
+
+def _options(context: click.Context) -> Iterator[str]:
+    for parameter in context.command.get_params(context):
+        if (record := parameter.get_help_record(context)) is not None and record[1]:
+            yield from _item(*record)
+
+
+def _item(name: str, text: str) -> Iterator[str]:
+    yield ".TP"
+    yield f"\\fB{_escaped(name)}\\fR"
+    yield from _text(text)
+
+
+def _text(paragraph: str) -> Iterator[str]:
+    """Running text, each sentence on a line of its own, as man(7) has it, and no line too long for those who look into the file."""
+    for sentence in re.split(r"(?<=[.:;?!]) +(?=[A-Z0-9`])", " ".join(paragraph.split())):
+        for line in textwrap.wrap(_escaped(sentence), WIDTH, break_long_words=False, break_on_hyphens=False):
+            yield "\\&" * line.startswith((".", "'")) + line  # else it would be a request
+
+
+def _escaped(text: str) -> str:
+    """Text as roff must read it to show it; what stands between backticks is bold."""
+    plain = "".join(SPECIAL.get(letter, letter if letter.isascii() else f"\\[u{ord(letter):04X}]") for letter in text)
+    return re.sub(r"`([^`]+)`", r"\\fB\1\\fR", plain).replace("`", "\\(ga")

@@ -1,0 +1,87 @@
+"""The manual page: all that `--help` says, in a form that is read without a warning."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import click
+import pytest
+
+from holdfast.agent.cli.main import VERBS, cli
+from holdfast.agent.cli.manual import manual
+
+MAN, MANDOC = shutil.which("man"), shutil.which("mandoc")
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Path:
+    """The page of this checkout."""
+    path = tmp_path / "holdfast.1"
+    path.write_text(manual(cli, "holdfast"))
+    return path
+
+
+def shown(page: Path) -> str:
+    """What a reader sees, its lines joined."""
+    plain = {**os.environ, "MANWIDTH": "1000", "MAN_KEEP_FORMATTING": "", "LC_ALL": "C.UTF-8", "MANPAGER": "cat"}
+    done = subprocess.run([str(MAN), "--warnings", "-l", page], env=plain, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stderr == ""
+    return " ".join(re.sub(r"\x1b\[[0-9;]*m|.\x08", "", done.stdout).replace("\u2010", "-").split())
+
+
+def commands(context: click.Context) -> list[click.Context]:
+    """All verbs, those of `show` included."""
+    assert isinstance(context.command, click.Group)
+    found = []
+    for name in context.command.list_commands(context):
+        command = context.command.get_command(context, name)
+        assert command is not None
+        found.append(click.Context(command, info_name=name, parent=context))
+        found += commands(found[-1]) if isinstance(command, click.Group) else []
+    return found
+
+
+@pytest.mark.skipif(MAN is None, reason="there is no man")
+def test_the_page_says_what_help_says(page: Path) -> None:
+    """Each verb with its text and its options; man has nothing to warn of."""
+    text = shown(page)
+
+    every = commands(click.Context(cli, info_name="holdfast"))
+    assert {context.info_name for context in every} > VERBS.keys()
+    for context in every:
+        assert f" {context.command_path} " in text
+        assert " ".join((context.command.help or "").replace("`", "").split()) in text
+        for option in context.command.params:
+            record = option.get_help_record(context)
+            assert record is None or " ".join(record[1].replace("`", "").split()) in text
+
+
+@pytest.mark.skipif(MANDOC is None, reason="there is no mandoc")
+def test_mandoc_finds_nothing(page: Path) -> None:
+    """Neither mistakes nor matters of style."""
+    done = subprocess.run([str(MANDOC), "-Tlint", page], capture_output=True, text=True, timeout=60, check=False)
+
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(MAN is None, reason="there is no man")
+def test_no_text_is_a_request(tmp_path: Path) -> None:
+    """Whatever a help text begins with, and whatever letters it has, it is shown as it is."""
+    odd = r".so /etc/passwd 'x' \\fB a\\ \"q\" ^ ~ - é € ` $x"
+    wide = " ".join(["word"] * 14 + [".TH"] * 40)
+
+    @click.group(help=odd)
+    @click.option("--x", help=wide)
+    def group(x: str) -> None:
+        """Do nothing."""
+
+    path = tmp_path / "odd.1"
+    path.write_text(manual(group, "odd"))
+    text = shown(path)
+
+    assert odd.replace("`", "`") in text
+    assert wide in text
