@@ -99,9 +99,10 @@ def told_by_run(directory):
     return re.findall(r"^  ((?:export|eval) .*)$", shown, re.MULTILINE)
 
 
-@pytest.fixture
-def told(tmp_path):
+@pytest.fixture(scope="module")
+def told(tmp_path_factory):
     """A running agent with odd resources, an installed program to ask it, and the root directory that `holdfast install` has filled."""
+    tmp_path = tmp_path_factory.mktemp("told")
     program = tmp_path / "bin/holdfast"
     tree = Tree(tmp_path / "tree")
     install_program(program, f"export HOLDFAST_CONFIG={tree.config}")
