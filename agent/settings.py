@@ -151,6 +151,8 @@ class Settings(_Strict):
     """States are applied in the order in which they are written; without it, sorted by name."""
     disabled_requisites: tuple[str, ...] = ()
     """Requisites that have no effect, as `listen`."""
+    lenient: tuple[str, ...] = ()
+    """Globs of SLS names: what is wrong in these states, and accepted by Salt, is a warning (`[nginx, nginx.*]`)."""
     nodegroups: dict[str, Any] = Field(default_factory=dict)
     """Name -> compound matcher, for `N@name` in top files."""
     template_commands: bool = False

@@ -132,6 +132,7 @@ class Trees:
                 "state_dir": str(settings.state_dir),
             },
             trusted_uids=trusted_uids(),
+            lenient=settings.lenient,
         )
 
     def load_kinds(self, directory: Path) -> None:

@@ -20,6 +20,7 @@ from holdfast.resources.refusals import said
 from holdfast.resources.traits import Edgeable, FromSources
 from holdfast.states.elsewhere import meant_argument, meant_function, no_such_family
 from holdfast.states.errors import Problem
+from holdfast.states.high import shown
 from holdfast.states.low import CONTROL, Chunk, Verdict
 from holdfast.states.marks import Spot, descend
 from holdfast.states.slips import BOOLEAN
@@ -34,6 +35,8 @@ CONDITIONAL = frozenset({"onlyif", "unless", "creates", "onfail", "onfail_any", 
 COMMON = CONTROL - {"state", "fun"} - {word for word in CONTROL if word.startswith("__")}
 """What every state takes that is no argument of its kind."""
 _NO_META = Meta()
+GUARDS = ("onlyif", "unless")
+"""Conditions of which Salt passes over what is neither a command nor a call."""
 TEXTUAL = frozenset({"string_type", "literal_error", "value_error", "assertion_error"})
 """Pydantic's errors for a boolean where text may have been meant."""
 
@@ -47,6 +50,8 @@ class Shape:
     meta: frozenset[str]
     secrets: frozenset[str]
     ignored: Mapping[str, str]
+    closed: bool
+    """It takes no arguments but these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +110,19 @@ class Checker:
                 arguments[key] = value
             elif key in shape.meta:
                 meta[key] = value
-                if key in IDLE:
+                if key in GUARDS and (odd := _odd_guard(key, value, chunk)) and odd.waived:
+                    self.warnings.append(odd)
+                    meta[key] = [entry for entry in value if isinstance(entry, (str, dict))] if isinstance(value, list) else None
+                elif key in IDLE:
                     text = f"{key!r} is accepted without effect: {IDLE[key]}"
                     self.warnings.append(spot_of(chunk, (key,)).problem("argument-ignored", text, "remove it"))
             elif key not in CONTROL and not key.startswith("__"):
                 why = shape.ignored.get(key)
                 if why is None:
-                    arguments[key] = value
+                    if chunk.spot.document.lenient and shape.closed and (unknown := _unknown_argument(key, chunk, shape)).waived:
+                        self.warnings.append(unknown)
+                    else:
+                        arguments[key] = value
                 else:
                     problem = spot_of(chunk, (key,)).problem(
                         "argument-ignored", f"{kind} accepts {key!r} without effect: {why}", "remove it"
@@ -174,7 +185,14 @@ def shape_of(cls: type[Resource]) -> Shape:
     """What a kind accepts."""
     fields = frozenset(names(cls))
     ignored = {key: why for key, why in {**IGNORED, **cls.ignored}.items() if key not in fields}
-    return Shape(cls, fields, META_FIELDS - fields - cls.ignored.keys(), frozenset(secret_fields(cls)), ignored)
+    return Shape(
+        cls,
+        fields,
+        META_FIELDS - fields - cls.ignored.keys(),
+        frozenset(secret_fields(cls)),
+        ignored,
+        cls.model_config.get("extra") == "forbid",
+    )
 
 
 def names(model: type[BaseModel]) -> Iterator[str]:
@@ -201,6 +219,15 @@ def _problems(error: ValidationError, chunk: Chunk, shape: Shape, *, alone: bool
             yield _problem(path, details, chunk, shape)
 
 
+def _odd_guard(key: str, value: Any, chunk: Chunk) -> Problem | None:
+    """The problem of a guard with entries that are neither commands nor calls, which Salt passes over; None where all are."""
+    odd = [entry for entry in (value if isinstance(value, list) else [value]) if not isinstance(entry, (str, dict, type(None)))]
+    if not odd:
+        return None
+    message = f"{chunk.identity}: {key} must be a command, but this is {shown(odd[0])}"
+    return spot_of(chunk, (key,)).accepted("argument-type", message, "it is left out", BOOLEAN if isinstance(odd[0], bool) else "")
+
+
 def _problem(path: tuple[object, ...], details: list[dict[str, Any]], chunk: Chunk, shape: Shape) -> Problem:
     """What is wrong with one argument."""
     name, first = str(path[0]) if path else "", details[0]
@@ -208,6 +235,8 @@ def _problem(path: tuple[object, ...], details: list[dict[str, Any]], chunk: Chu
         return chunk.spot.problem("argument-missing", f"{chunk.identity} lacks the argument {name!r}", f"add '- {name}: ...'")
     if first["type"] == "extra_forbidden" and len(first["loc"]) == 1:
         return _unknown_argument(name, chunk, shape)
+    if name in GUARDS and (odd := _odd_guard(name, chunk.low[name], chunk)):
+        return odd
     why = "; or ".join(dict.fromkeys(said(detail) for detail in details))
     if not path:
         return chunk.spot.problem("argument-value", f"{chunk.identity}: {why}")
@@ -224,8 +253,9 @@ def _unknown_argument(name: str, chunk: Chunk, shape: Shape) -> Problem:
     if why := shape.cls.refused.get(name):
         return spot_of(chunk, (name,)).problem("unknown-argument", f"{shape.cls.kind} refuses {name!r}: {why}")
     near = meant_argument(name, shape.cls.kind, shape.fields, shape.meta | COMMON)
+    spot, message = spot_of(chunk, (name,)), f"{shape.cls.kind} has no argument {name!r}"
     hint = f"did you mean {near!r}?" if near else f"it takes: {', '.join(sorted(shape.fields - {'name'})) or 'only a name'}"
-    problem = spot_of(chunk, (name,)).problem("unknown-argument", f"{shape.cls.kind} has no argument {name!r}", hint)
+    problem = spot.accepted("unknown-argument", message, "it is left out", hint)
     return replace(problem, text="") if near in shape.secrets else problem
 
 

@@ -52,9 +52,10 @@ class Trace:
 class Kept:
     """What is kept of the compilations of one directory, stage by stage, for the next."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, lenient: tuple[str, ...] = ()) -> None:
+        self.lenient = lenient
         self.shelf = Shelf()
-        self.loader = Loader(Renderer(root))
+        self.loader = Loader(Renderer(root, lenient=lenient))
         self.made: dict[str, Made] = {}
         self.order: Order | None = None
         self.opened: dict[str, Opened] = {}
@@ -75,10 +76,11 @@ class Compiler:
 
     def compile(self, request: Request, trace: Trace | None = None) -> Compilation:
         """Compile what a request asks for, and fill the trace. Raises `CompileError` with every mistake that is certain."""
-        if request.states not in self._kept:
-            self._kept[request.states] = Kept(request.states)
+        kept = self._kept.get(request.states)
+        if kept is None or kept.lenient != request.lenient:
+            kept = self._kept[request.states] = Kept(request.states, request.lenient)
         with collector_at_rest():
-            return _Run(self._kept[request.states], request, trace).compile()
+            return _Run(kept, request, trace).compile()
 
     @property
     def read(self) -> frozenset[str]:
@@ -110,7 +112,8 @@ class _Run:
         loaded = self.loader.load(self.tree, references, request.env, numbered=bool(request.options.get("state_auto_order", True)))
         self.trace.loaded = loaded
         self.warnings += loaded.warnings
-        wrong = Wrong([*loaded.problems])
+        wrong = Wrong(self.warnings)
+        wrong.add(loaded.problems)
         wrong.add(apply_extends(loaded))
         wrong.add(apply_backward(loaded, self.disabled))
         apply_excludes(loaded)

@@ -97,3 +97,5 @@ class Request:
     """Settings that the language knows (`state_auto_order`, ...), also what templates see as `opts`."""
     trusted_uids: frozenset[int] = frozenset({0})
     """Owners whose files are read; a file that anyone else could write is refused."""
+    lenient: tuple[str, ...] = ()
+    """Globs of SLS: what is wrong in them, and accepted by Salt, is a warning."""

@@ -38,6 +38,8 @@ class Problem:
     """The likely fix."""
     text: str = ""
     """The line of the file it stands in."""
+    waived: bool = False
+    """Salt accepts it, and so do we in this file (`lenient`): a warning, wherever it is found."""
 
     def as_dict(self) -> dict[str, object]:
         """The stable JSON form: file, line, column, code, message, hint."""

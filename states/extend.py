@@ -21,6 +21,8 @@ from holdfast.states.marks import Spot
 NOT_USED = frozenset({"name", "names", "require", "watch", "prereq", "onfail", "onfail_stop", "onchanges", "use"}) | IN_FORMS.keys()
 """Arguments that `use` never copies."""
 
+LOST = "it has no effect"
+"""What becomes of a requisite that names nothing, where Salt accepts it."""
 REPEATED = 100
 """So many targets of one list are told again; Salt's time and space for a long list grow with the square of its length."""
 
@@ -193,15 +195,19 @@ class _Backward:
                 near = nearest(target.value, self.loaded.included)
                 hint = f"did you mean {near!r}?" if near else "only files that this run applies or includes can be named"
                 self.problems.append(
-                    target.spot.problem(
-                        "requisite-missing", f"{key} names the state file {target.value!r}, which is not part of this run", hint
+                    target.spot.accepted(
+                        "requisite-missing", f"{key} names the state file {target.value!r}, which is not part of this run", LOST, hint
                     )
                 )
             return found
         found = self.finder.find(target.type, target.value)
         if not found:
             message = f"{key} names {shown_target(target)}, which does not exist"
-            self.problems.append(target.spot.problem("requisite-missing", message, self.finder.missing(target.type, target.value)))
+            hint = self.finder.missing(target.type, target.value)
+            if isinstance(target.raw, str) or key in ("use", "use_in"):
+                self.problems.append(target.spot.accepted("requisite-missing", message, LOST, hint))
+            else:  # Salt makes an extension of it, which must have something to extend
+                self.problems.append(target.spot.problem("requisite-missing", message, hint))
         if len(found) > 1 and target.type != "id":
             places = ", ".join(str(other.state.spot.place) for other in found)
             self.problems.append(

@@ -24,6 +24,12 @@ class Names:
             self._problem(reference, "include-environment", f"there is no environment {reference.env!r}", f"this host's is {self.env!r}")
             return []
         names = self.tree.match(reference.name)
+        if not names and "/" in reference.name and (names := self.tree.match(reference.name.replace("/", "."))):
+            message = f"{reference.name!r} has a slash where the name of an SLS has a dot"
+            self.problems.append(
+                reference.spot.accepted("include-shape", message, "it is read as one", f"write {reference.name.replace('/', '.')!r}")
+            )
+            return names
         if not names and not reference.optional:
             path = reference.name.removesuffix(".sls").replace(".", "/")
             near = nearest(path.replace("/", "."), self.tree.names())

@@ -10,11 +10,13 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
 from holdfast.states.errors import Place, Problem
 
+NOT_YOURS = "if these are not your states, name their SLS in `lenient`"
+"""A hint for what Salt accepts."""
 NEAR = 20
 """Lines below a key among which its text is looked for."""
 
@@ -85,6 +87,8 @@ class Document:
     """Its lines must not be shown (pillar)."""
     data: bool = False
     """Its first keys are no IDs of states (settings). Those of what is secret are none either."""
+    lenient: bool = False
+    """What is wrong in it, and accepted by Salt, is a warning."""
     _ends: dict[str, array[int]] = field(default_factory=dict, repr=False)
     """File -> where its lines end. Thousands of places may be asked for, so the text is not split for each."""
 
@@ -133,6 +137,12 @@ class Document:
             place = Place(place.file, last)  # what is missing at the end is marked behind it
         return self.problem_at(place, code, message, hint)
 
+    def accepted(self, mark: Mark | None, code: str, message: str, effect: str, hint: str = "") -> Problem:
+        """Something wrong that Salt accepts: an error or, where the document is lenient, a warning that tells the effect."""
+        if self.lenient:
+            return replace(self.problem(mark, code, f"{message}: {effect}", hint), waived=True)
+        return self.problem(mark, code, message, f"{hint}; {NOT_YOURS}" if hint else NOT_YOURS)
+
     def problem_at(self, place: Place, code: str, message: str, hint: str = "") -> Problem:
         """Something wrong at a place of the source."""
         text = "" if self.secret else self.line_text(place.file, place.line)[:500]
@@ -153,6 +163,10 @@ class Spot(NamedTuple):
     def problem(self, code: str, message: str, hint: str = "") -> Problem:
         """Something wrong right here."""
         return self.document.problem(self.mark, code, message, hint)
+
+    def accepted(self, code: str, message: str, effect: str, hint: str = "") -> Problem:
+        """Something wrong right here that Salt accepts."""
+        return self.document.accepted(self.mark, code, message, effect, hint)
 
 
 class Beside(NamedTuple):

@@ -107,6 +107,10 @@ class _Normaliser:
                 state.offset = self.unit.count
                 self.unit.count += 1
 
+    def _accepted(self, mark: Mark | None, code: str, message: str, effect: str, hint: str = "") -> None:
+        """Note what is wrong, and accepted by Salt with this effect."""
+        self.unit.problems.append(self.document.accepted(mark, code, message, effect, hint))
+
     def _problem(self, mark: Mark | None, code: str, message: str, hint: str = "") -> None:
         self.unit.problems.append(self.document.problem(mark, code, message, hint))
 
@@ -231,7 +235,8 @@ class _Normaliser:
             elif isinstance(entry, str):
                 items.append(Item(FUNCTION, entry, document, here))
             else:
-                self._problem(here, "argument-shape", f"an argument must be '- name: value', but this is {shown(entry)}")
+                message = f"an argument must be '- name: value', but this is {shown(entry)}"
+                self._accepted(here, "argument-shape", message, "it is left out")
         return items
 
     def _item(self, key: Any, value: Any, mark: Mark | None) -> Item | None:
@@ -259,10 +264,11 @@ class _Normaliser:
         return Item(key, value, self.document, mark)
 
     def _repeated(self, item: Item, first: Item) -> None:
-        self._problem(
+        self._accepted(
             item.mark,
             "argument-repeated",
             f"the argument {item.key!r} stands twice: first in line {first.spot.place.line}",
+            "this one counts",
             "merge the two, or remove one",
         )
 
@@ -299,7 +305,9 @@ class _Normaliser:
                 self._problem(item.mark, "argument-shape", message, "put a colon after its name")
             elif item.key in BACKWARD or item.key == "names":
                 message = f"{item.key!r} cannot be given for one of the names"
-                self._problem(item.mark, "names-shape", message, "give it to the whole state, or that name an ID of its own")
+                self._accepted(
+                    item.mark, "names-shape", message, "it has no effect", "give it to the whole state, or that name an ID of its own"
+                )
         return items
 
     def _targets(self, key: str, value: Any, mark: Mark | None) -> Iterator[Target]:
@@ -308,7 +316,11 @@ class _Normaliser:
             value = Seq([Map({type_: name}) for type_, name in value.items()], [value.marks.get(type_, mark) for type_ in value])
         if not isinstance(value, Seq):
             hint = deeper(key, "type: name") if value is None else f"write '{key}:' and below it '- type: name'"
-            self._problem(mark, "requisite-shape", f"{key} must be a list, but this is {shown(value)}", hint)
+            message = f"{key} must be a list, but this is {shown(value)}"
+            if key in BACKWARD:
+                self._accepted(mark, "requisite-shape", message, "it has no effect", hint)
+            else:
+                self._problem(mark, "requisite-shape", message, hint)
             return
         for index, item in enumerate(value):
             here = value.marks[index] if value.marks else mark

@@ -6,8 +6,9 @@ that its rendering depended on (templates, grains, pillar, settings) are the sam
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,9 +50,10 @@ class Rendered:
 class Renderer:
     """Renders the files of one directory, again and again as they change."""
 
-    def __init__(self, root: Path, *, secret: bool = False) -> None:
+    def __init__(self, root: Path, *, secret: bool = False, lenient: Sequence[str] = ()) -> None:
         self.imports = Imports(Tree(root))
         self.secret = secret
+        self._lenient = lenient
         self.world = World()
         self._digest = ""
         self._kept: dict[Path, Rendered] = {}
@@ -102,13 +104,16 @@ class Renderer:
             return False
         return kept.grains == seen(self.world.grains, kept.grains)
 
+    def _is_lenient(self, sls: str) -> bool:
+        return any(fnmatchcase(sls, pattern) for pattern in self._lenient)
+
     def _render(self, text: Text, sls: str, more: Mapping[str, Any] | None = None) -> Rendered:
         pipe, body = split_shebang(text)
         parse = parse_json if pipe[-1] == "json" else parse_yaml
         if "jinja" not in pipe or not any(mark in body for mark in ("{{", "{%", "{#", OPTIONS)):
             file = str(text.path)
             lines = by_yaml_lines(body, ((file, line) for line in count(1))) if parse is parse_yaml and has_odd_breaks(body) else None
-            document = Document(file, text.text, lines, secret=self.secret)
+            document = Document(file, text.text, lines, secret=self.secret, lenient=self._is_lenient(sls))
             return Rendered(document, parse(document, body), text.digest, sls)
         if self._templates is None:
             from holdfast.states.jinja import StateTemplates  # noqa: PLC0415 - a text without Jinja never meets Jinja
@@ -116,6 +121,7 @@ class Renderer:
             self._templates = StateTemplates(self.imports, secret=self.secret)
         world = self.world.copy()
         document, rendered, used = self._templates.run(text, sls, more or {}, world)
+        document = replace(document, lenient=self._is_lenient(sls))
         if parse is parse_json and rendered.startswith("#!"):
             rendered = rendered[rendered.find("\n") :]
         return Rendered(

@@ -16,8 +16,9 @@ WHOLE = frozenset({"requisite-ambiguous", "requisite-missing"})
 
 @dataclass(slots=True)
 class Wrong:
-    """The problems of one compilation."""
+    """The problems of one compilation; `waived` ones become warnings."""
 
+    warnings: list[Problem]
     problems: list[Problem] = field(default_factory=list)
 
     def __bool__(self) -> bool:
@@ -44,4 +45,8 @@ class Wrong:
         hidden = CONSEQUENCES if self.problems else frozenset()
         if self.lost:
             hidden |= {"requisite-missing"}
-        self.problems += [problem for problem in problems if problem.code not in hidden]
+        for problem in problems:
+            if problem.waived:
+                self.warnings.append(problem)
+            elif problem.code not in hidden:
+                self.problems.append(problem)

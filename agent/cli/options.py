@@ -70,12 +70,14 @@ class Source:
     grains: Path | None = None
     id: str | None = None
     environment: str | None = None
+    lenient: tuple[str, ...] = ()
 
     @property
     def overrides(self) -> dict[str, Any]:
         """What the command line sets in place of agent.yaml."""
         paths = {"states": self.states, "pillar": self.pillar, "state_dir": self.state_dir}
-        return {**{name: path and path.absolute() for name, path in paths.items()}, "id": self.id, "environment": self.environment}
+        words = {"id": self.id, "environment": self.environment, "lenient": self.lenient or None}
+        return {**{name: path and path.absolute() for name, path in paths.items()}, **words}
 
     def settings(self) -> Settings:
         """The settings, with the command line on top. Raises `CompileError`, also for a --pillar that is not there."""
@@ -135,6 +137,12 @@ def source(*names: str) -> Callable[[Function], Function]:
         "state_dir": click.option("--state-dir", type=_PATH, metavar="DIR", help="What the agent remembers."),
         "grains": click.option("--grains", type=_PATH, metavar="FILE", help="Another host's grains, YAML or JSON, in place of this one's."),
         "environment": click.option("--environment", metavar="NAME", help="The environment whose states and pillar count."),
+        "lenient": click.option(
+            "--lenient",
+            multiple=True,
+            metavar="PATTERN",
+            help="Only warn of what is wrong, and accepted by Salt, in states whose SLS matches; may be repeated.",
+        ),
         "id": click.option("--id", metavar="NAME", help="Name of the host, in place of this one's."),
     }
 
@@ -205,7 +213,7 @@ def on_states(*forms: str) -> Callable[[Function], Function]:
     """A verb on states: takes names of SLS, the options that say whose, and the form of its output; mistakes end it with code 3."""
 
     def decorate(function: Function) -> Function:
-        options = source("config", "states", "pillar", "state_dir", "grains", "id", "environment")
+        options = source("config", "states", "pillar", "state_dir", "grains", "id", "environment", "lenient")
         return click.argument("sls", nargs=-1, shell_complete=completed("sls"))(options(output(*forms)(reports_problems(function))))
 
     return decorate

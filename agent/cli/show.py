@@ -29,7 +29,7 @@ from holdfast.states.order import rank
 BACKWARD = frozenset({"prereq"})
 """Requisites whose target runs after the state that names it."""
 
-_source = source("config", "states", "pillar", "state_dir", "grains", "id", "environment")
+_source = source("config", "states", "pillar", "state_dir", "grains", "id", "environment", "lenient")
 
 
 @click.group()

@@ -1,0 +1,103 @@
+"""`lenient`: what is wrong and accepted by Salt, an error in states of one's own, is a warning in those of others."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+import pytest
+
+from holdfast.states.compile import Compiler
+from holdfast.states.data import Request
+from holdfast.states.errors import CompileError
+
+ACCEPTED = {
+    "unknown argument": ("a: {crate.packed: [{name: /a}, {user: u}, {color: red}]}", "unknown-argument", {"user": "u"}),
+    "argument given twice": ("a: {lamp.lit: [{color: red}, {color: blue}]}", "argument-repeated", {"color": "blue"}),
+    "stray item": ("a: {lamp.lit: [{color: red}, 5]}", "argument-shape", {"color": "red"}),
+    "boolean guard": ("a: {lamp.lit: [{color: red}, {onlyif: true}]}", "argument-type", {"color": "red"}),
+    "boolean in a list of guards": ("a: {lamp.lit: [{color: red}, {unless: ['false', true]}]}", "argument-type", {"color": "red"}),
+    "bare ID of a require_in": ("a: {lamp.lit: [{color: red}, {require_in: [nobody]}]}", "requisite-missing", {"color": "red"}),
+    "file of a watch_in": ("a: {lamp.lit: [{color: red}, {watch_in: [{sls: nobody}]}]}", "requisite-missing", {"color": "red"}),
+    "text of a require_in": ("a: {lamp.lit: [{color: red}, {require_in: nobody}]}", "requisite-shape", {"color": "red"}),
+    "require_in of one name": ("a: {lamp.lit: [{color: red}, {names: [{b: [{require_in: [a]}]}]}]}", "names-shape", {"color": "red"}),
+    "use of nothing": ("a: {lamp.lit: [{color: red}, {use: [{lamp: nobody}]}]}", "requisite-missing", {"color": "red"}),
+}
+"""What is wrong -> a state with it, its code, and what the state says all the same."""
+
+
+@pytest.mark.parametrize("case", ACCEPTED)
+def test_what_salt_accepts_is_a_warning(compile_tree, case):
+    """With the place and the effect; the rest of the state counts."""
+    text, code, said = ACCEPTED[case]
+    compiled = compile_tree(text, lenient=("site",))
+
+    (warning,) = [problem for problem in compiled.warnings if problem.waived]
+    assert (warning.code, warning.place.line) == (code, 1)
+    assert {key: getattr(compiled.calls[0].resource, key) for key in said} == said
+
+
+@pytest.mark.parametrize("case", ACCEPTED)
+def test_without_it_the_same_is_an_error_that_tells_of_the_setting(problems, case):
+    """In the states of others a person has nothing to mend."""
+    text, code, _ = ACCEPTED[case]
+    (problem,) = problems(text, lenient=("other*",))
+
+    assert (problem.code, problem.waived) == (code, False)
+    assert problem.hint.endswith("if these are not your states, name their SLS in `lenient`")
+
+
+def test_only_the_files_that_match_are_lenient(problems):
+    """By the name of their SLS."""
+    wrong = "{}: {{lamp.lit: [{{color: 1}}, {{color: 2}}]}}"
+    files = {"site.sls": "include: [nginx.conf, mine]", "nginx/conf.sls": wrong.format("a"), "mine.sls": wrong.format("b")}
+    (problem,) = problems(files, "site", lenient=("nginx*",))
+
+    assert problem.place.file.endswith("mine.sls")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: {lamp.lit: [{require_in: [{lamp: nobody}]}]}",
+        "a: {lamp.lit: [{require: [nobody]}]}",
+        "a: {lamp.lit: [{color: red}], lamp.dark: []}",
+        "a: {lamp.lit: [{k: 1, k: 2}]}",
+        "a: {crate.packed: [{name: relative}, {user: u}]}",
+        "a: {lamp.none: []}",
+    ],
+)
+def test_what_salt_does_not_accept_is_an_error_all_the_same(problems, text):
+    """Nothing else is let through."""
+    assert problems(text, lenient=("*",))
+
+
+def test_a_slash_in_an_include_is_a_dot(compile_tree, problems):
+    """As formulas for old versions have it."""
+    files = {"site.sls": "include: [nginx/conf]", "nginx/conf.sls": "a: {lamp.lit: []}"}
+    compiled = compile_tree(files, "site", lenient=("site",))
+
+    assert [call.low["__sls__"] for call in compiled.calls] == ["nginx.conf"]
+    assert [problem.code for problem in compiled.warnings] == ["include-shape"]
+    (problem,) = problems(files, "site")
+    assert problem.hint.startswith("write 'nginx.conf'")
+
+
+def test_what_a_kind_refuses_with_a_reason_stays_refused(problems):
+    """It would have an effect in Salt."""
+    (problem,) = problems("/a: {file.managed: [{contents: x}, {signature: x}]}", lenient=("*",))
+
+    assert problem.code == "unknown-argument"
+
+
+def test_the_setting_may_change_between_two_compilations(tmp_path):
+    """Nothing is kept of the other one, and warnings are told each time."""
+    (tmp_path / "site.sls").write_text("a: {lamp.lit: [{color: red}, {color: blue}]}")
+    compiler, strict = Compiler(), Request(tmp_path, trusted_uids=frozenset({os.getuid()}))
+    lenient = replace(strict, lenient=("*",))
+
+    for _ in range(2):
+        assert len(compiler.compile(lenient).warnings) == 1
+        assert len(compiler.compile(lenient).warnings) == 1
+        with pytest.raises(CompileError):
+            compiler.compile(strict)
