@@ -161,9 +161,10 @@ class Daemon:
 
     # -- what can be asked of it (control.server.Agent) --------------------------------------------------------
 
-    def status(self) -> dict[str, Any]:
-        """The agent and its health, ready for JSON, and an iterator over the rows of its resources."""
-        return {**self._state(), "resources": rows(lambda: self._engine.view)}
+    def status(self, most: int | None) -> dict[str, Any]:
+        """The agent and its health, ready for JSON, and an iterator over the rows of its resources: all, or `most` and how many there are."""
+        counts = {} if most is None else {"counts": dict(self._engine.view.census.states())}
+        return {**self._state(), **counts, "resources": rows(lambda: self._engine.view, most)}
 
     def look(self, request: Request) -> Any:
         """What a verb that only looks asks for. Raises `ControlError`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import click
@@ -19,6 +19,8 @@ from holdfast.agent.words import as_declared
 
 SHORT = 50
 """Resources up to which all of them are listed."""
+LISTED = 200
+"""Most resources of a long list, but with --all."""
 QUIET = ("ok", "skipped")
 """States that a long list leaves out."""
 STATE = 10
@@ -40,12 +42,14 @@ def status(source: Source, form: str, everything: bool, as_tree: bool) -> None:
     Exit codes: 0 converged; 1 not (something failed, is under way, is not watched, or would be changed but for noop; or the states do
     not compile); 69 no agent answers, 76 it is of another version, 77 you may not ask it.
     """
-    answer = ask(source.socket(), Request("status"))
+    all_rows = everything or as_tree or form == "json"
+    answer = ask(source.socket(), Request("status", number=None if all_rows else LISTED))
     if form == "json":
         print_json(answer)
     else:
-        paper = Paper.stdout()
-        for line in (*heading(answer, paper), *(tree if as_tree else table)(answer["resources"], paper, everything=everything)):
+        paper, rows = Paper.stdout(), answer["resources"]
+        listed = tree(rows, paper, everything=everything) if as_tree else table(rows, paper, answer.get("counts"), everything=everything)
+        for line in (*heading(answer, paper), *listed):
             click.echo(line)
     if not answer["converged"]:
         raise click.exceptions.Exit(Code.FAILED)
@@ -66,14 +70,19 @@ def heading(answer: dict[str, Any], paper: Paper) -> Iterator[str]:
         yield from (f"  {line}" for line in rest)
 
 
-def table(rows: list[Row], paper: Paper, *, everything: bool) -> Iterator[str]:
-    """One line for each resource, in order of execution."""
-    shown = rows if everything or len(rows) <= SHORT else [row for row in rows if row["state"] not in QUIET]
+def table(rows: list[Row], paper: Paper, counts: Mapping[str, int] | None = None, *, everything: bool) -> Iterator[str]:
+    """One line for each resource, in order of execution. `counts`: how many there are of each state, if `rows` may not be all."""
+    counts = counts or Counter(row["state"] for row in rows)
+    shown = rows if everything or sum(counts.values()) <= SHORT else [row for row in rows if row["state"] not in QUIET]
     width = _width(shown, paper)
     for row in shown:
         yield from _lines(row, paper, width)
-    if len(shown) < len(rows):
-        yield paper.dim(f"and {len(rows) - len(shown)} more that are right (--all lists them)")
+    hidden = Counter(counts)
+    hidden.subtract(row["state"] for row in shown)
+    if others := ", ".join(f"{number} {word}" for word, number in hidden.items() if number > 0 and word not in QUIET):
+        yield f"and more: {others} (--all lists them)"
+    if right := sum(number for word, number in hidden.items() if number > 0 and word in QUIET):
+        yield paper.dim(f"and {right} more that are right (--all lists them)")
 
 
 def tree(rows: list[Row], paper: Paper, *, everything: bool) -> Iterator[str]:

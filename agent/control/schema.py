@@ -59,7 +59,7 @@ class Request:
     follow: bool = False
     """`log`: go on with each new entry."""
     number: int | None = None
-    """`trace`: of the pass; None: the last."""
+    """`trace`: of the pass; None: the last. `status`: at most so many rows, and how many there are of each state; None: all."""
     tree: str = ""
     """`apply`, `plan`: what the run applies, as `Settings.tree` says it."""
 

@@ -41,8 +41,8 @@ _CREDENTIALS = struct.Struct("3i")
 class Agent(Protocol):
     """What can be asked of the daemon. Each may raise `ControlError`."""
 
-    def status(self) -> dict[str, Any]:
-        """The agent and its health, ready for JSON, and an iterator over its resources."""
+    def status(self, most: int | None) -> dict[str, Any]:
+        """The agent and its health, ready for JSON, and an iterator over its resources: all of them, or `most` and how many there are of each state."""
         ...
 
     def pause(self) -> None:
@@ -179,7 +179,7 @@ class ControlServer:
         data: Any = None
         match request.verb:
             case "status":
-                data = self._agent.status()
+                data = self._agent.status(request.number)
             case "reload":
                 data = await self._agent.reload()
             case "why" | "graph" | "trace" | "metrics":

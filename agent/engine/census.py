@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from holdfast.agent.engine import limits
 from holdfast.agent.engine.graph import Vertex
 from holdfast.agent.engine.options import EngineOptions
-from holdfast.agent.engine.states import QUIET, Group, State
+from holdfast.agent.engine.states import QUIET, URGENT, Group, State
 
 
 def word(vertex: Vertex, *, unwatched: bool, flapping: bool) -> State:
@@ -79,6 +79,11 @@ class Census:
         for group, number in self.counts.items():
             found[group.state] += number
         return found
+
+    def urgent(self) -> Iterator[Vertex]:
+        """All that are not `QUIET`, by state as `URGENT` has them. In one state those that are in it for longest come first: nobody sorts them."""
+        for state in URGENT:
+            yield from self.listed(state)
 
     def listed(self, state: State) -> Collection[Vertex]:
         """Those in this state, longest first; of `QUIET` states nobody is listed."""

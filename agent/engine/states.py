@@ -12,6 +12,9 @@ State = Literal["running", "blocked", "failed", "flapping", "unwatched", "waitin
 QUIET: frozenset[State] = frozenset({"ok", "skipped"})
 """States of which there is nothing to say."""
 
+URGENT: tuple[State, ...] = ("running", "failed", "flapping", "blocked", "unwatched", "waiting", "would")
+"""The others: those first whose resources are shown first where not all have room."""
+
 
 class Group(NamedTuple):
     """What resources have in common that are counted together."""

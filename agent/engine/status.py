@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from typing import Any, NamedTuple
 
 from holdfast.agent.engine import limits
@@ -74,9 +75,17 @@ def describe(vertex: Vertex, view: View) -> dict[str, Any]:
     }
 
 
-def rows(look: Callable[[], View]) -> Iterator[dict[str, Any]]:
-    """The rows of all resources, in order of execution. They may be taken one by one: what has left meanwhile is left out."""
-    for known in tuple(look().graph):
+def rows(look: Callable[[], View], most: int | None = None) -> Iterator[dict[str, Any]]:
+    """The rows of all resources, in order of execution; of more than `most` so many that are not right, the most urgent ones.
+
+    They may be taken one by one: what has left meanwhile is left out.
+    """
+    view = look()
+    if most is None or len(view.graph) <= most:
+        chosen = list(view.graph)
+    else:
+        chosen = sorted(islice(view.census.urgent(), most), key=lambda vertex: vertex.position)
+    for known in chosen:
         view = look()
         vertex = view.graph.by_identity.get(known.identity)
         if vertex is not None and not gone(vertex):

@@ -19,8 +19,6 @@ COMMENT = 400
 """Letters of what is said of one that is not right."""
 COUNTED: tuple[State, ...] = ("running", "waiting", "unwatched", "would", "flapping", "failed", "blocked")
 """States that are counted by themselves. Each resource counts once, by the word of its row."""
-FIRST: tuple[State, ...] = ("running", "failed", "flapping", "blocked", "unwatched", "waiting", "would")
-"""States whose resources are shown first where not all have room."""
 
 
 def frame(view: View, history: History, traces: Traces, running_for: Callable[[str], float | None]) -> dict[str, Any]:
@@ -57,9 +55,8 @@ def _chosen(view: View, history: History) -> list[Vertex]:
 
 
 def _in_turn(view: View, history: History) -> Iterator[Vertex]:
-    """What is to be shown first comes first. Of those in one state these are the ones that have been in it for longest: nobody sorts them all."""
-    for state in FIRST:
-        yield from view.census.listed(state)
+    """What is to be shown first comes first."""
+    yield from view.census.urgent()
     recent = (view.graph.by_identity.get(identity) for identity, _ in history.recent)
     yield from (vertex for vertex in recent if vertex and not gone(vertex))
     yield from view.present

@@ -149,6 +149,18 @@ def test_a_long_list_leaves_out_what_is_right():
     assert len(list(status.table(rows, Paper(), everything=True))) == 101
 
 
+def test_what_is_not_listed_of_very_many_is_counted():
+    """The agent sends the most urgent rows, and how many there are of each state."""
+    rows = [row("cmd.run[x]", "failed")]
+    counts = {"failed": 1, "waiting": 4000, "would": 7, "ok": 9000, "skipped": 5}
+
+    assert list(status.table(rows, Paper(), counts, everything=False)) == [
+        "failed    cmd.run[x]",
+        "and more: 4000 waiting, 7 would (--all lists them)",
+        "and 9005 more that are right (--all lists them)",
+    ]
+
+
 def test_names_cannot_play_with_the_terminal():
     """Escape sequences in names and comments are written out."""
     evil = row("test.nop[\x1b[2J]", "failed", comment="\x1b]0;title\x07", sls="\x1b[31m")

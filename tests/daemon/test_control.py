@@ -31,7 +31,7 @@ class Agent:
     def __init__(self):
         self.done = []
 
-    def status(self):
+    def status(self, _most):
         """One resource."""
         return {"resources": [{"identity": "file.managed[x]"}]}
 
@@ -126,7 +126,7 @@ async def test_rows_arrive_whole_and_covered(control, logs, size, head):
     """Whatever their number, and wherever in them a secret stands."""
     path, agent = control
     logs.cover = Cover({"password": "opensesame"})
-    agent.status = lambda: {**head, "resources": ({"id": f"{number} opensesame", "ok": True} for number in range(size))}
+    agent.status = lambda _most: {**head, "resources": ({"id": f"{number} opensesame", "ok": True} for number in range(size))}
 
     assert await asked(path, "status") == {**head, "resources": [{"id": f"{number} {MASK}", "ok": True} for number in range(size)]}
 
@@ -148,7 +148,7 @@ async def test_a_long_status_leaves_others_their_turn(control, monkeypatch):
             turns += 1
             await asyncio.sleep(0)
 
-    agent.status = lambda: {"resources": rows()}
+    agent.status = lambda _most: {"resources": rows()}
     beside = asyncio.create_task(others())
     assert len((await asked(path, "status"))["resources"]) == 500
     beside.cancel()

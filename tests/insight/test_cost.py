@@ -6,7 +6,9 @@ import asyncio
 
 from effort import effort
 from engine_bench import Machine, in_virtual_time, state
+from holdfast import Permanent
 from holdfast.agent.engine.engine import Engine
+from holdfast.agent.engine.status import rows
 from holdfast.agent.insight.frames import ROWS
 from watched_bench import Watched
 
@@ -23,7 +25,7 @@ async def pair(machine: Machine) -> tuple[tuple[Watched, Engine], tuple[Watched,
 
 
 @in_virtual_time
-async def test_a_scrape_and_a_frame_cost_the_same_in_a_large_graph(bench: Watched) -> None:
+async def test_a_scrape_a_frame_and_a_short_status_cost_the_same_in_a_large_graph(bench: Watched) -> None:
     """Ten times as many resources, all of them right: less than twice the time. It takes seconds: thousands of resources converge first."""
     (small, few), (large, many) = await pair(bench.machine)
 
@@ -31,6 +33,7 @@ async def test_a_scrape_and_a_frame_cost_the_same_in_a_large_graph(bench: Watche
         for _ in range(30):
             bench.insight.text(engine.view)
             bench.insight.frame(engine.view)
+            list(rows(lambda: engine.view, ROWS))
 
     assert effort(lambda: scrapes(large, many), 2, than=lambda: scrapes(small, few)) < 2
     await few.stop()
@@ -55,3 +58,17 @@ async def test_a_frame_costs_the_same_while_everything_is_to_be_looked_at(bench:
     assert effort(lambda: frames(large, many), 2, than=lambda: frames(small, few)) < 2
     await few.stop()
     await many.stop()
+
+
+@in_virtual_time
+async def test_a_short_status_has_what_is_most_urgent(bench: Watched) -> None:
+    """Failed ones before those that only wait, in order of execution; all of them where they are few."""
+    for name in ("s7 of 20", "s3 of 20"):
+        bench.machine.broken[name] = Permanent("no")
+    engine = await bench.converged(*(state(f"s{number} of 20") for number in range(20)))
+    engine.pause()
+    engine.recheck()
+
+    assert [row["id"] for row in rows(lambda: engine.view, 3)] == ["s0 of 20", "s3 of 20", "s7 of 20"]
+    assert len(list(rows(lambda: engine.view, 20))) == 20
+    await engine.stop()
