@@ -87,7 +87,7 @@ def uninstall(root: Path) -> Iterator[str]:
 
 def _remove_config(config: Path) -> Iterator[str]:
     settings = config / "agent.yaml"
-    if is_there(settings) and paths.read(str(settings)).decode() == _shipped("config", "agent.yaml"):
+    if is_there(settings) and paths.read(str(settings)) == _shipped("config", "agent.yaml").encode():
         paths.at(str(settings)).unlink()
         yield f"removed {settings}"
     for directory in (config / "states", config / "pillar", config / "resources", config):

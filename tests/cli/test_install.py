@@ -1,5 +1,6 @@
 """`install` and `uninstall` on a root directory of their own: complete, repeatable, and never at the cost of what is somebody's."""
 
+import hashlib
 import shutil
 import stat
 from pathlib import Path
@@ -161,6 +162,33 @@ def test_uninstall_keeps_states_and_says_so(root):
     assert not (root / "etc/systemd/system/holdfast.service").exists()
     assert "agent.yaml" in lines[-1]
     assert "states" in lines[-1]
+
+
+def test_files_that_are_no_text_are_kept(root):
+    """Settings and a unit that somebody has overwritten with anything: install and uninstall tell, and go on."""
+    list(install(root, start=False))
+    settings, unit = root / "etc/holdfast/agent.yaml", root / "etc/systemd/system/holdfast.service"
+    for path in (settings, unit):
+        path.write_bytes(b"\xff\xfe")
+    lines = list(install(root, start=False))
+    lines += uninstall(root)
+
+    assert any(line.startswith(f"kept {unit}, which was edited") for line in lines)
+    assert lines[-1] == f"kept what is yours: {settings}"
+    assert settings.read_bytes() == b"\xff\xfe"
+
+
+def test_a_unit_that_an_older_version_wrote_is_known(root):
+    """Its first line is the mark, with the digest of all others."""
+    list(install(root, start=False))
+    unit = root / "etc/systemd/system/holdfast.service"
+    current = unit.read_text()
+    old = "[Unit]\nDescription=old\n"
+    digest = hashlib.sha256(old.encode()).hexdigest()[:16]
+    unit.write_text(f"# Written by `holdfast install`; make changes with `systemctl edit holdfast`. Digest: {digest}\n{old}")
+    list(install(root, start=False))
+
+    assert unit.read_text() == current
 
 
 def test_uninstall_of_nothing_is_no_error(root):

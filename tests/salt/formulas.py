@@ -29,6 +29,7 @@ from compare import differences
 from stage import GRAINS, Job, plain_umask
 from trees import Tree
 
+from holdfast.agent.words import number_of
 from holdfast.resources.visible import clean
 
 LIST = Path(__file__).with_name("formulas.yaml")
@@ -81,7 +82,9 @@ class Verdict:
         """One line."""
         salt = {True: "Salt compiles it", False: "Salt refuses it", None: "Salt was not asked"}[self.salt]
         low = "" if self.differs is None else f"; low data {'differ' if self.differs else 'are equal'}"
-        return f"{self.name}: {salt}{low}; " + (f"{len(self.reasons)} kinds of errors here" if self.reasons else "ready to apply here")
+        return f"{self.name}: {salt}{low}; " + (
+            f"{number_of(len(self.reasons), 'reason')} why not to apply it here" if self.reasons else "ready to apply here"
+        )
 
 
 def read(repository: Path, commit: str) -> dict[str, str]:
