@@ -69,6 +69,7 @@ async def _converge(
             health.listen = partial(_tell_of_health, health, emit)
             administrator = Administrator(host.interface, health)
             engine = Engine(host, settings.engine, journal, emit, watch=False, obstacle=administrator.obstacle)
+            host.blocking.alone = lambda: engine.alone
             line = journal.line if isinstance(journal, RemoteJournal) else None
             if line:
                 _tend(line, engine, emit)
@@ -85,12 +86,20 @@ async def _converge(
                         if settings.engine.noop:
                             _tell_what_is_owed(journal, compiled, emit)
                         record = await engine.settle()
+                        await host.flushes.done()
+                        if host.flushes.trouble:
+                            _tell_of_flushes(host.flushes.trouble, emit)
+                            return replace(record, converged=False, broken_off=True)
                         return replace(record, converged=False, broken_off=True) if line and line.broken else record
                 except TimeoutError:
                     return None
                 finally:
                     follower.cancel()
                     await engine.stop(0)
+
+
+def _tell_of_flushes(why: str, emit: Callable[[Event], None]) -> None:
+    emit(Notice("error", "not-flushed", "", f"cannot flush {why}; what was written there may be lost with the power: apply again"))
 
 
 def _tell_of_health(health: Health, emit: Callable[[Event], None]) -> None:

@@ -18,10 +18,10 @@ CONTENT = "the content that is declared, sixty-four bytes long with newline\n"
 
 
 @contextlib.contextmanager
-def private_directory() -> Iterator[Path]:
-    """A directory on a tmpfs, where there is one, so that the disk is not what is measured."""
+def private_directory(*, on_disk: bool = False) -> Iterator[Path]:
+    """A directory on a tmpfs, where there is one, so that the disk is not what is measured; or on the disk of /var/tmp."""
     shm = Path("/dev/shm")
-    path = Path(tempfile.mkdtemp(prefix="holdfast-bench-", dir=shm if shm.is_dir() else None))
+    path = Path(tempfile.mkdtemp(prefix="holdfast-bench-", dir="/var/tmp" if on_disk else shm if shm.is_dir() else None))
     try:
         (path / "states").mkdir()
         (path / "pillar").mkdir()

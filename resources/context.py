@@ -75,7 +75,8 @@ class Report:
     """Not told by the run, but given to it: those with whom it is to put things right."""
     intent: Callable[[], Awaitable[None]] | None = None
     """Given likewise: writes down that something may be changed now."""
-
+    leaf: bool = False
+    """Given likewise: no other resource depends on this one, and the journal tells nothing of it, so the flush of a directory may wait."""
     sends: Mapping[str, type] | None = None
     """Given to it: what its kind may send; None where nobody cares."""
     wanted: Collection[str] = ()
@@ -88,6 +89,10 @@ class Report:
     def begin(self, account: Callable[[], Awaitable[None]]) -> None:
         """Changing begins; when it fails, `account` is awaited, which finds out how far it came."""
         self.touched, self.account = True, account
+
+    def changing(self) -> None:
+        """Changing begins now; until then an error has changed nothing."""
+        self.touched = True
 
     def send(self, values: Mapping[str, Any]) -> None:
         """Publish values for others. Raises `DeclarationError` for what the kind does not declare: its author's mistake."""
@@ -278,8 +283,11 @@ class Context(Services, Protocol):
         uid: int = -1,
         gid: int = -1,
         check: Callable[[str], Awaitable[None]] | None = None,
+        touches: bool = True,
     ) -> None:
-        """Put a file in place atomically: temporary in the same directory (0600 from its first byte), owner, mode, `check` called with its path, fsync (unless the agent was told not to), rename.
+        """Put a file in place atomically: temporary in the same directory (0600 from its first byte), owner, mode, fsync (unless the agent was told not to), `check` called with its path, rename.
+
+        Right before the rename `report.touched` becomes true, unless `touches` says that this file is not what the resource manages.
 
         A link at the path is replaced, and one on the way followed where no other user can gain from that. -1 leaves uid or gid as the
         agent's own. On any error, cancellation included, the temporary is removed. Raises `OSError`, and `Permanent` for what is not safe.

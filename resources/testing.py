@@ -165,6 +165,7 @@ class FakeContext:
         uid: int = -1,
         gid: int = -1,
         check: Callable[[str], Awaitable[None]] | None = None,
+        touches: bool = True,
     ) -> None:
         """Write a real file; checked first, and then replaced."""
         place = paths.at(path) if isinstance(path, str) else path
@@ -176,6 +177,7 @@ class FakeContext:
                 await check(temporary.real)
             os.fchown(handle.fd, uid, gid)
             os.fchmod(handle.fd, mode)
+            self.report.touched = self.report.touched or touches
             temporary.rename(place)
         except BaseException:
             with suppress(OSError):

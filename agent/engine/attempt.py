@@ -57,6 +57,8 @@ class Job:
     """What is now has to be remembered first, to be put back some day."""
     announce: Callable[[], Awaitable[None]] | None = None
     """Somebody is told of its changes: to be awaited before the first."""
+    leaf: bool = False
+    """No other resource depends on it, and the journal tells nothing of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,9 @@ async def run(job: Job, emit: Callable[[Notice], None]) -> tuple[Outcome, Failur
     """Make it, within its deadline; whatever the kind raises becomes the outcome, with what was changed before."""
     before = job.before
     clock = Clock(before.began, before.started, before.attempt + 1) if before else Clock(asyncio.get_running_loop().time(), time.time(), 1)
-    job.ctx.report = Report(batch=job.batch, intent=job.announce, sends=_sends(job), wanted=job.wanted, received=job.received)
+    job.ctx.report = Report(
+        batch=job.batch, intent=job.announce, leaf=job.leaf, sends=_sends(job), wanted=job.wanted, received=job.received
+    )
     meta = job.call.meta
     try:
         async with asyncio.timeout(meta.timeout):

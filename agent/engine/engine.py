@@ -275,6 +275,11 @@ class Engine:
         return "operator" in self._scheduler.paused
 
     @property
+    def alone(self) -> bool:
+        """At most one resource is at work: nothing else is held up while that waits for a disk."""
+        return len(self._scheduler.workers.at_work) <= 1
+
+    @property
     def going_down(self) -> bool:
         """The system goes down, so nothing is repaired."""
         return "going-down" in self._scheduler.paused

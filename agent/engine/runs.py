@@ -18,7 +18,7 @@ from holdfast.agent.engine.judge import Judge, digest, wanted
 from holdfast.agent.engine.options import EngineOptions
 from holdfast.agent.engine.passes import Passes
 from holdfast.agent.engine.report import GUARDS, WATCHED, Cause, Event, Notice, Obstacle, Outcome, Started
-from holdfast.agent.engine.reversals import Reversals
+from holdfast.agent.engine.reversals import ONCE, Reversals
 from holdfast.agent.engine.rivals import Rivals
 from holdfast.agent.engine.transfer import Prepared, Transfers, wanted_from
 from holdfast.resources.contract import Resource
@@ -216,6 +216,7 @@ class Runs:
             batch=vertex.batch,
             remember=partial(self._reversals.remember, vertex) if remember else None,
             announce=partial(self._courier.announce, vertex) if vertex.real and vertex.notify and not only_refresh else None,
+            leaf=_is_leaf(vertex),
         )
 
     def _ended(self, vertex: Vertex, task: asyncio.Task[None]) -> None:
@@ -374,6 +375,12 @@ class Runs:
         done = self._journal.done_at(vertex.key, digest(vertex))
         left = period if done is None else done + period - time.time()
         return left if 0 < left < period else period
+
+
+def _is_leaf(vertex: Vertex) -> bool:
+    """No other resource depends on it, and the journal tells nothing of it."""
+    alone = not vertex.downstream and not vertex.notify and not vertex.prerequired and all(kind == "require" for kind in vertex.requisites)
+    return alone and not vertex.call.meta.reverse and vertex.call.meta is not ONCE
 
 
 def _still_due(vertex: Vertex, outcome: Outcome) -> bool:

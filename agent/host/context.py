@@ -94,6 +94,7 @@ class HostContext:
         on_line: Callable[[], None] | None = None,
     ) -> Completed:
         """Run a command: see the protocol."""
+        await self._host.flushes.done()
         command = Command(argv, cwd, env, stdin, user, group, umask, timeout, check, limit, on_start, stop_signal, combined, on_line)
         return await run(command, self._host.blocking)
 
@@ -122,9 +123,16 @@ class HostContext:
         uid: int = -1,
         gid: int = -1,
         check: Callable[[str], Awaitable[None]] | None = None,
+        touches: bool = True,
     ) -> None:
         """Put a file in place atomically: see the protocol. Raises `OSError` and `Unsafe`."""
-        await replace(Replacement(path, data, mode, uid, gid, self._host.durable), self._host.blocking, check)
+        report, flushes = self.report, self._host.flushes
+        renaming, later = report.changing if touches else None, flushes.owe if report.leaf else None
+        file = Replacement(path, data, mode, uid, gid, self._host.durable, renaming, later)
+        try:
+            await replace(file, self._host.blocking, check)
+        finally:
+            flushes.soon()
 
     async def source(self, url: str, *, trusted: bool = False) -> bytes:
         """The content behind a URL. Raises `Permanent`, or `Temporary` when a server does not answer."""

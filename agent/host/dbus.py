@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from typing import Any
 
 import structlog
@@ -41,11 +41,14 @@ Key = tuple[str, str, str]
 
 
 class SystemBus:
-    """The connection, as `holdfast.resources.interfaces.base.Bus` describes it. `address` is for tests."""
+    """The connection, as `holdfast.resources.interfaces.base.Bus` describes it. `before` is awaited before each call; `address` is for tests."""
 
-    def __init__(self, tasks: Tasks, health: Health, *, address: str | None = None) -> None:
+    def __init__(
+        self, tasks: Tasks, health: Health, *, before: Callable[[], Awaitable[None]] | None = None, address: str | None = None
+    ) -> None:
         self._tasks = tasks
         self._health = health
+        self._before = before
         self._address = address
         self._keeper: asyncio.Task[Any] | None = None
         self._bus: MessageBus | None = None
@@ -72,6 +75,8 @@ class SystemBus:
         Raises `BusError`: with the name of the error that came back, or without one when D-Bus is not there, goes away
         during the call, or does not answer within `timeout` seconds.
         """
+        if self._before is not None:
+            await self._before()
         try:
             async with asyncio.timeout(timeout), self._slots:
                 bus = await self._connection()

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import islice
 from stat import S_ISREG
 
+from holdfast.agent.host.blocking import Blocking
 from holdfast.resources import paths
 from holdfast.resources.paths.handle import Handle
 from holdfast.resources.paths.place import Directory, Place
@@ -46,6 +47,10 @@ class Replacement:
     uid: int
     gid: int
     durable: bool
+    renaming: Callable[[], None] | None = None
+    """Called right before the target changes, perhaps in a thread."""
+    later: Callable[[Directory], None] | None = None
+    """Takes the directory whose flush may wait, perhaps in a thread. None: it may not."""
     temporary: Place | None = None
     pinned: Handle | None = None
     """The temporary, where somebody could put another thing in its place."""
@@ -87,10 +92,14 @@ class Replacement:
         """Rename the temporary over the target. Raises `OSError`."""
         if self.temporary is None or isinstance(self.target, str):
             raise RuntimeError("a file cannot be put in place before it is filled")
+        if self.renaming is not None:
+            self.renaming()
         self.temporary.rename(self.target)
         give_back(self.temporary.name)
         self.pinned = None
-        if self.durable:
+        if self.durable and self.later is not None:
+            self.later(self.target.directory)
+        elif self.durable:
             self.target.directory.sync()
 
     def place(self) -> None:
@@ -113,32 +122,28 @@ class Replacement:
             give_back(self.temporary.name)
 
 
-async def replace(
-    file: Replacement, blocking: Callable[..., Awaitable[object]], check: Callable[[str], Awaitable[None]] | None = None
-) -> None:
+async def replace(file: Replacement, blocking: Blocking, check: Callable[[str], Awaitable[None]] | None = None) -> None:
     """Put a file in place. `check` is awaited with the path of the finished temporary and may raise to stop it.
 
     On any error, cancellation included, the target is as it was and no temporary is left. Raises `OSError` and `Unsafe`.
     """
-    threaded = file.durable or len(file.data) > LARGE
+    large = len(file.data) > LARGE
+    waits = blocking if large else blocking.brief if file.durable else _at_once
     try:
         if check is None:
-            await _call(blocking, file.place, threaded=threaded)
+            await waits(file.place)
             return
-        await _call(blocking, file.fill, threaded=threaded)
+        await waits(file.fill)
         await check(file.shown)
-        await _call(blocking, file.commit, threaded=file.durable)
+        await (blocking.brief if file.durable else _at_once)(file.commit)
     except (asyncio.CancelledError, Exception):
         file.discard()
         raise
 
 
-async def _call(blocking: Callable[..., Awaitable[object]], step: Callable[[], None], *, threaded: bool) -> None:
-    """Do one step, in a thread only if it may take long: a thread costs more than a small file."""
-    if threaded:
-        await blocking(step)
-    else:
-        step()
+async def _at_once(step: Callable[[], None]) -> None:
+    """Do what no disk is waited for: a thread costs more than a small file."""
+    step()
 
 
 def sweep(directory: Directory) -> None:

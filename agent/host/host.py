@@ -12,9 +12,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from holdfast.agent.health import Health
-from holdfast.agent.host.blocking import SPARE, Blocking
+from holdfast.agent.host.blocking import LINGER, SPARE, Blocking
 from holdfast.agent.host.context import HostContext
 from holdfast.agent.host.edition import Edition
+from holdfast.agent.host.flushes import Flushes
 from holdfast.agent.host.kept import Store
 from holdfast.agent.host.paths import PathWatcher
 from holdfast.agent.host.sources import Sources
@@ -65,7 +66,8 @@ class Host:
         self._find_managed: Callable[[], Iterable[str]] | None = None
         """Finds those paths anew, once somebody wants to know."""
         self.health = health or Health()
-        self.blocking, self.long_blocking = Blocking(spare=SPARE), Blocking(spare=SPARE)
+        self.blocking, self.long_blocking = Blocking(spare=SPARE, linger=LINGER), Blocking(spare=SPARE)
+        self.flushes = Flushes(self.blocking, self._tell_of_flushes)
         self._network = Blocking(DOWNLOADS)
         self.paths = PathWatcher(self.health)
         self.world = LocalWorld(
@@ -84,6 +86,7 @@ class Host:
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """Give everything back."""
+        await self.flushes.done()
         self.paths.close()
         if self._bus is not None:
             await self._bus.close()
@@ -108,6 +111,12 @@ class Host:
             self.health.set("sources-not-kept", f"{why}; a source that is changed now may keep its state from being repaired")
         else:
             self.health.clear("sources-not-kept")
+
+    def _tell_of_flushes(self, why: str) -> None:
+        if why:
+            self.health.set("not-flushed", f"cannot flush {why}; what was written there may be lost with the power")
+        else:
+            self.health.clear("not-flushed")
 
     def context(self, identity: str) -> HostContext:
         """What the resource of this identity sees of the world."""
@@ -171,7 +180,7 @@ class Host:
         if self._bus is None:
             from holdfast.agent.host.dbus import SystemBus  # noqa: PLC0415 - most runs need none, and it takes long to import
 
-            self._bus = SystemBus(self._tasks, self.health)
+            self._bus = SystemBus(self._tasks, self.health, before=self.flushes.done)
         bus: Bus = self._bus
         return bus
 

@@ -289,7 +289,7 @@ async def fetch(ctx: Context, name: str, url: str) -> str:
         return url
     path = ctx.var_dir / f"{name}.deb"
     data = await ctx.source(url, trusted=True)
-    await ctx.write_file(str(path), data, mode=0o600)
+    await ctx.write_file(str(path), data, mode=0o600, touches=False)
     return str(path)
 
 

@@ -9,12 +9,14 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from holdfast.agent.host import files
+from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.host.host import Host
 from holdfast.resources import paths, registry
 from holdfast.resources.errors import HoldfastError, Permanent
@@ -309,24 +311,20 @@ async def test_a_link_on_its_way_is_not_swept_up(host, tmp_path, monkeypatch):
 
 async def test_large_files_leave_the_loop_free(host, tmp_path):
     """Content over a mebibyte is read, compared and written in a thread."""
-    import threading
+    threads = []
 
-    names = set()
-    real = threading.Thread.start
+    class Told(Blocking):
+        """Notes in which thread each call was made."""
 
-    def start(self) -> None:
-        names.add(self.name)
-        real(self)
+        async def __call__(self, call, /, *args):
+            return await super().__call__(lambda: (threads.append(threading.current_thread().name), call(*args))[1])
 
-    threading.Thread.start = start
-    try:
-        await run(host, "file.managed", tmp_path / "f", contents="x" * (2 << 20))
-        assert names == {"holdfast-blocking"}
-        names.clear()
-        changed, _ = await run(host, "file.managed", tmp_path / "f", contents="x" * (2 << 20))
-        assert (changed, names) == (False, {"holdfast-blocking"})
-    finally:
-        threading.Thread.start = real
+    host.blocking = Told(alone=lambda: True)
+    await run(host, "file.managed", tmp_path / "f", contents="x" * (2 << 20))
+    assert {*threads} == {"holdfast-blocking"}
+    threads.clear()
+    changed, _ = await run(host, "file.managed", tmp_path / "f", contents="x" * (2 << 20))
+    assert (changed, {*threads}) == (False, {"holdfast-blocking"})
 
 
 async def test_undeclared_owner_is_kept(host, tmp_path):
@@ -384,7 +382,7 @@ async def test_declared_owner_and_mode_beat_those_of_the_source(host, tmp_path):
 
 @pytest.mark.parametrize(
     ("step", "check", "touched"),
-    [("commit", (), True), ("commit", ("true",), True), ("commit", ("false",), False), ("fill", (), False)],
+    [("rename", (), True), ("rename", ("true",), True), ("rename", ("false",), False), ("create", (), False)],
 )
 async def test_a_change_counts_from_when_it_may_have_happened(host, tmp_path, monkeypatch, *, step, check, touched):
     """What fails at the very end may have replaced the file, which listeners must hear; a full disk or a check that refuses has not."""
@@ -392,7 +390,7 @@ async def test_a_change_counts_from_when_it_may_have_happened(host, tmp_path, mo
     def fail(*_):
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(files.Replacement, step, fail)
+    monkeypatch.setattr(paths.Place, step, fail)
     ctx = host.context("x")
     resource = registry.find("file.managed").declare(str(tmp_path / "f"), contents="x", check_cmd=check)
     with pytest.raises(HoldfastError):

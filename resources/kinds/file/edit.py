@@ -182,15 +182,14 @@ class Edit(Placed):
             mode, uid, gid = stat.S_IMODE(seen.st_mode) & 0o777, seen.st_uid, seen.st_gid
             await self._back_up(ctx, place, seen)
         with telling("write", path):
-            await ctx.write_file(place, _bytes(text), mode=mode, uid=uid, gid=gid, check=self._checker(ctx, place, seen))
+            await ctx.write_file(place, _bytes(text), mode=mode, uid=uid, gid=gid, check=self._checker(place, seen))
 
-    def _checker(self, ctx: Context, place: Place, seen: os.stat_result | None) -> Callable[[str], Awaitable[None]]:
+    def _checker(self, place: Place, seen: os.stat_result | None) -> Callable[[str], Awaitable[None]]:
         """What `write_file` calls right before the file is replaced: what others have written meanwhile must not be lost."""
 
         async def check(_: str) -> None:
             if _looks(place.look()) != _looks(seen):
                 raise Temporary(f"cannot edit {self.name}: it was changed by somebody else while it was edited", delay=0.1)
-            ctx.report.touched = True
 
         return check
 
@@ -201,7 +200,7 @@ class Edit(Placed):
             copy = place.beside(f"{place.name}{self.backup}")
             with telling("back up to", copy.path):
                 data = await read(ctx, place, seen)
-                await ctx.write_file(copy, data, mode=stat.S_IMODE(seen.st_mode) & 0o777, uid=seen.st_uid, gid=seen.st_gid)
+                await ctx.write_file(copy, data, mode=stat.S_IMODE(seen.st_mode) & 0o777, uid=seen.st_uid, gid=seen.st_gid, touches=False)
 
 
 def is_brief(pattern: str, text: str) -> bool:

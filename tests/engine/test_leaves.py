@@ -1,0 +1,53 @@
+"""Which resources may leave the flush of a directory for later: those that nothing depends on, and of which the journal tells nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+import engine_bench
+from engine_bench import Bench, Machine, Setting, compilation, in_virtual_time, state
+from holdfast.resources.context import Context, announced
+
+LEAVES: dict[str, bool] = {}
+
+
+class Leaf(Setting, kind="zleaf.present"):
+    """Notes what the engine says."""
+
+    @announced
+    async def check_apply(self, ctx: Context, apply: bool) -> bool:
+        """Different each time."""
+        LEAVES[self.name] = ctx.report.leaf
+        ctx.report.changes = {"made": True}
+        return False
+
+
+@pytest.fixture(autouse=True)
+def kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Known to `compilation`."""
+    LEAVES.clear()
+    monkeypatch.setitem(engine_bench.KINDS, "zleaf.present", Leaf)
+
+
+@in_virtual_time
+@pytest.mark.parametrize(
+    ("states", "leaves"),
+    [
+        ([("a", {}), ("b", {})], {"a", "b"}),
+        ([("a", {}), ("b", {"require": ["a"]})], {"b"}),
+        ([("a", {}), ("b", {"watch": ["a"]})], set()),
+        ([("a", {}), ("b", {"onchanges": ["a"]})], set()),
+        ([("a", {}), ("b", {"listen": ["a"]})], set()),
+        ([("a", {}), ("b", {"prereq": ["a"]})], set()),
+        ([("a", {}), ("b", {"meta": {"reverse": True}})], {"a"}),
+    ],
+)
+async def test_only_what_nothing_relies_on_is_a_leaf(machine: Machine, states: list[tuple[str, dict]], leaves: set[str]) -> None:
+    """Any requisite but `require` keeps both ends from being one; that only the earlier."""
+    engine = Bench(machine).engine()
+    await engine.swap(compilation(*(state(name, "zleaf.present", **spec) for name, spec in states)), "start")
+    await engine.settle()
+
+    assert {name for name, leaf in LEAVES.items() if leaf} == leaves
+    assert LEAVES.keys() == {name for name, _ in states}
+    await engine.stop()
