@@ -14,7 +14,7 @@ from pathlib import Path
 
 from harness import CONTENT, HOLDFAST, declare_files, private_directory
 
-RUNS = 3
+RUNS = 2
 SIZES = (1000, 5000)
 TEN_LINES = """
 import os, sys

@@ -11,8 +11,8 @@ from typing import Any
 ROWS = (
     # script, what, unit, key, at most
     ("drift", "drift repaired, p50, 1 000 files in one directory", "us", "drift_us", None),
-    ("drift", "the same loop in bare asyncio", "us", "bare_us", None),
-    ("drift", "ratio of the two", "times", "ratio_to_bare", 4.0),
+    ("drift", "the same system calls in a bare asyncio loop", "us", "bare_us", None),
+    ("drift", "ratio of the two", "times", "ratio_to_bare", 1.5),
     ("drift", "one drift, 10 000 files in 1 000 directories against 100", "times", "ratio_10000_to_100", 1.5),
     ("drift", "threads at 10 000 files in 1 000 directories", "", "threads_10000", 4),
     ("drift", "inotify descriptors there: resources 1, configuration 1", "", "inotify_10000", 2),
