@@ -120,6 +120,8 @@ def _converge(sls: tuple[str, ...], source: Source, form: str, *, timeout: float
     settings = settings.model_copy(update={"engine": settings.engine.model_copy(update={"noop": noop or settings.engine.noop})})
     compiled = Trees().compile(settings, sls=source.names(sls, settings), grains=source.facts(settings))
     printer = Printer(settings, compiled.cover, show=form == "text", verbose=verbose)
+    for problem in compiled.warnings:
+        say(f"warning: {problem}", err=True)
     record, interrupted = None, False
     try:
         whole = not sls and source.grains is None and not any(source.overrides.values())
