@@ -7,7 +7,10 @@ import time
 import lab
 import pytest
 
+from holdfast.agent.cli import pages
+
 pytestmark = pytest.mark.lab
+PAGES = [f"/{page.path}" for page in pages.PAGES]
 
 
 def shown(host: lab.Host, field: str) -> str:
@@ -41,12 +44,23 @@ def test_install_is_idempotent_and_uninstall_keeps_the_states(agent: lab.Host) -
     assert shown(agent, "Type") == "notify"
     assert shown(agent, "UnitFileState") == "enabled"
     assert exists(agent, "/etc/holdfast/pillar")
+    assert [page for page in PAGES if not exists(agent, page)] == []
     said = agent.run("holdfast", "uninstall").stdout
 
     assert "/etc/holdfast/states" in said
     assert exists(agent, "/etc/holdfast/states/mine.sls")
     assert not exists(agent, "/etc/systemd/system/holdfast.service")
+    assert [page for page in PAGES if exists(agent, page)] == []
     assert agent.run("systemctl", "is-active", "holdfast", check=False).stdout.strip() == "inactive"
+
+
+def test_a_read_only_usr_does_not_keep_the_agent_from_being_installed(host: lab.Host) -> None:
+    """Completion and the manual page are left out, and it says why."""
+    host.sh("mount --bind /usr /usr; mount -o remount,bind,ro /usr")
+    said = host.run("holdfast", "install").stdout
+
+    assert [page for page in PAGES if f"left out {page}: Read-only file system" not in said] == []
+    assert "enabled and started" in said
 
 
 def test_systemd_is_told_what_the_agent_does(agent: lab.Host) -> None:
