@@ -3,7 +3,8 @@
     scripts/formulas DIRECTORY [NAME...]
 
 The directory holds a git repository for each formula of `formulas.yaml`, under its name; a bare one will do. Formulas that are not there
-are left out. Each is read at its commit and compiled twice, without a pillar and with its `pillar.example`, for the same host everywhere.
+are left out. Each is read at its commit and compiled twice, without a pillar and with its `pillar.example`, for the same host everywhere and
+leniently, as states of others are.
 Without Salt's environment (`scripts/test --salt` makes it) only Holdfast is asked.
 """
 
@@ -99,7 +100,7 @@ def trees(name: str, files: Mapping[str, str]) -> Iterator[Tree]:
     """What is compiled of a formula: all of its top-level folders that have an `init.sls`, together."""
     folders = sorted(path.removesuffix("/init.sls") for path in files if path.count("/") == 1 and path.endswith("/init.sls"))
     states = {path: text for path, text in files.items() if path.partition("/")[0] in folders}
-    common: dict[str, Any] = {"sls": tuple(folders), "grains": HOST, "options": {"template_commands": True}, "modes": ()}
+    common: dict[str, Any] = {"sls": tuple(folders), "grains": HOST, "options": {"template_commands": True, "lenient": ["*"]}, "modes": ()}
     yield Tree(name, states, **common)
     if EXAMPLE in files:
         pillar = {"top.sls": "base: {'*': [example]}\n", "example.sls": files[EXAMPLE]}
