@@ -54,6 +54,7 @@ from holdfast.agent.tree import Compiled, Trees, made_from
 from holdfast.agent.watched import Watched
 from holdfast.agent.words import first_of, number_of
 from holdfast.states.errors import CompileError, Place, Problem
+from holdfast.states.memory import Collector
 
 log = structlog.get_logger("holdfast")
 
@@ -82,6 +83,7 @@ class Daemon:
         self._trees = Trees()
         self._presence = Presence()
         self._blocking = Blocking(1)
+        self._collector = Collector()
         self._started = time.time()
         self._stop = asyncio.Event()
         self._stops = 0
@@ -110,6 +112,7 @@ class Daemon:
         """Run until SIGTERM or SIGINT (a second one is more urgent, a third kills). Raises `HoldfastError` or `OSError` when it cannot even start."""
         async with AsyncExitStack() as stack:
             stack.callback(self._logs.close)
+            stack.enter_context(self._collector.installed())
             await self._start(stack)
             log.info("holdfast %s keeps this host as %s says (pid %d)", __version__, self.settings.states, os.getpid())
             self._want("start")
@@ -321,8 +324,10 @@ class Daemon:
         self._host.forget_all_but(declared)
         async with self._host.taken_over(compiled.compilation.calls, settings.states) as edition:
             options = settings.engine
-            await self._engine.swap(compiled.compilation, cause=cause, options=options, outdated=self._outdated, anew=edition.anew)
+            swap = self._engine.swap(compiled.compilation, cause=cause, options=options, outdated=self._outdated, anew=edition.anew)
+            left = await swap
         self._outdated = set()
+        self._collector.replaced(left, self._resources)
         self._watch.follow(made_from(compiled, edition))
         self._tell_of_watches()
         self._taken_over = True

@@ -137,17 +137,18 @@ class Engine:
         *,
         whole: bool = True,
         anew: Collection[str] = frozenset(),
-    ) -> None:
+    ) -> int:
         """Replace the graph by that of a new compilation; whatever is the same in both keeps its watch and its past.
 
         Resources that leave may finish what runs, for `stop_timeout`; then it is cancelled. Only who takes their place waits for
         that. `anew` are identities of states that are declared as before and made from other sources: they are replaced as well.
         `options` take effect with the new graph. Resources that stay, and are named in `outdated`, are looked at again: what they have
         read elsewhere has changed. So is what has failed, but not when only grains have changed. When these are not all states (not `whole`), the journal forgets nothing of the others.
+        Returns how many resources have left the graph, or were replaced.
         """
         async with self._swapping:
             if self._stopped:
-                return
+                return 0
             automatic = await self._autoedges.find(compilation.calls) if (options or self.options).autoedge else NOTHING
             calls = [*compilation.calls, *self._reversals.calls(compilation.calls)] if self._daemon else compilation.calls
             found = [None if call.identity in anew else self._keep(call) for call in calls]
@@ -191,6 +192,7 @@ class Engine:
             self._schedule_recheck()
             self._scheduler.pump()
             self._wait(self._reversals.tidy())
+            return len(leaving)
 
     async def settle(self) -> PassRecord:
         """Wait until nothing is dirty or running; the record of the last pass."""
