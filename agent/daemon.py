@@ -18,8 +18,6 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any
 
-import structlog
-
 from holdfast import __version__
 from holdfast.agent.config_watch import ConfigWatch
 from holdfast.agent.connections import Exhaustion
@@ -42,6 +40,7 @@ from holdfast.agent.host.power import Power
 from holdfast.agent.host.run import kill_all
 from holdfast.agent.insight.exporter import Exporter
 from holdfast.agent.insight.insight import Insight, find
+from holdfast.agent.loggers import Late
 from holdfast.agent.logs import Logs
 from holdfast.agent.narrate import Narrator, duration
 from holdfast.agent.notify import Notifier
@@ -56,7 +55,7 @@ from holdfast.agent.words import first_of, number_of
 from holdfast.states.errors import CompileError, Place, Problem
 from holdfast.states.memory import Collector
 
-log = structlog.get_logger("holdfast")
+log = Late("holdfast")
 
 FIXED = ("state_dir", "control", "providers")
 """Settings that are read at the start only."""

@@ -6,15 +6,14 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from typing import Any
 
-import structlog
-
 from holdfast.agent.engine.report import Event, Notice, PassEnded
 from holdfast.agent.facts import Grains, topics
 from holdfast.agent.host.surroundings import Surroundings, Topic
+from holdfast.agent.loggers import Late
 from holdfast.states.errors import CompileError
 from holdfast.states.grains import CALLS, seen
 
-log = structlog.get_logger("holdfast")
+log = Late("holdfast")
 
 
 class GrainWatch:

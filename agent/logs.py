@@ -11,12 +11,13 @@ import os
 import re
 import time
 from collections.abc import Callable
+from functools import partial
+from types import ModuleType
 from typing import Any
-
-import structlog
 
 from holdfast.agent.console import Console, Entry, to_json
 from holdfast.agent.engine.report import Event
+from holdfast.agent.loggers import Late, prepared_by
 from holdfast.agent.narrate import Narrator
 from holdfast.agent.outlet import JournalOutlet, Outlet, StreamOutlet, encode_journal
 from holdfast.agent.recent import Recent
@@ -41,7 +42,7 @@ class Logs:
         """Covers secrets in all that this process tells."""
         self._descriptor = descriptor
         self._narrator = Narrator()
-        self._log = structlog.get_logger("holdfast")
+        self._log = Late("holdfast")
         self._bridge = _Bridge(logging.WARNING)
         self._outlet: Outlet | None = None
         self.configure(settings)
@@ -54,15 +55,19 @@ class Logs:
         self.recent = Recent(settings.recent, self.recent)
         outlet = self._outlet = JournalOutlet() if form == "journal" else StreamOutlet(self._descriptor)
         render: Callable[[Entry], bytes] = {"journal": to_journal, "json": to_json}.get(form) or Console.at(self._descriptor).render
-        structlog.configure(
-            processors=[_complete, structlog.processors.format_exc_info, self._covered, self._keep, lambda _, __, entry: render(entry)],
-            wrapper_class=structlog.make_filtering_bound_logger(self._level),
-            logger_factory=lambda *args: _Sink(outlet, *args),
-            cache_logger_on_first_use=False,
-        )
+        prepared_by(partial(self._set_up, render, outlet, self._level))
         root = logging.getLogger()
         root.handlers[:] = [self._bridge]
         logging.captureWarnings(capture=True)
+
+    def _set_up(self, render: Callable[[Entry], bytes], outlet: Outlet, level: int, structlog: ModuleType) -> None:
+        """Have structlog write through `render` to `outlet` what is of this level."""
+        structlog.configure(
+            processors=[_complete, structlog.processors.format_exc_info, self._covered, self._keep, lambda _, __, entry: render(entry)],
+            wrapper_class=structlog.make_filtering_bound_logger(level),
+            logger_factory=lambda *args: _Sink(outlet, *args),
+            cache_logger_on_first_use=False,
+        )
 
     def emit(self, event: Event) -> None:
         """Log one event of the engine."""
@@ -102,7 +107,7 @@ class _Bridge(logging.Handler):
         error = record.exc_info[1] if record.exc_info else None
         level = min(logging.ERROR, record.levelno)
         fields = {"exc_info": error} if error else {}
-        structlog.get_logger(record.name).log(level, record.getMessage(), **fields)
+        Late(record.name).log(level, record.getMessage(), **fields)
 
 
 def _complete(sink: Any, method: str, entry: Entry) -> Entry:

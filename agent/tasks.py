@@ -6,11 +6,10 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-import structlog
-
 from holdfast.agent.health import Health
+from holdfast.agent.loggers import Late
 
-log = structlog.get_logger("holdfast.tasks")
+log = Late("holdfast.tasks")
 
 
 class Tasks:

@@ -34,7 +34,8 @@ CONDITIONAL = frozenset({"onlyif", "unless", "creates", "onfail", "onfail_any", 
 """A state with one of these does not apply always, so it may contradict another one."""
 COMMON = CONTROL - {"state", "fun"} - {word for word in CONTROL if word.startswith("__")}
 """What every state takes that is no argument of its kind."""
-_NO_META = Meta()
+_NO_META = Meta.model_construct()
+"""All as it is by default; made without building the model, which a tree without any of these arguments does not need."""
 GUARDS = ("onlyif", "unless")
 """Conditions of which Salt passes over what is neither a command nor a call."""
 TEXTUAL = frozenset({"string_type", "literal_error", "value_error", "assertion_error"})

@@ -11,36 +11,42 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any, Protocol
 
-import structlog
 from pydantic import FiniteFloat, TypeAdapter, ValidationError
 
 from holdfast.agent.control.schema import ControlError
 from holdfast.agent.engine.ends import Edge
 from holdfast.agent.engine.journal import Journal
 from holdfast.agent.engine.store import Unwritable
+from holdfast.agent.loggers import Late
 
-log = structlog.get_logger("holdfast")
+log = Late("holdfast")
 
 MOST = 4 * 1024 * 1024
 """Bytes that a message may have."""
 DIGITS = 10
 """Bytes of the line that says how many."""
-SHAPES: Mapping[str, TypeAdapter[Any]] = {
-    "name": TypeAdapter(tuple[dict[str, tuple[str, str]]]),
-    "intend": TypeAdapter(tuple[str, list[Edge]]),
-    "changed": TypeAdapter(tuple[str, list[Edge]]),
-    "unchanged": TypeAdapter(tuple[str]),
-    "deliver": TypeAdapter(tuple[list[tuple[Edge, int]]]),
-    "done": TypeAdapter(tuple[str, str, FiniteFloat]),
-    "send": TypeAdapter(tuple[str, dict[str, Any]]),
-    "receive": TypeAdapter(tuple[str, dict[str, str]]),
+SHAPES: Mapping[str, Any] = {
+    "name": tuple[dict[str, tuple[str, str]]],
+    "intend": tuple[str, list[Edge]],
+    "changed": tuple[str, list[Edge]],
+    "unchanged": tuple[str],
+    "deliver": tuple[list[tuple[Edge, int]]],
+    "done": tuple[str, str, FiniteFloat],
+    "send": tuple[str, dict[str, Any]],
+    "receive": tuple[str, dict[str, str]],
 }
 """Operation -> its arguments."""
 REPEATED = frozenset({"name", "deliver", "done", "send", "receive"})
 """Operations that need no intent. A change needs no repetition: its intent is on the disk, and counts as the change when the agent ends."""
+
+
+@cache
+def _shape(operation: str) -> TypeAdapter[Any]:
+    """What checks the arguments of an operation."""
+    return TypeAdapter(SHAPES[operation])
 
 
 class Lender(Protocol):
@@ -134,7 +140,7 @@ def _read(message: bytes) -> tuple[str, tuple[Any, ...]]:
     try:
         operation, *arguments = json.loads(message)
         json.dumps(arguments, ensure_ascii=False).encode()  # what is no text cannot be written down
-        return operation, SHAPES[operation].validate_python(tuple(arguments))
+        return operation, _shape(operation).validate_python(tuple(arguments))
     except (ValueError, TypeError, KeyError, RecursionError, ValidationError):
         raise ControlError("cannot read a message of the run: it is of another version, or none") from None
 

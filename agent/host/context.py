@@ -9,12 +9,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapp
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import structlog
-
 from holdfast.agent.host.files import Replacement, replace
-from holdfast.agent.host.run import run
 from holdfast.agent.host.sources import read
-from holdfast.agent.host.starting import Command
+from holdfast.agent.loggers import Late
 from holdfast.resources import paths
 from holdfast.resources.context import Completed, Logger, Report, World
 from holdfast.resources.errors import HoldfastError, Permanent
@@ -59,8 +56,7 @@ class HostContext:
     def log(self) -> Logger:
         """The log, with `resource=` bound."""
         if self._log is None:
-            # Not bound at once: it takes each line to where the log goes then, which settings may change.
-            self._log = structlog.get_logger("holdfast.resource", resource=self.identity)
+            self._log = Late("holdfast.resource", resource=self.identity)
         return self._log
 
     @property
@@ -94,6 +90,9 @@ class HostContext:
         on_line: Callable[[], None] | None = None,
     ) -> Completed:
         """Run a command: see the protocol."""
+        from holdfast.agent.host.run import run  # noqa: PLC0415 - a run without commands does not need all that holds them
+        from holdfast.agent.host.starting import Command  # noqa: PLC0415 - the same
+
         await self._host.flushes.done()
         command = Command(argv, cwd, env, stdin, user, group, umask, timeout, check, limit, on_start, stop_signal, combined, on_line)
         return await run(command, self._host.blocking)

@@ -12,17 +12,17 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from typing import Any
 
-import structlog
 from dbus_fast import BusType, Message, MessageFlag, MessageType
 from dbus_fast.aio import MessageBus
 from dbus_fast.errors import DBusFastError
 from dbus_fast.unpack import unpack_variants
 
 from holdfast.agent.health import Health
+from holdfast.agent.loggers import Late
 from holdfast.agent.tasks import Tasks
 from holdfast.resources.interfaces.base import BusError, Match, Signal
 
-log = structlog.get_logger("holdfast.dbus")
+log = Late("holdfast.dbus")
 
 DAEMON = ("org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus")
 MANAGER = "org.freedesktop.systemd1"

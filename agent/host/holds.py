@@ -17,11 +17,10 @@ import os
 import signal
 from abc import ABC, abstractmethod
 
-import structlog
-
 from holdfast.agent.host import cgroups, processes
+from holdfast.agent.loggers import Late
 
-log = structlog.get_logger("holdfast.commands")
+log = Late("holdfast.commands")
 
 
 class Hold(ABC):

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from holdfast.agent.health import Health
 from holdfast.agent.host.blocking import LINGER, SPARE, Blocking
@@ -17,15 +18,17 @@ from holdfast.agent.host.context import HostContext
 from holdfast.agent.host.edition import Edition
 from holdfast.agent.host.flushes import Flushes
 from holdfast.agent.host.kept import Store
-from holdfast.agent.host.paths import PathWatcher
 from holdfast.agent.host.sources import Sources
-from holdfast.agent.host.world import LocalWorld
 from holdfast.agent.tasks import Tasks
 from holdfast.resources.interfaces.base import Bus
 from holdfast.resources.secrets import Cover
 from holdfast.states.data import Call
 from holdfast.states.grains import seen
 from holdfast.states.hostfiles import absolute
+
+if TYPE_CHECKING:
+    from holdfast.agent.host.paths import PathWatcher
+    from holdfast.agent.host.world import LocalWorld
 
 DOWNLOADS = 4
 """Downloads at once; apart from what else blocks, so that a slow server does not hold up the disk."""
@@ -69,10 +72,6 @@ class Host:
         self.blocking, self.long_blocking = Blocking(spare=SPARE, linger=LINGER), Blocking(spare=SPARE)
         self.flushes = Flushes(self.blocking, self._tell_of_flushes)
         self._network = Blocking(DOWNLOADS)
-        self.paths = PathWatcher(self.health)
-        self.world = LocalWorld(
-            var_dir / "world.json", lambda: str(self.facts.get("id", "")), self.blocking, self.paths.watch, durable=durable
-        )
         self.sources = Sources(states, self.blocking, self._network)
         self._store = Store(absolute(var_dir))
         self._providers = providers or {}
@@ -87,11 +86,30 @@ class Host:
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """Give everything back."""
         await self.flushes.done()
-        self.paths.close()
+        if "paths" in self.__dict__:
+            self.paths.close()
         if self._bus is not None:
             await self._bus.close()
         if self._own_tasks:
             await self._tasks.stop()
+
+    @cached_property
+    def paths(self) -> PathWatcher:
+        """Events of paths; a one-shot run needs none."""
+        from holdfast.agent.host.paths import PathWatcher  # noqa: PLC0415 - see above
+
+        return PathWatcher(self.health)
+
+    @cached_property
+    def world(self) -> LocalWorld:
+        """Strings and host maps."""
+        from holdfast.agent.host.world import LocalWorld  # noqa: PLC0415 - few states use it
+
+        file, name = self.var_dir / "world.json", partial(self._fact, "id")
+        return LocalWorld(file, name, self.blocking, self.paths.watch, durable=self.durable)
+
+    def _fact(self, name: str) -> str:
+        return str(self.facts.get(name, ""))
 
     @property
     def states(self) -> Path:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-import urllib.error
-import urllib.request
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from http.client import HTTPException, HTTPResponse, InvalidURL
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from holdfast.agent.host.edition import Edition, Editor, Key, Live
@@ -23,6 +20,9 @@ from holdfast.resources.paths.place import Place
 from holdfast.states.data import Call
 from holdfast.states.hostfiles import look
 from holdfast.states.source import looks
+
+if TYPE_CHECKING:
+    from http.client import HTTPResponse
 
 LARGE = 1 << 20
 """Bytes from which on a local file is read in a thread."""
@@ -196,12 +196,16 @@ async def read(place: Place, blocking: Callable[..., Any]) -> bytes:
 
 def download(url: str) -> bytes:
     """The body behind an http URL. Blocks; raises `Permanent` for a refusal, `Temporary` when trying again may help."""
+    from http.client import HTTPException, InvalidURL  # noqa: PLC0415 - few sources come from servers
+    from urllib.error import HTTPError  # noqa: PLC0415 - the same
+    from urllib.request import Request, urlopen  # noqa: PLC0415 - the same
+
     shown = printable(url)
     try:
-        request = urllib.request.Request(url, headers={"User-Agent": "holdfast"})  # noqa: S310 - the caller has checked the scheme
-        with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:  # noqa: S310 - the same
+        request = Request(url, headers={"User-Agent": "holdfast"})  # noqa: S310 - the caller has checked the scheme
+        with urlopen(request, timeout=TIMEOUT) as answer:  # noqa: S310 - the same
             data = read_answer(answer)
-    except urllib.error.HTTPError as error:
+    except HTTPError as error:
         with error:
             text = f"cannot read {shown}: the server says {error.code} {error.reason}"
         raise (Temporary(text) if error.code >= 500 or error.code == 429 else Permanent(text)) from None

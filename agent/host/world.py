@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from holdfast.agent.host.files import Replacement
 from holdfast.resources import paths
@@ -35,6 +35,8 @@ AGAIN = 0.05
 
 class Content(BaseModel):
     """All of it."""
+
+    model_config = ConfigDict(defer_build=True)
 
     strings: dict[str, str] = Field(default_factory=dict)
     """Key -> text."""

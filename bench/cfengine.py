@@ -1,0 +1,103 @@
+"""One-shot runs of files that are already right, whole process, against CFEngine with the same promises, and against a Python that imports what we must.
+
+Runs of both alternate, and each ratio is of medians. `CFENGINE` names the program cf-agent; without it only our own start is measured.
+CPU seconds of all processes of a run are printed, too: they say more than the wall on a machine that does other things.
+Prints one line of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from harness import CONTENT, HOLDFAST, declare_files, median, private_directory
+
+RUNS = 7
+FLOOR = """
+import asyncio, yaml, pydantic
+class Model(pydantic.BaseModel):
+    name: str
+    mode: int
+Model(name="a", mode=1)
+"""
+"""What a run with one file cannot do without."""
+
+
+def promise_files(base: Path, paths: Sequence[Path]) -> Path:
+    """The same files as `declare_files`, with the same content and mode, as CFEngine's promises."""
+    content = CONTENT.rstrip("\n")
+    lines = [
+        "body common control { bundlesequence => { 'files' }; }",
+        "body perms m(mode) { mode => '$(mode)'; rxdirs => 'false'; }",
+        "bundle agent files {",
+        "files:",
+        *(f'  "{path}" create => "true", perms => m("0644"), content => "{content}\n";' for path in paths),
+        "}",
+    ]
+    file = base / "promises.cf"
+    file.write_text("\n".join(lines) + "\n")
+    file.chmod(0o600)  # it refuses what others could write
+    return file
+
+
+def timed(argv: Sequence[str]) -> tuple[float, float]:
+    """Wall and CPU seconds of one run that finds all right."""
+    before, began = os.times(), time.perf_counter()
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    wall, after = time.perf_counter() - began, os.times()
+    if done.returncode:
+        raise SystemExit(f"{argv} ended with {done.returncode}:\n{done.stdout[-1000:]}{done.stderr[-1000:]}")
+    return wall, after.children_user + after.children_system - before.children_user - before.children_system
+
+
+def alternate(commands: Mapping[str, Sequence[str]]) -> dict[str, tuple[float, float]]:
+    """Median wall and CPU seconds of each, by turns, so that what else the machine does meets all alike."""
+    runs: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
+    for _ in range(RUNS):
+        for name, argv in commands.items():
+            runs[name].append(timed(argv))
+    return {name: (median([wall for wall, _ in times]), median([cpu for _, cpu in times])) for name, times in runs.items()}
+
+
+def compare(files: int, program: str | None) -> dict[str, float]:
+    """All runs with so many files."""
+    with private_directory() as base:
+        paths = declare_files(base, files, min(files, 10))
+        ours = [*HOLDFAST, "apply", "--states", str(base / "states"), "--state-dir", str(base / "state"), "--format", "json"]
+        subprocess.run(ours, stdout=subprocess.DEVNULL, check=False)  # makes the files
+        commands = {"holdfast": ours}
+        if files == 1:
+            commands["floor"] = [sys.executable, "-c", FLOOR]
+        if program:
+            theirs = [program, "--no-lock", "--file", str(promise_files(base, paths))]
+            changed = [path.stat().st_ctime_ns for path in paths]
+            timed(theirs)
+            if changed != [path.stat().st_ctime_ns for path in paths]:
+                raise SystemExit("cf-agent has changed files that are as declared: the promises are not the same")
+            commands["cfengine"] = theirs
+        found = alternate(commands)
+    figures = {
+        f"{name}_{files}_{what}": round(value, 3) for name, pair in found.items() for what, value in zip(("s", "cpu_s"), pair, strict=True)
+    }
+    for other in found.keys() - {"holdfast"}:
+        for which, what in enumerate(("s", "cpu_s")):
+            figures[f"{other}_ratio_{files}_{what}"] = round(found["holdfast"][which] / found[other][which], 2)
+    return figures
+
+
+def main() -> None:
+    """Measure and print."""
+    program = os.environ.get("CFENGINE")
+    figures: dict[str, float] = {}
+    for files in (1, 1000, 5000) if program else (1,):
+        figures |= compare(files, program)
+    print(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""What a one-shot run imports: the time of a run with few states is that of its imports."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SRC = Path(__file__).resolve().parents[2] / "src"
+RUN = "import sys; from holdfast.agent.cli.main import main\ntry: main(sys.argv[1:])\nfinally: print(*sorted(sys.modules), file=sys.stderr)"
+
+
+def loaded(tmp_path: Path, text: str) -> set[str]:
+    """The modules that applying these states imports."""
+    (tmp_path / "states").mkdir()
+    (tmp_path / "states" / "a.sls").write_text(text)
+    words = ["apply", "--states", str(tmp_path / "states"), "--state-dir", str(tmp_path / "state")]
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, *words], env={**os.environ, "PYTHONPATH": str(SRC)}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode in (0, 2), done.stdout + done.stderr
+    return set(done.stderr.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize(
+    "library",
+    [
+        "jinja2",
+        "structlog",
+        "rich",
+        "asyncinotify",
+        "watchdog",
+        "dbus_fast",
+        "urllib.request",
+        "holdfast.states.jinja",
+        "holdfast.states.filters",
+        "holdfast.states.helpers",
+        "holdfast.resources.kinds.cmd",
+        "holdfast.resources.kinds.file.directory",
+        "holdfast.agent.host.paths",
+    ],
+)
+def test_a_file_needs_no(library: str, a_file: set[str]) -> None:
+    """One file, written: no template, no event, nothing to log."""
+    assert library not in a_file
+
+
+@pytest.fixture(scope="module")
+def a_file(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """What a run with one file imports."""
+    base = tmp_path_factory.mktemp("one")
+    found = loaded(base, f"{base}/file:\n  file.managed:\n    - contents: x\n")
+    assert (base / "file").read_text() == "x\n"
+    return found
+
+
+def test_what_is_used_is_loaded(tmp_path: Path) -> None:
+    """A template brings Jinja, and none of the calls that it does not make."""
+    found = loaded(tmp_path, f"{tmp_path}/file:\n  file.managed:\n    - contents: {{{{ grains['id'] }}}}\n")
+
+    assert {"jinja2", "holdfast.states.jinja"} <= found
+    assert "holdfast.states.helpers.facts" not in found
+
+
+def test_all_that_was_said_is_written_before_the_end(tmp_path: Path) -> None:
+    """The process leaves at once, but nothing of a long report is lost in a pipe, and a device that is full is an error."""
+    (tmp_path / "a.sls").write_text("".join(f"s{number}:\n  test.nop: []\n" for number in range(2000)))
+    words = [sys.executable, "-m", "holdfast", "plan", "--states", str(tmp_path), "--format", "json"]
+    environment = {**os.environ, "PYTHONPATH": str(SRC)}
+    whole = subprocess.run(words, env=environment, capture_output=True, text=True, check=True).stdout
+    with Path("/dev/full").open("w") as full:
+        failed = subprocess.run(words, env=environment, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+
+    assert whole.count('"test"') == 2000
+    assert whole.rstrip().endswith("}")
+    assert failed.returncode == 1
+    assert "No space left" in failed.stderr
