@@ -116,11 +116,17 @@ class Rules:
             yield from self._too_often(vertex, now)
 
     def _lets_pass(self, vertex: Vertex, now: float) -> bool:
-        """It has run, or is left alone for an obstacle, or waits for such a one, or has had its time."""
-        if vertex in self._ran or vertex.obstacle or now - self._since.setdefault(vertex, now) >= PATIENCE:
-            return True
-        above = self._above(vertex).union(*map(self._above, _wanted(vertex)))
-        return not vertex.first and any(self._lets_pass(up, now) for up in above - {vertex})
+        """It has run, or is left alone for an obstacle, or waits for such a one, near or far, or has had its time."""
+        waiting = [vertex]
+        seen = {vertex}
+        for one in waiting:  # which grows: two that want a prereq may wait for each other
+            if one in self._ran or one.obstacle or now - self._since.setdefault(one, now) >= PATIENCE:
+                return True
+            if not one.first:
+                new = self._above(one).union(*map(self._above, _wanted(one))) - seen
+                seen |= new
+                waiting += new
+        return False
 
     def _watched(self, vertex: Vertex, now: float) -> bool:
         """Or need not be; or was, until this very moment."""
