@@ -6,17 +6,27 @@ for journald and for programs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from holdfast.agent.engine.report import Event, Notice, Outcome, PassEnded, PassRecord, PassStarted, Ran, Started
+from holdfast.agent.engine.report import (
+    Event,
+    Notice,
+    Outcome,
+    PassEnded,
+    PassRecord,
+    PassStarted,
+    Ran,
+    Started,
+    Tally,
+    result_of,
+)
 from holdfast.agent.words import as_declared
 from holdfast.resources.context import CUT
 from holdfast.resources.visible import escaped
 
 Level = Literal["debug", "info", "warning", "error"]
-Result = Literal["ok", "changed", "would-change", "unknown", "failed", "skipped"]
 
 NOTHING: tuple[Any, ...] = ("", None, (), [])
 DETAIL_LINES = 400
@@ -107,17 +117,6 @@ class Narrator:
         text = f"{what} {outcome.identity}{_rest(what, outcome)} in {duration(outcome.duration)}{why}"
         told = outcome.changes and outcome.result is not False
         return text if told or not outcome.comment else f"{text}: {outcome.comment}"
-
-
-def result_of(outcome: Outcome) -> Result:
-    """The outcome in one word, for programs."""
-    if not outcome.ran:
-        return "failed" if outcome.result is False and not outcome.blocked else "skipped"
-    if outcome.result is False:
-        return "failed"
-    if outcome.changed:
-        return "would-change" if outcome.result is None else "changed"
-    return "unknown" if outcome.unknown else "ok"
 
 
 def verb(outcome: Outcome) -> str:
@@ -230,39 +229,37 @@ def _value(value: Any) -> str:
 
 def _ended(record: PassRecord) -> Line:
     """The end of a pass: whether all is right now, and what it took."""
-    text = f"{summary(record.outcomes, record.duration, record)} (pass {record.number}, {record.cause})"
+    text = f"{summary(record.tally, record.duration, record)} (pass {record.number}, {record.cause})"
     fields = {"pass": record.number, "cause": record.cause, "duration": round(record.duration, 6), "converged": record.converged}
-    if any(outcome.result is False for outcome in record.outcomes):
+    if record.tally.any_failed:
         return Line("warning", text, fields)
-    worth = record.asked or record.cause in (*_SEEN, "command") or any(outcome.changed for outcome in record.outcomes)
+    worth = record.asked or record.cause in (*_SEEN, "command") or record.tally.any_changed
     return Line("info" if worth else "debug", text, fields)
 
 
-def summary(outcomes: Sequence[Outcome], seconds: float, record: PassRecord | None = None) -> str:
+def summary(tally: Tally, seconds: float, record: PassRecord | None = None) -> str:
     """How a whole run went: converged or not (or only looked), how long it took, what there was. A resource counts once, however often it ran.
 
     `record`: of a pass of a daemon, after which others may be failing still, and which may have been broken off.
     """
-    last = {outcome.identity: outcome for outcome in outcomes}
-    words = [result_of(outcome) for outcome in last.values()]
-    waiting = sum(outcome.blocked for outcome in last.values())
+    waiting, failed, would, unknown = tally.blocked, tally.count("failed"), tally.count("would-change"), tally.count("unknown")
     counts = {
-        "checked": sum(outcome.ran for outcome in last.values()),
-        "changed": len({outcome.identity for outcome in outcomes if result_of(outcome) == "changed"}),
-        "would change": words.count("would-change"),
-        "cannot be told": words.count("unknown"),
-        "failed": words.count("failed"),
+        "checked": tally.ran,
+        "changed": len(tally.changed),
+        "would change": would,
+        "cannot be told": unknown,
+        "failed": failed,
         "skipped because of that": waiting,
-        "skipped": words.count("skipped") - waiting,
-        "failing still": max(0, record.failing - words.count("failed") - waiting) if record else 0,
-        "would change still": max(0, record.differing - words.count("would-change") - words.count("unknown")) if record else 0,
+        "skipped": tally.count("skipped") - waiting,
+        "failing still": max(0, record.failing - failed - waiting) if record else 0,
+        "would change still": max(0, record.differing - would - unknown) if record else 0,
     }
     told = ", ".join(f"{number} {what}" for what, number in counts.items() if number)
     if record and record.broken_off:
         return f"broken off after {duration(seconds)}: {told or 'nothing was finished'}"
-    failed = counts["failed"] or waiting or counts["failing still"]
-    differ = counts["would change"] or counts["cannot be told"] or counts["would change still"]
-    state = "not converged" if failed or (differ and counts["changed"]) else "looked" if differ else "converged"
+    wrong = failed or waiting or counts["failing still"]
+    differ = would or unknown or counts["would change still"]
+    state = "not converged" if wrong or (differ and counts["changed"]) else "looked" if differ else "converged"
     return f"{state} in {duration(seconds)}: {told or 'nothing to do'}"
 
 

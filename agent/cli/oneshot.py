@@ -14,7 +14,7 @@ from holdfast.agent.cli.exits import Code
 from holdfast.agent.cli.options import SECONDS, Function, Source, on_states, print_json
 from holdfast.agent.cli.terminal import say
 from holdfast.agent.console import Console
-from holdfast.agent.engine.report import Event, Notice, Outcome, Ran, Started
+from holdfast.agent.engine.report import Event, Notice, Outcome, Ran, Started, Tally
 from holdfast.agent.logs import Logs
 from holdfast.agent.narrate import Narrator, summary
 from holdfast.agent.settings import Settings
@@ -211,4 +211,4 @@ def _summarise(compiled: Compiled, outcomes: Sequence[Outcome], seconds: float, 
     if not compiled.compilation.calls:
         say(f"there is nothing to do: no state applies to {compiled.grains['id']}")
     else:
-        say(late or summary(outcomes, seconds))
+        say(late or summary(Tally(outcomes), seconds))

@@ -23,7 +23,7 @@ from holdfast.agent.engine.census import Census
 from holdfast.agent.engine.courier import Courier
 from holdfast.agent.engine.departures import Departures, cancel
 from holdfast.agent.engine.ends import Owed
-from holdfast.agent.engine.graph import Graph, Vertex, blames_others, connect, edges, others, remembered, same_shape
+from holdfast.agent.engine.graph import Graph, Vertex, blames_others, connect, edges, others, remembered, same_shape, same_to_remember
 from holdfast.agent.engine.journal import Journal
 from holdfast.agent.engine.judge import Judge
 from holdfast.agent.engine.obstacles import Ask, Obstacles, nothing
@@ -155,11 +155,7 @@ class Engine:
             kept = {vertex: vertex.requisites for vertex in found if vertex}
             vertices = [vertex or Vertex(call, self._host.context(call.identity)) for vertex, call in zip(found, calls, strict=True)]
             declared = {call.identity for call in calls}
-            known = remembered(calls)
-            adoption = self._journal.adopt(edges(calls), known, others(calls, known), whole=whole)
-            for vertex, call in zip(vertices, calls, strict=True):
-                vertex.key = adoption.keys.get(call.identity, call.identity)
-            self._tell_what_was_dropped(adoption.dropped)
+            self._adopt(calls, vertices, whole=whole)
             self._reversals.begin()
             leaving = [old for old in reversed(self._graph.vertices) if old not in kept]
             await self._departures.retire(leaving, self.options.stop_timeout)
@@ -341,6 +337,18 @@ class Engine:
         return changed
 
     # -- swapping ----------------------------------------------------------------------------------------------
+
+    def _adopt(self, calls: Sequence[Call], vertices: Sequence[Vertex], *, whole: bool) -> None:
+        """Have the journal take over these states, unless it would find the same as before; and give the vertices its keys."""
+        if self._journal.at_rest and same_to_remember(self._graph.vertices, calls):
+            for vertex, old in zip(vertices, self._graph.vertices, strict=True):
+                vertex.key = old.key
+            return
+        known = remembered(calls)
+        adoption = self._journal.adopt(edges(calls), known, others(calls, known), whole=whole)
+        for vertex, call in zip(vertices, calls, strict=True):
+            vertex.key = adoption.keys.get(call.identity, call.identity)
+        self._tell_what_was_dropped(adoption.dropped)
 
     def _keep(self, call: Call) -> Vertex | None:
         old = self._graph.by_identity.get(call.identity)

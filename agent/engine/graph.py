@@ -230,6 +230,20 @@ def others(calls: Sequence[Call], known: Mapping[str, str]) -> Iterator[tuple[st
     return ((call.identity, thing(call.kind, call.resource.name)) for call in calls if call.identity not in known)
 
 
+def same_to_remember(vertices: Sequence[Vertex], calls: Sequence[Call]) -> bool:
+    """Whether `edges`, `remembered` and `others` find the same in these calls as in those of a graph: what was edited is something else."""
+    return len(vertices) == len(calls) and all(map(_same_to_remember, vertices, calls))
+
+
+def _same_to_remember(vertex: Vertex, new: Call) -> bool:
+    old = vertex.call
+    if old is new:
+        return True
+    one, other = old.resource, new.resource
+    same = old.identity == new.identity and one.name == other.name and old.requisites == new.requisites
+    return same and (one is other or acts(one) == acts(other))
+
+
 def connect(vertices: Sequence[Vertex], automatic: Mapping[int, tuple[int, ...]] = MappingProxyType({})) -> Graph:
     """Make the graph of vertices that stand in order of execution, from the requisites of their calls and from automatic edges.
 

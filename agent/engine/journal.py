@@ -193,6 +193,11 @@ class Journal:
         return Adoption(keys, dropped)
 
     @property
+    def at_rest(self) -> bool:
+        """Taking over the same states again would change nothing: states were taken over, and all that is remembered is declared."""
+        return self._adopted is not None and all(end.absent is None for end in self._ends.values())
+
+    @property
     def known(self) -> bool:
         """Something is remembered of at least one resource."""
         return bool(self._known() or self.reversals)

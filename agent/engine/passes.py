@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from holdfast.agent.engine.report import Cause, Event, Outcome, PassEnded, PassRecord, PassStarted, Ran
+from holdfast.agent.engine.report import Cause, Event, Outcome, PassEnded, PassRecord, PassStarted, Ran, Tally
 
 
 class Passes:
@@ -19,6 +19,7 @@ class Passes:
         """Loop time at which the present, or last, pass began."""
         self._outcomes: dict[tuple[str, bool, bool | None, bool], Outcome] = {}
         """The last of each sort of each resource: a pass in which something waits for long has no end, and must not grow."""
+        self._tally = Tally()
         self.last = PassRecord(0, "start", time.time(), converged=True)
         self.over = asyncio.Event()
         """Set while there is no pass."""
@@ -40,7 +41,7 @@ class Passes:
         if self._current is None:
             self._current = PassRecord(self.last.number + 1, cause, time.time())
             self.began = asyncio.get_running_loop().time()
-            self._outcomes = {}
+            self._outcomes, self._tally = {}, Tally()
             self.calm, self.asked = True, False
             self.over.clear()
             self._emit(PassStarted(self._current.number, cause))
@@ -51,6 +52,7 @@ class Passes:
         sort = (outcome.identity, outcome.listener, outcome.result, outcome.changed)
         self._outcomes.pop(sort, None)
         self._outcomes[sort] = kept
+        self._tally.add(kept)
         self._emit(Ran(self._current.number if self._current else self.last.number, outcome))
 
     def end(self, failing: int, differing: int = 0, *, broken_off: bool = False) -> None:
@@ -59,6 +61,7 @@ class Passes:
         if current is None:
             return
         now = asyncio.get_running_loop().time()
+        self._tally.close()
         self.ended = self.ended if self.calm else now
         self.last = PassRecord(
             current.number,
@@ -71,7 +74,8 @@ class Passes:
             differing=differing,
             asked=self.asked,
             broken_off=broken_off,
+            counted=self._tally,
         )
-        self._outcomes = {}
+        self._outcomes, self._tally = {}, Tally()
         self.over.set()
         self._emit(PassEnded(self.last))

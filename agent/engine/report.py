@@ -5,6 +5,8 @@ The engine knows no log and no terminal: it hands these values to one `emit` fun
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -73,6 +75,67 @@ class Outcome:
         return self.reason == "requisite_failed"
 
 
+Result = Literal["ok", "changed", "would-change", "unknown", "failed", "skipped"]
+
+
+def result_of(outcome: Outcome) -> Result:
+    """The outcome in one word, for programs."""
+    if not outcome.ran:
+        return "failed" if outcome.result is False and not outcome.blocked else "skipped"
+    if outcome.result is False:
+        return "failed"
+    if outcome.changed:
+        return "would-change" if outcome.result is None else "changed"
+    return "unknown" if outcome.unknown else "ok"
+
+
+class Tally:
+    """How a run of many resources went, counted as they end. A resource counts once, by its last outcome, and as changed if one changed it."""
+
+    __slots__ = ("_last", "any_changed", "any_failed", "changed", "results")
+
+    def __init__(self, outcomes: Iterable[Outcome] = ()) -> None:
+        self.results: Counter[tuple[Result, bool, bool]] = Counter()
+        """(result, it ran, it was blocked) -> how many."""
+        self.changed: set[str] = set()
+        """Identities of what was changed."""
+        self.any_failed = self.any_changed = False
+        self._last: dict[str, tuple[Result, bool, bool]] = {}
+        for outcome in outcomes:
+            self.add(outcome)
+
+    def add(self, outcome: Outcome) -> None:
+        """One more has ended, or one again."""
+        identity, key = outcome.identity, (result_of(outcome), outcome.ran, outcome.blocked)
+        before = self._last.get(identity)
+        if before is not None:
+            self.results[before] -= 1
+        self._last[identity] = key
+        self.results[key] += 1
+        if key[0] == "changed":
+            self.changed.add(identity)
+        self.any_failed = self.any_failed or outcome.result is False
+        self.any_changed = self.any_changed or outcome.changed
+
+    def close(self) -> None:
+        """No more will be added: forget what that needs, which is much where there are many resources."""
+        self._last.clear()
+
+    def count(self, result: Result) -> int:
+        """Resources of this result."""
+        return sum(number for (each, _, _), number in self.results.items() if each == result)
+
+    @property
+    def ran(self) -> int:
+        """Resources that have run."""
+        return sum(number for (_, ran, _), number in self.results.items() if ran)
+
+    @property
+    def blocked(self) -> int:
+        """Resources that were not run because of another."""
+        return sum(number for (_, _, blocked), number in self.results.items() if blocked)
+
+
 Pause = Literal["operator", "going-down", "stopped"]
 """Why nothing is started: an operator has paused the agent, the system goes down, or the engine has been stopped."""
 
@@ -125,6 +188,13 @@ class PassRecord:
     """An operator has asked for some of it, whatever it began with."""
     broken_off: bool = False
     """It has not come to its end: the engine was stopped."""
+    counted: Tally | None = field(default=None, compare=False, repr=False)
+    """`tally`, where it was counted as the outcomes came."""
+
+    @property
+    def tally(self) -> Tally:
+        """How it went."""
+        return self.counted or Tally(self.outcomes)
 
 
 @dataclass(frozen=True, slots=True)

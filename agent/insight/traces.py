@@ -11,8 +11,8 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from holdfast.agent.engine.graph import Graph
-from holdfast.agent.engine.report import Outcome, PassRecord, PassStarted
-from holdfast.agent.narrate import result_of, summary
+from holdfast.agent.engine.report import Outcome, PassRecord, PassStarted, result_of
+from holdfast.agent.narrate import summary
 
 PASSES = 16
 """Passes that are kept."""
@@ -114,7 +114,7 @@ class Traces:
         current = self.current
         if current is not None:
             current.duration, current.converged = record.duration, record.converged
-            current.said = summary(record.outcomes, record.duration)
+            current.said = summary(record.tally, record.duration)
 
 
 def chrome(traced: Pass, graph: Graph) -> dict[str, Any]:

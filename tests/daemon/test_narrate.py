@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.agent.engine.report import Notice, Outcome, PassEnded, PassRecord, Ran
+from holdfast.agent.engine.report import Notice, Outcome, PassEnded, PassRecord, Ran, Tally
 from holdfast.agent.narrate import DETAIL_LINES, Narrator, details, duration, summary
 from holdfast.resources.context import CUT
 
@@ -253,7 +253,7 @@ def test_end_of_a_pass_that_was_broken_off():
 
 def test_a_look_alone_has_not_converged():
     """In noop, or for a plan, what would change is still wrong."""
-    assert summary([outcome(result=None, changes=CHANGE)], 0.035) == "looked in 35 ms: 1 checked, 1 would change"
+    assert summary(Tally([outcome(result=None, changes=CHANGE)]), 0.035) == "looked in 35 ms: 1 checked, 1 would change"
 
 
 def test_notice_names_its_resource():

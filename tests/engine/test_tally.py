@@ -1,0 +1,35 @@
+"""How a pass went is counted as its outcomes come: its end costs the same however many there were."""
+
+from __future__ import annotations
+
+from engine_bench import Bench, compilation, in_virtual_time, state
+from holdfast import Permanent
+from holdfast.agent.engine.report import Outcome, PassEnded, Tally
+
+
+def test_a_resource_counts_once() -> None:
+    """By its last outcome; and as changed, if one of them was a change."""
+    tally = Tally()
+    tally.add(Outcome("a.b[c]", 0, result=False))
+    tally.add(Outcome("a.b[c]", 0, result=True, changes={"x": 1}))
+    tally.add(Outcome("a.b[c]", 0, result=True))
+    tally.add(Outcome("a.b[d]", 1, result=False, ran=False, reason="requisite_failed"))
+
+    assert (tally.ran, tally.blocked, tally.count("ok"), tally.count("failed"), len(tally.changed)) == (1, 1, 1, 0, 1)
+    assert (tally.any_failed, tally.any_changed) == (True, True)
+
+
+@in_virtual_time
+async def test_the_record_of_a_pass_is_counted(bench: Bench) -> None:
+    """The same as counting its outcomes."""
+    bench.machine.broken["b"] = Permanent("no")
+    engine = bench.engine()
+    await engine.swap(compilation(state("a"), state("b"), state("c", require=["b"]), state("d")))
+    await bench.until(lambda event: isinstance(event, PassEnded))
+    (record,) = bench.passes()
+    counted, again = record.tally, Tally(record.outcomes)
+
+    assert counted is record.counted
+    assert (counted.ran, counted.blocked, counted.changed, +counted.results) == (again.ran, again.blocked, again.changed, +again.results)
+    assert counted.count("failed") == 1
+    await engine.stop()
