@@ -26,7 +26,7 @@ from holdfast.agent.control.schema import ControlError, Request
 from holdfast.agent.control.server import ControlServer
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.report import Cause, Event, Notice, Outcome, PassEnded, Ran
-from holdfast.agent.engine.status import rows
+from holdfast.agent.engine.status import paused, rows
 from holdfast.agent.engine.tables import Rows
 from holdfast.agent.grain_watch import GrainWatch
 from holdfast.agent.guard import Guard
@@ -38,12 +38,14 @@ from holdfast.agent.host.forkserver import server as forkserver
 from holdfast.agent.host.host import Host
 from holdfast.agent.host.power import Power
 from holdfast.agent.host.run import kill_all
+from holdfast.agent.insight import process
 from holdfast.agent.insight.exporter import Exporter
 from holdfast.agent.insight.insight import Insight, find
 from holdfast.agent.loggers import Late
 from holdfast.agent.logs import Logs
 from holdfast.agent.narrate import Narrator, duration
 from holdfast.agent.notify import Notifier
+from holdfast.agent.pausing import PAUSED, Pausing
 from holdfast.agent.places import CONFIG
 from holdfast.agent.presence import Presence
 from holdfast.agent.settings import Settings, load
@@ -84,6 +86,8 @@ class Daemon:
         self._blocking = Blocking(1)
         self._collector = Collector()
         self._started = time.time()
+        self._reloaded: float | None = None
+        """Unix time at which settings and states were last taken over."""
         self._stop = asyncio.Event()
         self._stops = 0
         """How often it was asked to stop by a signal."""
@@ -101,7 +105,7 @@ class Daemon:
         self._warned: frozenset[Problem] = frozenset()
         self._conditions: dict[str, Condition] = {}
         self._insight = Insight(self._state)
-        self._exporter = Exporter(lambda: self._insight.text(self._engine.view), self.health)
+        self._exporter = Exporter(lambda: self._insight.text(self._engine.view), self.health, process.text)
         self._account: Account | None = None
         """Of the last one-shot run beside this agent."""
         self._triggered: dict[str, list[asyncio.Future[Outcome]]] = {}
@@ -141,6 +145,7 @@ class Daemon:
         self._host = await stack.enter_async_context(self._make_host())
         administrator = Administrator(self._host.interface, self.health)
         self._engine = Engine(self._host, settings.engine, self._journal, self._emit, obstacle=administrator.obstacle)
+        self._pausing = Pausing(self._engine, self.health)
         stack.push_async_callback(self._stop_engine)
         self._grains = GrainWatch(lambda: self._blocking(self._trees.grains, self.settings), self._grains_changed, self._host.paths.watch)
         stack.push_async_callback(self._grains.close)
@@ -150,6 +155,7 @@ class Daemon:
             works["power"] = Power(self._host.bus(), self._goes_down, self._awake).run()
         for name, work in works.items():
             stack.push_async_callback(_end, self._tasks.start(name, work))
+        self._engine.pauses.restore()
         server = ControlServer(settings.socket, self, self._logs)
         await server.start()
         stack.push_async_callback(server.stop)
@@ -186,21 +192,21 @@ class Daemon:
             "states": str(self.settings.states),
             "noop": self.settings.engine.noop,
             "paused": self._engine.paused,
+            "pauses": self._logs.cover([paused(each) for each in self._engine.pauses]),
+            "reload": {"successful": BROKEN not in self._conditions, "at": self._reloaded},
             "converged": self._engine.converged and self._taken_over and BROKEN not in self._conditions,
             "status": self._summary(),
         }
         health = [{"code": c.code, "severity": c.severity, "text": c.text, "since": c.since} for c in self.health.conditions]
         return {**agent, "health": health}
 
-    def pause(self) -> None:
-        """Repair nothing until `resume`."""
-        self._engine.pause()
-        self._say()
+    async def pause(self, request: Request) -> dict[str, Any]:
+        """Repair nothing of what the request names, until `resume` or for a time. Raises `ControlError`."""
+        return await self._pausing.pause(request)
 
-    def resume(self) -> None:
-        """Go on after a pause."""
-        self._engine.resume()
-        self._say()
+    async def resume(self, request: Request) -> dict[str, Any]:
+        """Go on after a pause. Raises `ControlError`."""
+        return await self._pausing.resume(request)
 
     def _goes_down(self, down: bool) -> None:
         """The system goes down, or stays up after all."""
@@ -219,7 +225,10 @@ class Daemon:
 
     async def trigger(self, identity: str) -> dict[str, Any]:
         """Run one resource now, and say what came of it. Raises `ControlError` when there is no such resource."""
-        identity = find(identity, self._engine.view, "trigger").identity
+        vertex = find(identity, self._engine.view, "trigger")
+        identity = vertex.identity
+        if by := self._engine.pauses.named(vertex):
+            raise ControlError(f"cannot trigger {identity}: {by.pattern} is {by.said}; `holdfast resume '{by.pattern}'` first")
         self._engine.trigger(identity)
         if self._engine.going_down:
             return {"text": f"the system goes down: {identity} is not run", "result": None}
@@ -283,6 +292,7 @@ class Daemon:
             problems: list[Problem] = []
             try:
                 await self._take_over(next(cause for cause in NEWS if cause in news))
+                self._reloaded = time.time()
                 self.health.clear(BROKEN)
             except CompileError as error:
                 problems = list(error.problems)
@@ -391,6 +401,9 @@ class Daemon:
                     waiting.set_exception(ControlError(f"cannot trigger {event.identity}: it is declared no more"))
         elif isinstance(event, Notice) and event.code in ("watch-failed", "watched-again"):
             self._tell_of_watches()
+        elif isinstance(event, Notice) and event.code in ("paused", "resumed"):
+            self._pausing.tell()
+            self._say()
         elif isinstance(event, PassEnded):
             self._say()
 
@@ -407,11 +420,11 @@ class Daemon:
     def _health_changed(self) -> None:
         """Log conditions that begin and end; of broken states more was said already."""
         now = {condition.code: condition for condition in self.health.conditions}
-        for code in now.keys() - self._conditions.keys() - {BROKEN}:
+        for code in now.keys() - self._conditions.keys() - {BROKEN, PAUSED}:
             log.warning(now[code].text, code=code)
         if BROKEN in self._conditions and BROKEN not in now:
             log.info("mended: states and settings can be used again", code=BROKEN)
-        for code in self._conditions.keys() - now.keys() - {BROKEN}:
+        for code in self._conditions.keys() - now.keys() - {BROKEN, PAUSED}:
             log.info("no longer: %s", self._conditions[code].text.partition("; ")[0], code=code)  # without what to do about it
         self._conditions = now
         self._say()
@@ -427,12 +440,14 @@ class Daemon:
         view, total = self._engine.view, number_of(self._resources, "resource")
         counted = {
             "failed or wait for one that did": len(self._failing),
-            "would be changed (noop)": len(view.differing),
+            "drifted (paused)": sum(vertex.paused for vertex in view.differing),
+            "would be changed (noop)": sum(not vertex.paused for vertex in view.differing),
             "not watched": len(view.unwatched),
         }
         wrong = "; ".join(f"{number} of {total} {what}" for what, number in counted.items() if number)
         if self._engine.paused:
-            return f"paused: drift is noticed, nothing is repaired{wrong and '; '}{wrong}"
+            said = next((each.said for each in self._engine.pauses if not each.pattern), "paused")
+            return f"{said}: drift is noticed, nothing is repaired{wrong and '; '}{wrong}"
         if wrong:
             return wrong
         looking = " (noop: nothing is changed)" if self._engine.options.noop else ""

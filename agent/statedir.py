@@ -193,7 +193,7 @@ def open_journal(path: Path, health: Health, *, durable: bool) -> Journal:
         journal, damage = None, str(error)
     if journal is None:
         aside = set_aside(path)
-        health.set("journal-lost", f"cannot read {path}: {damage}; it is kept as {aside}, pending refreshes are lost")
+        health.set("journal-lost", f"cannot read {path}: {damage}; it is kept as {aside}, pending refreshes and pauses are lost")
         journal = Journal(path, durable=durable, blocking=Blocking(1))
     journal.listen(partial(_tell, journal, path, health))
     return journal

@@ -8,11 +8,11 @@ from typing import Any
 import click
 
 from holdfast.agent.cli.exits import Code
-from holdfast.agent.cli.options import COUNT, Function, Source, output, print_json, resource, source
+from holdfast.agent.cli.options import COUNT, SPAN, Function, Source, output, print_json, resource, resources, source
 from holdfast.agent.cli.terminal import say
 from holdfast.agent.console import Console, to_json
 from holdfast.agent.control.client import ask, follow
-from holdfast.agent.control.schema import Request, Verb
+from holdfast.agent.control.schema import Request
 from holdfast.agent.words import number_of
 
 RELOAD_TIMEOUT = 300.0
@@ -44,16 +44,26 @@ def show_log(source: Source, form: str, *, following: bool, lines: int) -> None:
         sys.stdout.flush()
 
 
-@verb
-def pause(source: Source) -> None:
-    """Have the running agent repair nothing until `resume`; drift is noticed and repaired then."""
-    _do(source, "pause", "paused, until `holdfast resume` or the agent is started again")
+@click.command()
+@resources
+@_source
+@click.option("--for", "seconds", type=SPAN, metavar="SPAN", help="End it after so long, as in 90s, 30m, 2h, 1h30m or 3d.")
+@click.option("--reason", metavar="TEXT", default="", help="Why; shown to everybody who looks.")
+def pause(patterns: tuple[str, ...], source: Source, seconds: float | None, reason: str) -> None:
+    """Have the running agent repair nothing, or nothing of what is named, until `resume`; drift is noticed and repaired then.
+
+    A resource is named by its identity, ID or name, several by a pattern (`*`, `?`) of identities or by their SLS; new states that match are paused,
+    too. It is kept over restarts of the agent and of the system.
+    """
+    say(_ask(source, Request("pause", patterns=patterns, seconds=seconds, reason=reason))["text"])
 
 
-@verb
-def resume(source: Source) -> None:
-    """Have the running agent go on after `pause`, and repair what has drifted meanwhile."""
-    _do(source, "resume", "resumed")
+@click.command()
+@resources
+@_source
+def resume(patterns: tuple[str, ...], source: Source) -> None:
+    """Have the running agent go on after `pause`, with everything or with what is named, and repair what has drifted meanwhile."""
+    say(_ask(source, Request("resume", patterns=patterns))["text"])
 
 
 @verb
@@ -100,11 +110,6 @@ def trigger(identity: str, source: Source) -> None:
     say(answer["text"])
     if answer["result"] is False:
         raise click.exceptions.Exit(Code.FAILED)
-
-
-def _do(source: Source, name: Verb, said: str) -> None:
-    _ask(source, Request(name))
-    say(said)
 
 
 def _ask(source: Source, request: Request, timeout: float = 30.0) -> Any:

@@ -37,7 +37,7 @@ VERBS = {
     "why": Verb("why", "Show why a resource ran, what it waits for, and what happens to it next."),
     "watch": Verb("watch", "Show the running agent's graph converging, live."),
     "log": Verb("live", "Show the running agent's log."),
-    "pause": Verb("live", "Have the running agent repair nothing until resume."),
+    "pause": Verb("live", "Have the running agent repair nothing, or nothing of some resources, until resume."),
     "resume": Verb("live", "Have the running agent go on after a pause."),
     "reload": Verb("live", "Have the running agent read settings and states again."),
     "recheck": Verb("live", "Have the running agent look at every resource now."),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.agent.cli.exits import Code
+from holdfast.agent.control.schema import FOREVER
 from holdfast.agent.words import number_of
 
 if TYPE_CHECKING:
@@ -55,6 +57,21 @@ def count(text: str) -> int:
     return value
 
 
+def span(text: str) -> float:
+    """Seconds of `90`, `90s`, `30m`, `2h`, `1h30m`, `3d` or `1w`. Raises `ValueError`."""
+    units = {"w": 604800, "d": 86400, "h": 3600, "m": 60, "s": 1}
+    if text.isascii() and text.isdigit():
+        return some(text)
+    found = re.fullmatch("".join(rf"(?:(\d+(?:\.\d+)?){unit})?" for unit in units), text.strip().lower(), re.ASCII)
+    if found is None:
+        raise ValueError(text)
+    seconds = some(str(sum(float(number) * size for number, size in zip(found.groups(default="0"), units.values(), strict=True))))
+    if seconds >= FOREVER:
+        raise ValueError(text)
+    return seconds
+
+
+SPAN = Number("a span of time, as 90s, 30m, 2h, 1h30m or 3d", span)
 SECONDS = Number("a number of seconds above 0", some)
 COUNT = Number("a whole number, 0 or more", count)
 
@@ -162,6 +179,11 @@ def source(*names: str) -> Callable[[Function], Function]:
 def resource(function: Function) -> Function:
     """A verb on one resource, named by its identity, its ID or its name; the shell completes what the running agent knows."""
     return click.argument("identity", metavar="KIND[ID]", shell_complete=completed("resources"))(function)
+
+
+def resources(function: Function) -> Function:
+    """A verb on any number of resources, or patterns of them."""
+    return click.argument("patterns", metavar="[KIND[ID]|PATTERN]...", nargs=-1, shell_complete=completed("resources"))(function)
 
 
 def completed(what: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:

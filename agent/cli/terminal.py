@@ -20,6 +20,7 @@ COLOURS = {
     "flapping": "1;35",
     "unwatched": "1;33",
     "waiting": "33",
+    "drifted": "34",
     "would": "34",
     "skipped": "2",
     "ok": "32",

@@ -28,8 +28,18 @@ CONDITIONS = 3
 MOST = 8
 """Lines that tell what is wrong with one; `why` tells all."""
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-MARKS = {"ok": "✓", "failed": "✗", "blocked": "⊘", "waiting": "…", "skipped": "-", "would": "~", "flapping": "↯", "unwatched": "?"}
-URGENT = ("running", "failed", "flapping", "blocked", "unwatched", "waiting", "would")
+MARKS = {
+    "ok": "✓",
+    "failed": "✗",
+    "blocked": "⊘",
+    "waiting": "…",
+    "skipped": "-",
+    "drifted": "~",
+    "would": "~",
+    "flapping": "↯",
+    "unwatched": "?",
+}
+URGENT = ("running", "failed", "flapping", "blocked", "unwatched", "waiting", "drifted", "would")
 """States that are shown first where not all resources have room."""
 
 Frame = dict[str, Any]

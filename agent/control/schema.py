@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -30,6 +30,8 @@ OTHER = "other states"
 """Answer to `apply` and `plan`: this agent keeps other states than the run works on."""
 LIMIT = 64 * 1024
 """Bytes that a request may have."""
+FOREVER = 1e9
+"""Seconds; what lasts longer has no end."""
 SOCKET_PATH_LIMIT = 107
 """Bytes that the address of a unix socket may have."""
 
@@ -62,6 +64,12 @@ class Request:
     """`trace`: of the pass; None: the last. `status`: at most so many rows, and how many there are of each state; None: all."""
     tree: str = ""
     """`apply`, `plan`: what the run applies, as `Settings.tree` says it."""
+    patterns: Sequence[str] = ()
+    """`pause`, `resume`: resources, or patterns; none: everything."""
+    reason: str = ""
+    """`pause`: for people."""
+    seconds: float | None = None
+    """`pause`: how long; None: until `resume`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +117,12 @@ def decode_request(line: bytes) -> Request:
         raise ControlError(f"cannot do {request.verb!r}: known verbs are {', '.join(sorted(VERBS))}", "not-understood")
     expected = (("identity", str), ("lines", int), ("follow", bool), ("number", int | None), ("tree", str))
     wrong = [name for name, kind in expected if not isinstance(getattr(request, name), kind)]
+    if not isinstance(request.patterns, (list, tuple)) or not all(isinstance(each, str) for each in request.patterns):
+        wrong.append("patterns")
+    if not isinstance(request.reason, str):
+        wrong.append("reason")
+    if request.seconds is not None and not (type(request.seconds) in (int, float) and 0 < request.seconds < FOREVER):
+        wrong.append("seconds")
     if wrong:
         raise _unreadable(f"wrong type of {', '.join(wrong)}")
     return request

@@ -45,12 +45,12 @@ class Agent(Protocol):
         """The agent and its health, ready for JSON, and an iterator over its resources: all of them, or `most` and how many there are of each state."""
         ...
 
-    def pause(self) -> None:
-        """Repair nothing any more."""
+    async def pause(self, request: Request) -> dict[str, Any]:
+        """Repair nothing of what the request names any more; `text` says until when."""
         ...
 
-    def resume(self) -> None:
-        """Go on."""
+    async def resume(self, request: Request) -> dict[str, Any]:
+        """Go on; `text` says what is paused still."""
         ...
 
     async def reload(self) -> dict[str, Any]:
@@ -187,9 +187,9 @@ class ControlServer:
             case "trigger":
                 data = await self._agent.trigger(request.identity)
             case "pause":
-                self._agent.pause()
+                data = await self._agent.pause(request)
             case "resume":
-                self._agent.resume()
+                data = await self._agent.resume(request)
             case "recheck":
                 data = self._agent.recheck()
         return data

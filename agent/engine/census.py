@@ -21,8 +21,14 @@ def word(vertex: Vertex, *, unwatched: bool, flapping: bool) -> State:
         return "blocked" if outcome.blocked else "failed"
     if flapping:
         return "flapping"
-    if unwatched:
-        return "unwatched"
+    return "unwatched" if unwatched else _found(vertex)
+
+
+def _found(vertex: Vertex) -> State:
+    """What the last look at a vertex has found, or whether one is due."""
+    outcome = vertex.outcome
+    if vertex.paused and (vertex.cause == "drift" if vertex.dirty else outcome is not None and outcome.result is None):
+        return "drifted"
     if vertex.dirty or vertex.timer is not None or outcome is None:
         return "waiting"
     return "would" if outcome.result is None else "skipped" if outcome.reason else "ok"

@@ -11,7 +11,6 @@ import asyncio
 import math
 import random
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
-from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any, Protocol
 
@@ -30,6 +29,7 @@ from holdfast.agent.engine.obstacles import Ask, Obstacles, nothing
 from holdfast.agent.engine.options import EngineOptions
 from holdfast.agent.engine.order import PATIENCE
 from holdfast.agent.engine.passes import Passes
+from holdfast.agent.engine.pauses import Paused, Pauses, covers
 from holdfast.agent.engine.report import ROUTINE, WATCHED, Cause, Event, Notice, Obstacle, PassRecord, Pause
 from holdfast.agent.engine.reversals import ONCE, Reversals
 from holdfast.agent.engine.rounds import Rounds
@@ -80,6 +80,8 @@ class Engine:
         self._daemon = watch
         """Watches and timers keep the graph right after the first pass; without them: one-shot."""
         self._graph = Graph()
+        self.pauses = Pauses(journal, emit, self._pause_began, self._pause_ended)
+        """Those of operators, which hold for an engine that watches."""
         self._courier = Courier(journal, self._applies, daemon=watch)
         self._passes = Passes(emit)
         self._reversals = Reversals(journal, emit)
@@ -195,12 +197,15 @@ class Engine:
         await self._passes.over.wait()
         return self._passes.last
 
-    def pause(self, why: Pause = "operator") -> None:
-        """Start nothing any more; what runs may end. While the system goes down, a run that fails counts as interrupted, not as failed."""
-        if why in self._scheduler.paused:
+    def pause(self, why: Pause = "operator", said: str = "") -> None:
+        """Start nothing any more; what runs may end. While the system goes down, a run that fails counts as interrupted, not as failed.
+
+        `said` are its reason and its end, which may be others than before.
+        """
+        if why in self._scheduler.paused and not said:
             return
         self._scheduler.pause(why)
-        self._emit(Notice("info", "paused", "", PAUSED[why]))
+        self._emit(Notice("info", "paused", "", f"{said}: {PAUSED[why].partition(': ')[2]}" if said else PAUSED[why]))
 
     def resume(self, why: Pause = "operator") -> None:
         """End a pause; runs start again when no other pause is left."""
@@ -208,6 +213,34 @@ class Engine:
             return
         self._emit(Notice("info", "resumed", "", RESUMED[why]))
         self._scheduler.resume(why)
+
+    def _pause_began(self, paused: Paused) -> None:
+        """An operator has paused something."""
+        self._tell_the_paused(self._graph)
+        if paused.pattern:
+            self._emit(Notice("info", "paused", "", f"{paused.whole}: drift is noticed, and not repaired"))
+        else:
+            self.pause(said=paused.said)
+
+    def _pause_ended(self, paused: Paused) -> None:
+        """It is over: what it has kept from being repaired is looked at."""
+        self._tell_the_paused(self._graph)
+        if not paused.pattern:
+            self.resume()
+            return
+        self._emit(Notice("info", "resumed", "", f"{paused.pattern} is resumed"))
+        for vertex in self._graph:
+            if covers(paused.pattern, vertex):
+                self._mark(vertex, "command")
+        self._scheduler.pump()
+
+    def _tell_the_paused(self, vertices: Iterable[Vertex]) -> None:
+        """Have each of these know whether a pause holds for it now."""
+        for vertex in vertices:
+            paused = self.pauses.of(vertex) is not None
+            if paused is not vertex.paused:
+                vertex.paused = paused
+                self._census.note(vertex)
 
     def recheck(self, cause: Cause = "command") -> None:
         """Look at every resource again."""
@@ -253,6 +286,7 @@ class Engine:
         self._stopped = True
         self._scheduler.pause("stopped")
         self._obstacles.close()
+        self.pauses.close()
         self._rounds.stop()
         if self._recheck:
             self._recheck.cancel()
@@ -307,6 +341,7 @@ class Engine:
             self._census,
             self.options,
             self._recheck,
+            self.pauses,
         )
 
     def status(self) -> list[dict[str, Any]]:
@@ -319,12 +354,11 @@ class Engine:
 
     def _applies(self, vertex: Vertex) -> bool:
         noop = vertex.call.meta.noop
-        return not (self.options.noop if noop is None else noop)
+        return not (self.options.noop if noop is None else noop) and not (vertex.paused and self.pauses.named(vertex))
 
     def _disabled(self, vertex: Vertex) -> str:
-        """The pattern by which it is. Brackets stand for themselves: they are part of each identity."""
-        whose = (vertex.identity, vertex.call.low["__sls__"])
-        return next((each for each in self.options.disabled if any(fnmatchcase(name, each.replace("[", "[[]")) for name in whose)), "")
+        """The pattern by which it is."""
+        return next((each for each in self.options.disabled if covers(each, vertex)), "")
 
     def _take_over(self, options: EngineOptions) -> bool:
         """Use these settings; whether everything has to be looked at again."""
@@ -363,6 +397,7 @@ class Engine:
     def _recount(self, leaving: Iterable[Vertex], new: Iterable[Vertex]) -> None:
         """Those that anybody can ask for are counted: not in a one-shot run."""
         if self._daemon:
+            self._tell_the_paused(self._graph if self.pauses.any else ())
             self._census.leave(leaving)
             self._census.enter(new)
 

@@ -79,10 +79,9 @@ def waits(vertex: Vertex, view: View, now: float) -> Iterator[Wait]:
         yield Wait(code, f"{why}; {vertex.not_before - now:.1f} s more")
     if vertex in view.unwatched:
         yield Wait("watch", f"its watch has failed ({view.unwatched[vertex]}) and is started again; until it is armed no drift is noticed")
+    yield from _pauses(vertex, view)
     if not vertex.dirty:
         return
-    for pause in sorted(view.scheduler.paused & PAUSES.keys()):
-        yield Wait("paused", PAUSES[pause])
     if vertex.key in view.scheduler.lent:
         yield Wait("apply", "`holdfast apply` is at work on it, or on what it watches")
     if vertex.after:
@@ -90,6 +89,15 @@ def waits(vertex: Vertex, view: View, now: float) -> Iterator[Wait]:
     elif not vertex.armed and vertex not in view.unwatched:
         yield Wait("watch", "its watch is not armed: nothing runs unwatched")
     yield from _others(vertex, view)
+
+
+def _pauses(vertex: Vertex, view: View) -> Iterator[Wait]:
+    """What an operator, or a shutdown, keeps from being repaired."""
+    if named := view.pauses.named(vertex):
+        yield Wait("paused", f"it is {named.said}, by {named.pattern!r}: it is looked at, and not changed")
+    for pause in sorted(view.scheduler.paused & PAUSES.keys()) if vertex.dirty else ():
+        said = view.pauses.of(vertex) if pause == "operator" else None
+        yield Wait("paused", f"{PAUSES[pause]}{f': {said.said}' if said else ''}")
 
 
 def _others(vertex: Vertex, view: View) -> Iterator[Wait]:

@@ -77,6 +77,8 @@ class Vertex:
     """When it was marked, in pumps of the scheduler."""
     armed: bool = False
     """Its watch has said "armed" (or it needs none)."""
+    paused: bool = False
+    """An operator's pause holds for it."""
     first: bool = True
     """It came into the graph and has neither settled nor failed since, so definition order still binds it, and those after it."""
     running: bool = False

@@ -59,6 +59,8 @@ class Journal:
         self._received: dict[tuple[str, str], str] = {}
         self.reversals: dict[tuple[str, str], Reversal] = {}
         """By identity and name of the states that are to be undone when they leave, those first that were changed first."""
+        self.pauses: dict[str, Row] = {}
+        """Pattern -> the pause of an operator that holds for it."""
         self._failing: set[str] = set()
         self._ends: dict[str, End] = {}
         self._adopted: float | None = None
@@ -94,6 +96,7 @@ class Journal:
         self._sent = {identity: json.loads(values) for identity, values in rows["sent"]}
         self._received = {(identity, argument): digest for identity, argument, digest in rows["received"]}
         self.reversals = {(i, n): Reversal(i, n, Declaration(k, json.loads(a), kept)) for i, n, k, a, kept in rows["reversals"]}
+        self.pauses = {row[0]: row for row in rows.get("paused", ())}  # a copy from an agent of before an upgrade has none
         self._failing = {identity for (identity,) in rows["failing"]}
         self._ends = {key: End(*end) for key, *end in rows["ends"]}
         self._adopted_at = max((at for (at,) in rows["adopted"]), default=None)
@@ -116,6 +119,7 @@ class Journal:
             "received": [(*key, digest) for key, digest in self._received.items()],
             "action": [(identity, *done) for identity, done in self._actions.items()],
             "ends": [(key, *end) for key, end in self._ends.items()],
+            "paused": [*self.pauses.values()],
             "adopted": [(self._adopted_at,)] if self._adopted_at is not None else [],
         }
 
@@ -399,6 +403,18 @@ class Journal:
     def received(self, identity: str, argument: str) -> str | None:
         """The digest of the value with which it last ran well."""
         return self._received.get((identity, argument))
+
+    # -- pauses ------------------------------------------------------------------------------------------------
+
+    def pause(self, row: Row) -> None:
+        """An operator has paused what a pattern names."""
+        self.pauses[row[0]] = tuple(row)
+        self._put("paused", tuple(row))
+
+    def resume(self, pattern: str) -> None:
+        """That pause is over."""
+        self.pauses.pop(pattern, None)
+        self._drop("paused", "pattern = ?", (pattern,))
 
     # -- reversals ---------------------------------------------------------------------------------------------
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-State = Literal["running", "blocked", "failed", "flapping", "unwatched", "waiting", "would", "skipped", "ok"]
+State = Literal["running", "blocked", "failed", "flapping", "unwatched", "waiting", "drifted", "would", "skipped", "ok"]
 """The state of one resource in a word: the first of these that holds.
 
 `blocked`: not run, for something that it requires failed; `unwatched`: its watch has failed and is not armed again yet;
-`waiting`: it is to be looked at, now or at a known time; `would`: it would be changed (noop)."""
+`waiting`: it is to be looked at, now or at a known time; `drifted`: it would be repaired but for a pause, or may have to be; `would`: it
+would be changed (noop)."""
 QUIET: frozenset[State] = frozenset({"ok", "skipped"})
 """States of which there is nothing to say."""
 
-URGENT: tuple[State, ...] = ("running", "failed", "flapping", "blocked", "unwatched", "waiting", "would")
+URGENT: tuple[State, ...] = ("running", "failed", "flapping", "blocked", "unwatched", "waiting", "drifted", "would")
 """The others: those first whose resources are shown first where not all have room."""
 
 

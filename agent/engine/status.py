@@ -13,6 +13,7 @@ from holdfast.agent.engine.courier import Courier
 from holdfast.agent.engine.graph import Graph, Vertex
 from holdfast.agent.engine.options import EngineOptions
 from holdfast.agent.engine.passes import Passes
+from holdfast.agent.engine.pauses import Paused, Pauses
 from holdfast.agent.engine.reversals import ONCE
 from holdfast.agent.engine.scheduler import Scheduler
 from holdfast.agent.engine.states import State
@@ -32,6 +33,7 @@ class View(NamedTuple):
     census: Census
     options: EngineOptions
     recheck: asyncio.TimerHandle | None
+    pauses: Pauses
 
     @property
     def present(self) -> Iterator[Vertex]:
@@ -72,7 +74,13 @@ def describe(vertex: Vertex, view: View) -> dict[str, Any]:
         "next": round(max(0.0, min(times) - now), 1) if times else None,
         "last_change": change and {"at": change.started, "comment": change.comment, "cause": change.cause},
         "pending_refresh": view.courier.pending(vertex),
+        "paused": paused(each) if (each := view.pauses.of(vertex)) else None,
     }
+
+
+def paused(pause: Paused) -> dict[str, Any]:
+    """A pause, ready for JSON; `text` is for people."""
+    return {**pause._asdict(), "text": pause.said}
 
 
 def rows(look: Callable[[], View], most: int | None = None) -> Iterator[dict[str, Any]]:

@@ -24,6 +24,7 @@ create table if not exists received (identity text, argument text, digest text n
 create table if not exists action (identity text primary key, digest text not null, at real not null) without rowid;
 create table if not exists ends (key text primary key, thing text not null, identity text not null, absent real) without rowid;
 create table if not exists adopted (at real not null);
+create table if not exists paused (pattern text primary key, reason text not null, since real not null, until real, seconds real);
 """
 """What the other tables call an identity is a key. A journal of older versions has no ends: there the two are the same."""
 
@@ -40,6 +41,7 @@ INSERT = {
         "action": 3,
         "ends": 4,
         "adopted": 1,
+        "paused": 5,
     }.items()
 }
 """Table -> the statement that writes a row, in place of one with the same key."""

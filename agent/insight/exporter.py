@@ -30,10 +30,10 @@ UNWRITTEN = "metrics-unwritten"
 
 
 class Exporter:
-    """Serves what `text` gives, as the settings say; `stop` ends it."""
+    """Serves what `text` gives, as the settings say, and over HTTP what `process` gives, too; `stop` ends it."""
 
-    def __init__(self, text: Callable[[], str], health: Health) -> None:
-        self._text = text
+    def __init__(self, text: Callable[[], str], health: Health, process: Callable[[], str] = str) -> None:
+        self._text, self._process = text, process
         self._health = health
         self._blocking = Blocking(1)
         self._settings = MetricsSettings()
@@ -103,7 +103,7 @@ class Exporter:
             return _response("405 Method Not Allowed", "only GET\n", "Allow: GET, HEAD\r\n")
         if rest.partition(b" ")[0].partition(b"?")[0] != b"/metrics":
             return _response("404 Not Found", "there is only /metrics\n")
-        answer = _response("200 OK", self._text(), kind=TYPE)
+        answer = _response("200 OK", self._text() + self._process(), kind=TYPE)
         return answer if method == b"GET" else answer.partition(b"\r\n\r\n")[0] + b"\r\n\r\n"
 
 

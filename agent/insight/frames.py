@@ -17,7 +17,7 @@ ROWS = 200
 REPAIRS = 20
 COMMENT = 400
 """Letters of what is said of one that is not right."""
-COUNTED: tuple[State, ...] = ("running", "waiting", "unwatched", "would", "flapping", "failed", "blocked")
+COUNTED: tuple[State, ...] = ("running", "waiting", "unwatched", "drifted", "would", "flapping", "failed", "blocked")
 """States that are counted by themselves. Each resource counts once, by the word of its row."""
 
 

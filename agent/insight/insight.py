@@ -13,6 +13,7 @@ from holdfast.agent.engine.explain import explain, requisites
 from holdfast.agent.engine.graph import Vertex
 from holdfast.agent.engine.report import Event, Notice, Outcome, PassEnded, PassStarted, Ran, Started
 from holdfast.agent.engine.status import View, gone, state_of
+from holdfast.agent.insight import process
 from holdfast.agent.insight.frames import frame
 from holdfast.agent.insight.history import History
 from holdfast.agent.insight.metrics import Metrics, kind_of
@@ -49,7 +50,7 @@ class Insight:
             case PassEnded(record):
                 self._running.clear()
                 self.traces.end(record)
-                self.metrics.passes.observe(record.cause, record.duration)
+                self.metrics.ended(record)
             case Notice(code="flapping"):
                 self.metrics.flaps[kind_of(event.identity)] += 1
 
@@ -70,11 +71,11 @@ class Insight:
             case "trace":
                 return self._trace(request.number, view)
             case "metrics":
-                return self.text(view)
+                return self.text(view) + process.text()
         raise ControlError(f"cannot look for {request.verb!r}")
 
     def text(self, view: View) -> str:
-        """All metrics."""
+        """All metrics, but for those of the process."""
         return self.metrics.text(view, self._status())
 
     def frame(self, view: View) -> dict[str, Any]:

@@ -5,6 +5,7 @@ Labels are kinds, states and causes alone: their number is known, and no name of
 
 from __future__ import annotations
 
+import math
 import platform
 from bisect import bisect_left
 from collections import Counter
@@ -12,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from holdfast import __version__
-from holdfast.agent.engine.report import Outcome
+from holdfast.agent.engine.report import Outcome, PassRecord
 from holdfast.agent.engine.status import View
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
@@ -56,6 +57,13 @@ class Metrics:
         self.flaps: Counter[str] = Counter()
         self.repairs = Histogram("kind")
         self.passes = Histogram("cause")
+        self.last: PassRecord | None = None
+        """The last pass that is over."""
+
+    def ended(self, record: PassRecord) -> None:
+        """A pass is over."""
+        self.passes.observe(record.cause, record.duration)
+        self.last = record
 
     def tell(self, outcome: Outcome, seconds: float) -> None:
         """Something came of a resource, so long after the event that it answers."""
@@ -75,30 +83,50 @@ class Metrics:
 
     def _families(self, view: View, state: Mapping[str, Any]) -> Iterator[Iterator[str]]:
         build = (("version", __version__), ("python", platform.python_version()))
-        yield _family("holdfast_build_info", "gauge", "What runs; always 1.", [("", build, 1)])
-        yield _family("holdfast_up", "gauge", "The agent runs; always 1.", [("", (), 1)])
-        yield _family("holdfast_start_time_seconds", "gauge", "Unix time at which the agent was started.", [("", (), state["started"])])
+        yield family("holdfast_build_info", "gauge", "What runs; always 1.", [("", build, 1)])
+        yield family("holdfast_up", "gauge", "The agent runs; always 1.", [("", (), 1)])
+        yield family("holdfast_start_time_seconds", "gauge", "Unix time at which the agent was started.", [("", (), state["started"])])
         for name, text in (
             ("converged", "1: everything is watched and as declared, nothing is running or to be looked at, and the states compile."),
-            ("paused", "1: an operator has paused it."),
+            ("paused", "1: an operator has paused everything."),
             ("noop", "1: it looks, and changes nothing."),
         ):
-            yield _family(f"holdfast_{name}", "gauge", text, [("", (), int(state[name]))])
+            yield family(f"holdfast_{name}", "gauge", text, [("", (), int(state[name]))])
+        yield from _marks(state, self.last)
         health = Counter(each["severity"] for each in state["health"])
         rows = [("", (("severity", severity),), health[severity]) for severity in ("warning", "error")]
-        yield _family("holdfast_health_conditions", "gauge", "What is wrong with the agent itself.", rows)
-        yield from (_family(f"holdfast_{name}", "gauge", text, rows) for name, text, rows in _gauges(view))
+        yield family("holdfast_health_conditions", "gauge", "What is wrong with the agent itself.", rows)
+        yield from (family(f"holdfast_{name}", "gauge", text, rows) for name, text, rows in _gauges(view))
         for name, text, counter in (
             ("runs", "Runs of resources: looks, and changes where they were needed.", self.runs),
             ("changes", "Runs that changed something.", self.changes),
             ("failures", "Runs that failed.", self.failures),
             ("flaps", "How often a resource began to flap: somebody undoes its repairs.", self.flaps),
         ):
-            yield _family(f"holdfast_{name}_total", "counter", text, _by_kind(counter))
+            yield family(f"holdfast_{name}_total", "counter", text, _by_kind(counter))
         text = "From the event that told of drift until it was repaired."
-        yield _family("holdfast_drift_repair_seconds", "histogram", text, self.repairs.samples())
+        yield family("holdfast_drift_repair_seconds", "histogram", text, self.repairs.samples())
         text = "From the first dirty resource until nothing was dirty or running."
-        yield _family("holdfast_pass_duration_seconds", "histogram", text, self.passes.samples())
+        yield family("holdfast_pass_duration_seconds", "histogram", text, self.passes.samples())
+
+
+def _marks(state: Mapping[str, Any], last: PassRecord | None) -> Iterator[Iterator[str]]:
+    """What happened last and when, and until when something is paused."""
+    ends: dict[tuple[tuple[str, str], ...], float] = {}
+    for pause in state["pauses"]:
+        labels = (("reason", pause["reason"]), ("scope", "some" if pause["pattern"] else "everything"))
+        ends[labels] = max(ends.get(labels, 0.0), math.inf if pause["until"] is None else pause["until"])
+    text = "Unix time at which a pause ends by itself; +Inf: an operator ends it."
+    yield family("holdfast_pause_end_timestamp_seconds", "gauge", text, [("", labels, end) for labels, end in ends.items()])
+    reload = state["reload"]
+    text = "1: settings and states could be used when they were last read."
+    yield family("holdfast_config_last_reload_successful", "gauge", text, [("", (), int(reload["successful"]))])
+    text = "Unix time at which settings and states were last taken over."
+    yield family("holdfast_config_last_reload_success_timestamp_seconds", "gauge", text, [("", (), reload["at"])] if reload["at"] else [])
+    text = "Unix time at which the last pass ended."
+    yield family("holdfast_last_pass_timestamp_seconds", "gauge", text, [("", (), last.started + last.duration)] if last else [])
+    text = "How long the last pass took."
+    yield family("holdfast_last_pass_duration_seconds", "gauge", text, [("", (), last.duration)] if last else [])
 
 
 def _gauges(view: View) -> Iterator[tuple[str, str, list[Sample]]]:
@@ -133,7 +161,8 @@ def _by_kind(counter: Counter[str]) -> list[Sample]:
     return [("", (("kind", kind),), number) for kind, number in sorted(counter.items())]
 
 
-def _family(name: str, type: str, text: str, samples: Iterable[Sample]) -> Iterator[str]:
+def family(name: str, type: str, text: str, samples: Iterable[Sample]) -> Iterator[str]:
+    """The lines of one metric: what it is, and each of its samples."""
     yield f"# HELP {name} {text}"
     yield f"# TYPE {name} {type}"
     for suffix, labels, value in samples:
@@ -142,6 +171,8 @@ def _family(name: str, type: str, text: str, samples: Iterable[Sample]) -> Itera
 
 
 def _number(value: float) -> str:
+    if math.isinf(value):
+        return "+Inf"
     return str(int(value)) if value == int(value) else repr(float(value))
 
 

@@ -40,6 +40,7 @@ FILLS = {
     "blocked": "#fed7aa",
     "flapping": "#f5d0fe",
     "unwatched": "#fde68a",
+    "drifted": "#dbeafe",
     "would": "#dbeafe",
     "skipped": "#f1f5f9",
 }

@@ -35,11 +35,11 @@ class Agent:
         """One resource."""
         return {"resources": [{"identity": "file.managed[x]"}]}
 
-    def pause(self):
+    async def pause(self, request):
         """Remember."""
         self.done.append("pause")
 
-    def resume(self):
+    async def resume(self, request):
         """Remember."""
         self.done.append("resume")
 

@@ -11,7 +11,7 @@ from holdfast import Permanent
 from holdfast.agent.insight.frames import REPAIRS, ROWS
 from watched_bench import Watched
 
-NONE = {"unwatched": 0, "would": 0, "flapping": 0}
+NONE = {"unwatched": 0, "drifted": 0, "would": 0, "flapping": 0}
 """Counts of states that no resource is in."""
 
 

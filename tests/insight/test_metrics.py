@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import resource
+import shutil
+import subprocess
+import time
+from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from engine_bench import in_virtual_time, state
+from engine_bench import in_virtual_time, simulate, state
 from holdfast import Permanent
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.insight.metrics import BUCKETS, Histogram, _family
+from holdfast.agent.insight import process
+from holdfast.agent.insight.metrics import BUCKETS, Histogram
+from holdfast.agent.insight.metrics import family as lines_of
 from watched_bench import AGENT, Watched
 
 Figures = dict[tuple[str, ...], float]
@@ -123,6 +131,81 @@ def test_histograms_are_cumulative_and_bounds_belong_to_their_bucket() -> None:
 def test_labels_are_escaped() -> None:
     """Kinds of one's own have sober names; whatever comes, a scraper can read it."""
     odd = 'a"b\\c\nd'
-    text = "\n".join(_family("x", "gauge", "t", [("", (("kind", odd),), 1)])) + "\n"
+    text = "\n".join(lines_of("x", "gauge", "t", [("", (("kind", odd),), 1)])) + "\n"
 
     assert read(text) == {("x", odd): 1.0}
+
+
+PAUSES = [{"pattern": "", "reason": "upgrade", "until": None}, {"pattern": "file.*", "reason": 'a "b"', "until": 12.5}]
+UNITS = ("_ms", "_milliseconds", "_minutes", "_hours", "_kb", "_kilobytes", "_percent")
+"""Ends of names that are no base units."""
+
+
+def complaints(text: str) -> list[str]:
+    """What the rules of `promtool check metrics` say against the families of a text, those of them that a name and a type can break."""
+    wrong = []
+    for family in text_string_to_metric_families(text):
+        names = {sample.name for sample in family.samples}
+        wrong += [f"{family.name}: no help"] * (not family.documentation)
+        wrong += [f"{family.name}: the name is not in snake_case"] * (re.fullmatch(r"[a-z][a-z0-9_]*", family.name) is None)
+        wrong += [f"{family.name}: the name has its type in it"] * any(
+            part in ("gauge", "counter", "histogram") for part in family.name.split("_")
+        )
+        wrong += [f"{family.name}: no base unit"] * family.name.endswith(UNITS)
+        if family.type == "counter":
+            wrong += [f"{name}: a counter ends with _total" for name in names if not name.endswith("_total")]
+        else:
+            wrong += [f"{name}: no counter ends with _total" for name in names if name.endswith("_total")]
+        if family.type == "gauge":
+            wrong += [f"{name}: only a histogram ends so" for name in names if name.endswith(("_count", "_sum", "_bucket"))]
+            wrong += [f"{family.name}: a label of histograms" for sample in family.samples if "le" in sample.labels]
+        times = [sample.name for sample in family.samples if "timestamp" in sample.name and not sample.name.endswith("_timestamp_seconds")]
+        wrong += [f"{name}: a time is in seconds" for name in times]
+    return wrong
+
+
+def test_the_text_passes_the_rules_of_promtool(bench: Watched) -> None:
+    """By a list of its rules, and by promtool itself where there is one; with each family that there is."""
+    texts: list[str] = []
+
+    async def scenario() -> None:
+        engine = await bench.converged(state("a"), state("b"))
+        bench.machine.drift("a")
+        await asyncio.sleep(1)
+        texts.append(bench.insight.metrics.text(engine.view, {**AGENT, "pauses": PAUSES}) + process.text())
+        await engine.stop()
+
+    simulate(scenario)
+    assert complaints(texts[0]) == []
+    assert complaints("# HELP x_ms t\n# TYPE x_ms counter\nx_ms 1\n")
+    if promtool := shutil.which("promtool"):
+        done = subprocess.run([promtool, "check", "metrics"], input=texts[0], capture_output=True, text=True, timeout=30, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@in_virtual_time
+async def test_pauses_reloads_and_passes_have_their_times(bench: Watched) -> None:
+    """A pause says why and until when, never of what; a reload and a pass when they were."""
+    engine = await bench.converged(state("a"))
+    found = read(bench.insight.metrics.text(engine.view, {**AGENT, "pauses": PAUSES}))
+    last = bench.passes()[-1]
+    await engine.stop()
+
+    assert found["holdfast_pause_end_timestamp_seconds", "upgrade", "everything"] == float("inf")
+    assert found["holdfast_pause_end_timestamp_seconds", 'a "b"', "some"] == 12.5
+    assert found["holdfast_config_last_reload_successful",] == 1
+    assert found["holdfast_config_last_reload_success_timestamp_seconds",] == 2.5
+    assert found["holdfast_last_pass_duration_seconds",] == last.duration
+    assert found["holdfast_last_pass_timestamp_seconds",] == last.started + last.duration
+
+
+def test_the_process_has_prometheus_own_names() -> None:
+    """With the figures that the kernel has of it."""
+    found = read(process.text())
+
+    assert found["process_max_fds",] == resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    assert 0 < found["process_open_fds",] <= len([*Path("/proc/self/fd").iterdir()])
+    assert 0 < found["process_cpu_seconds_total",] <= time.process_time() + 0.1
+    assert 0 < found["process_resident_memory_bytes",] < found["process_virtual_memory_bytes",]
+    assert time.time() - 86400 < found["process_start_time_seconds",] <= time.time() + 2
+    assert any(key[0] == "python_info" for key in found)

@@ -10,7 +10,17 @@ from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.report import Event
 from holdfast.agent.insight.insight import Insight
 
-AGENT = {"id": "test", "started": 1.5, "converged": True, "paused": False, "noop": False, "status": "converged", "health": []}
+AGENT = {
+    "id": "test",
+    "started": 1.5,
+    "converged": True,
+    "paused": False,
+    "pauses": [],
+    "reload": {"successful": True, "at": 2.5},
+    "noop": False,
+    "status": "converged",
+    "health": [],
+}
 """What an agent says of itself."""
 
 

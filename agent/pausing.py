@@ -1,0 +1,92 @@
+"""`pause` and `resume` as operators ask for them: their words become patterns, and health tells what is paused."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from holdfast.agent.control.schema import ControlError, Request
+from holdfast.agent.engine.engine import Engine
+from holdfast.agent.engine.pauses import EVERYTHING, MOST, covers
+from holdfast.agent.engine.store import Unwritable
+from holdfast.agent.health import Health
+from holdfast.agent.insight.insight import find
+from holdfast.agent.words import first_of, number_of
+
+PAUSED = "paused"
+"""Code of the health condition that says what is paused."""
+REASON = 200
+"""Characters that a reason may have."""
+
+
+class Pausing:
+    """For one engine."""
+
+    def __init__(self, engine: Engine, health: Health) -> None:
+        self._engine, self._health = engine, health
+
+    async def pause(self, request: Request) -> dict[str, Any]:
+        """Pause what the request names, everything if it names nothing; it is on the disk then. Raises `ControlError`."""
+        if len(request.reason) > REASON:
+            raise ControlError(f"cannot pause: a reason has at most {REASON} characters")
+        patterns = [self._pattern(word) for word in request.patterns]
+        known = {each.pattern for each in self._engine.pauses}
+        if len(known.union(patterns)) > MOST:
+            raise ControlError(f"cannot pause: there are at most {MOST} pauses at once; use patterns, or end some with `holdfast resume`")
+        try:
+            await self._engine.pauses.begin(patterns, " ".join(request.reason.split()), request.seconds)
+        except Unwritable as error:
+            raise ControlError(f"it is paused, but not yet kept over a restart: cannot write the journal: {error}") from error
+        told = [each for each in self._engine.pauses if each.pattern in (patterns or (EVERYTHING,))]
+        count = number_of(sum(any(covers(each, vertex) for each in patterns) for vertex in self._engine.view.present), "resource")
+        return {"text": "; ".join(each.whole for each in told) + (f" ({count} now)" if patterns else "")}
+
+    async def resume(self, request: Request) -> dict[str, Any]:
+        """End the pauses that the request names, all if it names none. Raises `ControlError`."""
+        known = [each.pattern for each in self._engine.pauses]
+        patterns = [self._known(word, known) for word in request.patterns] or known
+        try:
+            await self._engine.pauses.end(patterns)
+        except Unwritable as error:
+            raise ControlError(f"it goes on, but is paused again after a restart: cannot write the journal: {error}") from error
+        left = [each.whole for each in self._engine.pauses]
+        done = "resumed" if patterns else "nothing was paused"
+        return {"text": f"{done}; still {'; '.join(left)}" if left else done}
+
+    def tell(self) -> None:
+        """Have health say what is paused, until when, and why."""
+        said = [each.whole for each in self._engine.pauses]
+        if said:
+            self._health.set(PAUSED, f"{first_of(said)}: drift is noticed, and not repaired")
+        else:
+            self._health.clear(PAUSED)
+
+    def _pattern(self, word: str) -> str:
+        """A pattern as it is, also the name of an SLS; another word names a resource. Raises `ControlError` where it names none, or several."""
+        view = self._engine.view
+        if not word:
+            raise ControlError("cannot pause: a name is empty")
+        if "*" in word or "?" in word or any(vertex.call.low["__sls__"] == word for vertex in view.present):
+            return word
+        return find(word, view, "pause").identity
+
+    def _known(self, word: str, known: Collection[str]) -> str:
+        """The pattern of the pause that a word means. Raises `ControlError`."""
+        if word in known and word:
+            return word
+        try:
+            identity = self._pattern(word)
+        except ControlError:
+            identity = word
+        if identity in known:
+            return identity
+        raise ControlError(f"cannot resume {word}: {self._why_not(identity)}")
+
+    def _why_not(self, identity: str) -> str:
+        vertex = self._engine.view.graph.by_identity.get(identity)
+        by = self._engine.pauses.of(vertex) if vertex else None
+        if by is not None:
+            how = f"{by.pattern!r} is paused; `holdfast resume '{by.pattern}'`" if by.pattern else "everything is paused; `holdfast resume`"
+            return f"{how} ends that"
+        said: Sequence[str] = [each.pattern or "everything" for each in self._engine.pauses]
+        return f"it is not paused; {f'paused: {first_of(said)}' if said else 'nothing is'}"

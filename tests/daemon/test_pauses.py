@@ -1,0 +1,82 @@
+"""`pause` and `resume` of a real agent: what was answered outlives kill -9, and everybody who looks is told."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from holdfast_process import Agent, Tree
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Tree:
+    """A configuration of two files."""
+    tree = Tree(tmp_path)
+    for name in ("motd", "issue"):
+        tree.file(name)
+    return tree
+
+
+def test_a_pause_that_was_answered_outlives_the_agent(tree: Tree) -> None:
+    """Killed at once after the answer; status, why, health, metrics and the log say until when, and why. Costs two starts of an agent."""
+    with Agent(tree) as agent:
+        said = tree("pause", "--for", "2h", "--reason", "kernel upgrade", check=0).stdout
+        agent.process.kill()
+        agent.process.wait()
+    assert said.startswith("paused until 2")
+    (tree.host / "motd").write_text("changed\n")
+
+    agent = Agent(tree)
+    try:
+        agent.wait_log("(kernel upgrade)")
+        agent.wait(lambda: "paused until" in tree("status").stdout, "the pause in status")
+        status = tree.json("status")
+        assert [(each["reason"], each["seconds"]) for each in status["pauses"]] == [("kernel upgrade", 7200.0)]
+        assert 7100 < status["pauses"][0]["until"] - time.time() <= 7200
+        assert [each["code"] for each in status["health"]] == ["paused"]
+        assert "(kernel upgrade)" in tree("status").stdout
+        agent.wait(lambda: "(kernel upgrade)" in tree("why", "motd").stdout, "the pause in why")
+        metrics = tree("metrics", check=0).stdout
+        assert "holdfast_paused 1\n" in metrics
+        assert 'holdfast_pause_end_timestamp_seconds{reason="kernel upgrade",scope="everything"} ' in metrics
+        assert (tree.host / "motd").read_text() == "changed\n"
+
+        tree("resume", check=0)
+        agent.wait(lambda: (tree.host / "motd").read_text() == "hello\n", "the repair")
+    finally:
+        agent.__exit__()
+
+
+def test_resources_are_paused_by_name_and_by_pattern(tree: Tree) -> None:
+    """Words that name nothing are refused with the nearest; what is paused by a pattern says which one to resume."""
+    with Agent(tree) as agent:
+        assert (
+            f"file.managed[{tree.host}/motd] is paused until `holdfast resume` (mine)"
+            in tree("pause", "host/motd", "--reason", "mine", check=0).stdout
+        )
+        assert "did you mean" in tree("pause", f"file.managed[{tree.host}/mod]", check=1).stderr
+        for name in ("motd", "issue"):
+            (tree.host / name).write_text("changed\n")
+        agent.wait(lambda: (tree.host / "issue").read_text() == "hello\n", "the repair of the other")
+        agent.wait(lambda: "drifted" in tree("status", check=1).stdout, "the drift in status")
+        assert "1 of 2 resources drifted (paused)" in tree("status", check=1).stdout
+        assert (tree.host / "motd").read_text() == "changed\n"
+        assert "is paused until" in tree("trigger", "motd", check=1).stderr
+
+        tree("pause", "file.*", check=0)
+        assert (
+            "cannot resume host/issue: 'file.*' is paused; `holdfast resume 'file.*'` ends that"
+            in tree("resume", "host/issue", check=1).stderr
+        )
+        assert "resumed; still file.* is paused" in tree("resume", "host/motd", check=0).stdout
+        assert tree("resume", check=0).stdout == "resumed\n"
+        agent.wait(lambda: (tree.host / "motd").read_text() == "hello\n", "the repair")
+        agent.wait(lambda: tree("status").returncode == 0, "convergence")
+
+
+@pytest.mark.parametrize("span", ["2 hours", "0s", "-5m", "h", "1e9", "9999w"])
+def test_a_span_that_is_none_is_refused(tree: Tree, span: str) -> None:
+    """Before any agent is asked, but for one that has no end."""
+    assert tree("pause", "--for", span, check=64).stderr

@@ -1,0 +1,190 @@
+"""What operators pause is noticed and not changed, until they resume it or its time is over; restarts and clocks that jump change nothing of that."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from engine_bench import Bench, Machine, compilation, in_virtual_time, state
+from holdfast.agent.engine.engine import Engine
+from holdfast.agent.engine.explain import explain
+
+
+def clocks(engine: Engine, *, ahead: float = 0.0) -> Engine:
+    """Have pauses go by the virtual clock; Unix time is `ahead` of it."""
+    loop = asyncio.get_running_loop()
+    engine.pauses.elapsed, engine.pauses.wall = loop.time, lambda: 1e9 + ahead + loop.time()
+    return engine
+
+
+async def started(bench: Bench, *states: str, ahead: float = 0.0) -> Engine:
+    """An engine that has converged; it goes on with the pauses of the one before."""
+    engine = clocks(bench.engine(), ahead=ahead)
+    engine.pauses.restore()
+    await engine.swap(compilation(*map(state, states)))
+    return engine
+
+
+def said(engine: Engine) -> dict[str, str]:
+    """The state of each resource."""
+    return {row["id"]: row["state"] for row in engine.status()}
+
+
+@in_virtual_time
+async def test_what_is_named_is_looked_at_and_not_repaired(bench: Bench, machine: Machine) -> None:
+    """Others are; its drift is known, the host has not converged, and `why` says who keeps it from being repaired."""
+    engine = await started(bench, "a", "b")
+    await engine.settle()
+    await engine.pauses.begin(["zsetting.present[a]"], "on call", None)
+    for name in ("a", "b"):
+        machine.drift(name)
+    await asyncio.sleep(10)
+
+    assert machine.settings == {"a": "drifted", "b": "right"}
+    assert said(engine) == {"a": "drifted", "b": "ok"}
+    assert not engine.converged
+    waits = explain(engine.view.graph.by_identity["zsetting.present[a]"], engine.view)["waits"]
+    assert [wait["code"] for wait in waits] == ["paused"]
+    assert "paused until `holdfast resume` (on call), by 'zsetting.present[a]'" in waits[0]["text"]
+
+    await engine.pauses.end(["zsetting.present[a]"])
+    await engine.settle()
+    assert (machine.settings["a"], engine.converged) == ("right", True)
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_new_states_that_a_pattern_names_are_paused(bench: Bench, machine: Machine) -> None:
+    """They are not made; those of the same pattern that were there stay paused, too."""
+    engine = await started(bench, "web-a")
+    await engine.settle()
+    await engine.pauses.begin(["*web-*"], "", None)
+    await engine.swap(compilation(state("web-a"), state("web-b"), state("db")))
+    await engine.settle()
+
+    assert machine.settings == {"web-a": "right", "db": "right"}
+    assert said(engine)["web-b"] == "drifted"
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_what_requires_a_paused_resource_goes_on(bench: Bench, machine: Machine) -> None:
+    """As with noop: drift that is left alone on purpose is no failure, and refreshes wait for the change."""
+    engine = clocks(bench.engine())
+    await engine.swap(compilation(state("a"), state("b", watch=["a"])))
+    await engine.settle()
+    await engine.pauses.begin(["*[[]a]*", "zsetting.present[a]"], "", None)
+    machine.drift("a")
+    machine.drift("b")
+    machine.log.clear()
+    await asyncio.sleep(10)
+    assert machine.settings == {"a": "drifted", "b": "right"}
+    assert not [line for line in machine.log if line.startswith("refresh")]
+
+    await engine.pauses.end([each.pattern for each in engine.pauses])
+    await engine.settle()
+    assert machine.settings == {"a": "right", "b": "right"}
+    assert [line for line in machine.log if line.startswith("refresh")] == ["refresh b"]
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_a_pause_ends_by_itself(bench: Bench, machine: Machine) -> None:
+    """After the time that was asked for; what has drifted is repaired then."""
+    engine = await started(bench, "a")
+    await engine.settle()
+    await engine.pauses.begin([], "upgrade", 7200)
+    machine.drift("a")
+    await asyncio.sleep(7199)
+    assert (machine.settings["a"], said(engine)) == ("drifted", {"a": "drifted"})
+    await asyncio.sleep(2)
+
+    assert machine.settings["a"] == "right"
+    assert [*engine.pauses] == []
+    assert [notice.text for notice in bench.notices("resumed")] == ["resumed"]
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_a_restart_ends_no_pause(tmp_path: Path, machine: Machine) -> None:
+    """What was left of its time is left still; one that ends meanwhile is over, and the log says so."""
+    bench = Bench(machine, tmp_path / "journal")
+    engine = await started(bench, "a", "b")
+    await engine.settle()
+    await engine.pauses.begin([], "reboot", 1000)
+    await engine.pauses.begin(["*b*"], "", 100)
+    await engine.stop()
+    bench.journal.close()
+    machine.drift("a")
+    await asyncio.sleep(500)
+
+    engine = await started(bench, "a", "b")
+    assert [(each.pattern, each.reason) for each in engine.pauses] == [("", "reboot")]
+    assert "*b* is paused until" in bench.notices("resumed")[0].text
+    await asyncio.sleep(490)
+    assert machine.settings["a"] == "drifted"
+    await asyncio.sleep(11)
+    await engine.settle()
+    assert machine.settings["a"] == "right"
+    await engine.stop()
+    bench.journal.close()
+
+
+@in_virtual_time
+async def test_a_clock_that_is_set_moves_no_end(bench: Bench, machine: Machine) -> None:
+    """While the agent runs a pause lasts as long as was asked for; its end is told anew, by the new time."""
+    engine = await started(bench, "a")
+    await engine.settle()
+    await engine.pauses.begin([], "", 7200)
+    clocks(engine, ahead=-86400)
+    await asyncio.sleep(120)
+    (paused,) = engine.pauses
+    assert paused.until is not None
+    assert abs(paused.until - engine.pauses.wall() - 7080) < 1
+    assert bench.journal.pauses[""] == paused
+    clocks(engine, ahead=86400 * 365)
+    await asyncio.sleep(7000)
+    assert engine.paused
+    await asyncio.sleep(81)
+
+    assert not engine.paused
+    assert [notice.text.partition(";")[0] for notice in bench.notices("paused")][1:] == ["the clock of the system was set"] * 2
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_a_clock_that_is_behind_after_a_restart_makes_no_pause_endless(tmp_path: Path, machine: Machine) -> None:
+    """It lasts for no longer than was asked for, counted from the restart."""
+    bench = Bench(machine, tmp_path / "journal")
+    engine = await started(bench, "a")
+    await engine.settle()
+    await engine.pauses.begin([], "", 7200)
+    await engine.stop()
+    bench.journal.close()
+
+    engine = await started(bench, "a", ahead=-86400 * 3650)
+    assert engine.paused
+    await asyncio.sleep(7201)
+    assert not engine.paused
+    await engine.stop()
+    bench.journal.close()
+
+
+@in_virtual_time
+async def test_a_one_shot_run_heeds_no_pause(tmp_path: Path, machine: Machine) -> None:
+    """An operator who applies by hand means it; the pause is kept for the agent."""
+    bench = Bench(machine, tmp_path / "journal")
+    engine = await started(bench, "a")
+    await engine.settle()
+    await engine.pauses.begin([], "", None)
+    await engine.stop()
+    bench.journal.close()
+    machine.drift("a")
+
+    once = bench.engine(watch=False)
+    await once.swap(compilation(state("a")))
+    await once.settle()
+    assert machine.settings["a"] == "right"
+    assert [*bench.journal.pauses] == [""]
+    await once.stop()
+    bench.journal.close()
