@@ -197,6 +197,7 @@ class Daemon:
             "converged": self._engine.converged and self._taken_over and BROKEN not in self._conditions,
             "status": self._summary(),
         }
+        agent["stuck"] = not agent["converged"] and (BROKEN in self._conditions or (self._taken_over and self._engine.stuck))
         health = [{"code": c.code, "severity": c.severity, "text": c.text, "since": c.since} for c in self.health.conditions]
         return {**agent, "health": health}
 

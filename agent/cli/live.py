@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, get_args
 
 import click
 
 from holdfast.agent.cli.exits import Code
-from holdfast.agent.cli.options import COUNT, SPAN, Function, Source, output, print_json, resource, resources, source
+from holdfast.agent.cli.options import COUNT, SPAN, Function, Source, completed, output, print_json, resource, resources, source
 from holdfast.agent.cli.terminal import say
-from holdfast.agent.console import Console, to_json
-from holdfast.agent.control.client import ask, follow
+from holdfast.agent.console import Console, clock, to_json
+from holdfast.agent.control.client import ask, converse
 from holdfast.agent.control.schema import Request
+from holdfast.agent.engine.report import Cause
 from holdfast.agent.words import number_of
 
+PAST, ALL = 50, 10**9
+"""Past lines that are shown by default, and those that are shown with --since."""
 RELOAD_TIMEOUT = 300.0
 """Seconds to wait for a reload: large trees take long."""
 
@@ -30,18 +33,33 @@ def verb(function: Function) -> click.Command:
 @_source
 @output("text", "json")
 @click.option("--follow", "-f", "following", is_flag=True, help="Go on with each new line.")
-@click.option("--lines", "-n", type=COUNT, metavar="N", default=50, show_default=True, help="Past lines to show first.")
-def log(source: Source, form: str, following: bool, lines: int) -> None:
-    """Show the running agent's log."""
-    show_log(source, form, following=following, lines=lines)
+@click.option("--lines", "-n", type=COUNT, metavar="N", help="Past lines to show first; default 50, or with --since all.")
+@click.option("--since", type=SPAN, metavar="SPAN", help="Only lines that are no older, as in 90s, 30m, 2h or 3d.")
+@click.option(
+    "--resource", "identity", metavar="KIND[ID]", default="", shell_complete=completed("resources"), help="Only of this one; or a pattern."
+)
+@click.option("--failed", is_flag=True, help="Only what has failed.")
+@click.option("--cause", type=click.Choice(get_args(Cause)), help="Only what has happened for this reason.")
+def log(source: Source, form: str, **asked: Any) -> None:
+    """Show the running agent's log. What the options ask for must all hold, also for lines that come with --follow.
+
+    The agent keeps the last lines (`log.recent` in agent.yaml) since it was started; journald keeps more.
+    """
+    lines = asked["lines"] if asked["lines"] is not None else PAST if asked["since"] is None else ALL
+    wanted = {name: asked[name] for name in ("identity", "failed")}
+    request = Request("log", lines=lines, follow=asked["following"], seconds=asked["since"], cause=asked["cause"] or "", **wanted)
+    show_log(source, form, request)
 
 
-def show_log(source: Source, form: str, *, following: bool, lines: int) -> None:
+def show_log(source: Source, form: str, request: Request) -> None:
     """Print the log as it comes."""
     render = to_json if form == "json" else Console.at(1).render
-    for entry in follow(source.socket(), Request("log", lines=lines, follow=following)):
-        sys.stdout.buffer.write(render(entry))
-        sys.stdout.flush()
+    for message in converse(source.socket(), request, None):
+        if "kept" in message:
+            say(f"the log is kept since {clock(message['kept'])}; `journalctl -u holdfast` may have what is older", err=True)
+        if "entry" in message:
+            sys.stdout.buffer.write(render(message["entry"]))
+            sys.stdout.flush()
 
 
 @click.command()

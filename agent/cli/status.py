@@ -5,14 +5,15 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import click
 
 from holdfast.agent.cli.exits import Code
-from holdfast.agent.cli.options import Source, output, print_json, source
+from holdfast.agent.cli.options import SECONDS, Source, output, print_json, source
 from holdfast.agent.cli.terminal import Paper, ago, headline, one_line, span
-from holdfast.agent.control.client import ask
+from holdfast.agent.control.client import ask, follow
 from holdfast.agent.control.schema import Request
 from holdfast.agent.widths import columns
 from holdfast.agent.words import as_declared
@@ -36,12 +37,21 @@ Row = dict[str, Any]
 @output("text", "json")
 @click.option("--all", "everything", is_flag=True, help="List every resource, however many there are.")
 @click.option("--tree", "as_tree", is_flag=True, help="Group them by the SLS that declare them.")
-def status(source: Source, form: str, everything: bool, as_tree: bool) -> None:
+@click.option("--wait", "wait", is_flag=True, help="First wait until the host has converged, or will not by itself.")
+@click.option("--timeout", type=SECONDS, metavar="SECONDS", help="With --wait: for so long at most (exit code 4).")
+def status(source: Source, form: str, everything: bool, as_tree: bool, *, wait: bool, timeout: float | None) -> None:
     """Show resources and health of the running agent.
 
+    With --wait it ends as soon as the host has converged; or when it will not by itself: nothing runs, nothing waits for a retry or for the
+    end of a pause, and something has failed, is left alone (noop, pause), or the states do not compile. After an edit: `holdfast reload &&
+    holdfast status --wait`.
+
     Exit codes: 0 converged; 1 not (something failed, is under way, is not watched, or would be changed but for noop; or the states do
-    not compile); 69 no agent answers, 76 it is of another version, 77 you may not ask it.
+    not compile); 4 out of time (--timeout); 69 no agent answers, 76 it is of another version, 77 you may not ask it.
     """
+    if timeout is not None and not wait:
+        raise click.UsageError("--timeout goes with --wait")
+    late = wait and not _settled(source.socket(), timeout)
     all_rows = everything or as_tree or form == "json"
     answer = ask(source.socket(), Request("status", number=None if all_rows else LISTED))
     if form == "json":
@@ -51,8 +61,16 @@ def status(source: Source, form: str, everything: bool, as_tree: bool) -> None:
         listed = tree(rows, paper, everything=everything) if as_tree else table(rows, paper, answer.get("counts"), everything=everything)
         for line in (*heading(answer, paper), *listed):
             click.echo(line)
+    if late:
+        raise click.exceptions.Exit(Code.TIMEOUT)
     if not answer["converged"]:
         raise click.exceptions.Exit(Code.FAILED)
+
+
+def _settled(socket: Path, timeout: float | None) -> bool:
+    """Wait until the host has converged, or will not by itself; False: out of time. The agent sends what changes, nothing is asked again."""
+    until = None if timeout is None else time.monotonic() + timeout
+    return any(frame["converged"] or frame.get("stuck") for frame in follow(socket, Request("watch"), "frame", until))
 
 
 def heading(answer: dict[str, Any], paper: Paper) -> Iterator[str]:

@@ -52,7 +52,7 @@ def watch(source: Source) -> None:
     if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
         from holdfast.agent.cli.live import show_log
 
-        show_log(source, "text", following=True, lines=50)
+        show_log(source, "text", Request("log", follow=True))
         return
     from holdfast.agent.cli.screen import Screen
 

@@ -57,15 +57,20 @@ Facts = dict[str, Any]
 def why(identity: str, source: Source, form: str) -> None:
     """Show why a resource ran last, what it waits for now, who holds it up, and what happens to it next.
 
-    `holdfast status` lists the resources. The ID or the name alone, or the end of a path, is enough where no other resource has it:
-    `holdfast why nginx`, `holdfast why app.conf` for `/etc/app.conf`.
+    `holdfast status` lists the resources. The ID or the name alone, or the end of a path, is enough: `holdfast why nginx`, `holdfast why
+    app.conf` for `/etc/app.conf`. Of several that have it each is shown; in JSON they are a list.
     """
     facts = ask(source.socket(), Request("why", identity=identity))
+    several = facts.get("matches")
     if form == "json":
-        print_json(facts)
+        print_json(facts if several is None else several)
         return
-    for line in tell(facts, Paper.stdout()):
-        click.echo(line)
+    paper = Paper.stdout()
+    for number, each in enumerate([facts] if several is None else several):
+        for line in ("",) * (number > 0) + tuple(tell(each, paper)):
+            click.echo(line)
+    if facts.get("more"):
+        click.echo(paper.dim(f"and {facts['more']} more"))
 
 
 def tell(facts: Facts, paper: Paper) -> Iterator[str]:

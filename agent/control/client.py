@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,22 +23,40 @@ def ask(path: Path, request: Request, timeout: float = 30.0) -> Any:
     return data
 
 
-def follow(path: Path, request: Request, what: str = "entry") -> Iterator[dict[str, Any]]:
-    """Entries of the log (or frames of the live view), for as long as the agent sends them. Raises `ControlError`."""
-    for message in converse(path, request, None):
+def follow(path: Path, request: Request, what: str = "entry", until: float | None = None) -> Iterator[dict[str, Any]]:
+    """Entries of the log (or frames of the live view), for as long as the agent sends them; until this time of `time.monotonic()` at most.
+
+    Raises `ControlError`.
+    """
+    for message in converse(path, request, None, until):
         if what in message:
             yield message[what]
 
 
-def converse(path: Path, request: Request, timeout: float | None) -> Iterator[dict[str, Any]]:
-    """Every response to a request. Raises `ControlError` when nobody listens, or the agent says no."""
+def converse(path: Path, request: Request, timeout: float | None, until: float | None = None) -> Iterator[dict[str, Any]]:
+    """Every response to a request. Raises `ControlError` when nobody listens, or the agent says no.
+
+    `timeout` is that of each response, in seconds; what has not come `until` then is not waited for, and that is no error.
+    """
     with unix_socket() as connection:
         connection.settimeout(timeout)
         with reached(path) as name:
             connection.connect(name)
             connection.sendall(encode(request))
         with connection.makefile("rb") as stream:
-            yield from _responses(path, stream)
+            responses = _responses(path, stream)
+            while until is None or (left := until - time.monotonic()) > 0:
+                if until is not None:
+                    connection.settimeout(left)
+                try:
+                    message = next(responses, None)
+                except ControlError as error:
+                    if until is not None and isinstance(error.__cause__, TimeoutError):
+                        return
+                    raise
+                if message is None:
+                    return
+                yield message
 
 
 @contextmanager

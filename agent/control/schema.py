@@ -69,7 +69,11 @@ class Request:
     reason: str = ""
     """`pause`: for people."""
     seconds: float | None = None
-    """`pause`: how long; None: until `resume`."""
+    """`pause`: how long; None: until `resume`. `log`: how far back; None: as far as it is kept."""
+    failed: bool = False
+    """`log`: only what has failed."""
+    cause: str = ""
+    """`log`: only what has this cause; `identity`: only of this resource."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +119,15 @@ def decode_request(line: bytes) -> Request:
     request = Request(**values)
     if not isinstance(request.verb, str) or request.verb not in VERBS:
         raise ControlError(f"cannot do {request.verb!r}: known verbs are {', '.join(sorted(VERBS))}", "not-understood")
-    expected = (("identity", str), ("lines", int), ("follow", bool), ("number", int | None), ("tree", str))
+    expected = (
+        ("identity", str),
+        ("lines", int),
+        ("follow", bool),
+        ("number", int | None),
+        ("tree", str),
+        ("failed", bool),
+        ("cause", str),
+    )
     wrong = [name for name, kind in expected if not isinstance(getattr(request, name), kind)]
     if not isinstance(request.patterns, (list, tuple)) or not all(isinstance(each, str) for each in request.patterns):
         wrong.append("patterns")

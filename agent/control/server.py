@@ -12,6 +12,7 @@ import os
 import socket
 import stat
 import struct
+import time
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,6 +20,7 @@ from holdfast.agent.connections import BACKLOG, Connections
 from holdfast.agent.console import Entry
 from holdfast.agent.control.account import Account, framed, receive
 from holdfast.agent.control.answers import PATIENCE, encoded, send
+from holdfast.agent.control.chosen import Chosen
 from holdfast.agent.control.schema import LIMIT, OTHER, ControlError, Request, Response, address, decode_request, encode, unix_socket
 from holdfast.agent.engine.tables import Rows
 from holdfast.agent.host.blocking import Blocking
@@ -198,14 +200,21 @@ class ControlServer:
         """Past entries, then with `follow` each new one until the client goes or cannot keep up."""
         queue: asyncio.Queue[Entry | None] = asyncio.Queue(QUEUE)
 
+        chosen = Chosen(request, time.time())
+
         def put(entry: Entry) -> None:
+            if not chosen(entry):
+                return
             if queue.qsize() < QUEUE - 1:
                 queue.put_nowait(entry)
             else:
                 self._logs.followers.discard(put)
                 queue.put_nowait(None)
 
-        past = list(self._logs.recent)[-request.lines :] if request.lines > 0 else []
+        kept = list(self._logs.recent)
+        if request.seconds is not None and kept and kept[0]["time"] > chosen.since:
+            writer.write(encode({"kept": kept[0]["time"]}))
+        past = [entry for entry in kept if chosen(entry)][-request.lines :] if request.lines > 0 else []
         writer.writelines(encode({"entry": dict(entry)}) for entry in past)
         if not request.follow:
             return Response(ok=True)

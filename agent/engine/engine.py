@@ -327,6 +327,17 @@ class Engine:
         return not wrong and not (passes.running and not passes.calm) and quiet >= self.options.converged_timeout
 
     @property
+    def stuck(self) -> bool:
+        """It will not converge by itself before the next recheck: something is wrong, nothing runs, and nothing waits for a retry or the end of a pause."""
+        if any(each.until is not None for each in self.pauses):
+            return False
+        if self.paused or self.going_down:
+            return not self._scheduler.workers.at_work
+        wrong = {*self._runs.failing, *self._runs.differing}
+        waits = self._passes.running or self._unwatched or self._held or any(vertex.timer is not None for vertex in wrong)
+        return bool(wrong) and not waits
+
+    @property
     def view(self) -> View:
         """For whoever looks into it; nothing of it may be changed."""
         runs = self._runs

@@ -24,6 +24,8 @@ from holdfast.states.data import Low
 
 CANDIDATES = 5000
 """Identities among which a mistyped one is looked for: comparing takes long."""
+EXPLAINED = 20
+"""Resources of one name that are explained at most."""
 
 
 class Insight:
@@ -87,10 +89,15 @@ class Insight:
         return None if known is None else self._clock() - known[0]
 
     def _why(self, identity: str, view: View) -> dict[str, Any]:
-        vertex = find(identity, view, "explain")
-        identity = vertex.identity
-        running_for = self._running_for(identity) if vertex.running else None
-        return {**explain(vertex, view), "running_for": running_for, "history": self.history.of(identity)}
+        """All there is to say of the one that is meant; of several, `matches` has the first of them, and `more` counts the others."""
+        found = matching(identity, view, "explain")
+        if len(found) == 1:
+            return self._explained(found[0], view)
+        return {"matches": [self._explained(each, view) for each in found[:EXPLAINED]], "more": max(0, len(found) - EXPLAINED)}
+
+    def _explained(self, vertex: Vertex, view: View) -> dict[str, Any]:
+        running_for = self._running_for(vertex.identity) if vertex.running else None
+        return {**explain(vertex, view), "running_for": running_for, "history": self.history.of(vertex.identity)}
 
     def _trace(self, number: int | None, view: View) -> dict[str, Any]:
         found = self.traces.find(number)
@@ -102,20 +109,24 @@ class Insight:
 
 
 def find(given: str, view: View, verb: str) -> Vertex:
-    """The resource of an identity; or of an ID, a name, or the end of a path that is one of these, where only one has it.
+    """The one resource that is meant. Raises `ControlError`, also where several are."""
+    found = matching(given, view, verb)
+    if len(found) > 1:
+        raise ControlError(f"cannot {verb} {given}: which one? there are {first_of([each.identity for each in found])}")
+    return found[0]
 
-    Raises `ControlError`: what is probably meant by what cannot be `verb`ed.
+
+def matching(given: str, view: View, verb: str) -> list[Vertex]:
+    """The resource of an identity; or those of an ID; else of a name; else of the end of a path that is one of these.
+
+    Raises `ControlError` where there is none: what is probably meant by what cannot be `verb`ed.
     """
     vertex = view.graph.by_identity.get(given)
     if vertex is not None and not gone(vertex):
-        return vertex
+        return [vertex]
     for meant in (_has("__id__", given), _has("name", given), _ends(given)):
-        found = [each for each in view.present if meant(each.call.low)]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            which = first_of([each.identity for each in found])
-            raise ControlError(f"cannot {verb} {given}: which one? there are {which}")
+        if found := [each for each in view.present if meant(each.call.low)]:
+            return found
     nearly = nearest(given, [each.identity for each in itertools.islice(view.present, CANDIDATES)])
     raise ControlError(f"cannot {verb} {given}: there is no such resource{f'; did you mean {nearly}?' if nearly else ''}")
 
