@@ -325,7 +325,7 @@ def test_pause_and_resume(tree):
         (tree.host / "motd").write_text("defaced\n")
         agent.wait(lambda: row(tree, f"file.managed[{tree.host}/motd]")["dirty"], "the drift to be seen")
         assert tree.json("status")["paused"]
-        assert tree.json("status")["status"] == "paused: drift is noticed, nothing is repaired"
+        assert tree.json("status")["status"] == "paused until `holdfast resume`: drift is noticed, nothing is repaired"
         assert (tree.host / "motd").read_text() == "defaced\n"
         tree("resume", check=0)
         restored(tree, agent)
@@ -340,7 +340,7 @@ def test_a_pause_does_not_hide_what_has_failed(tree):
         status = tree.json("status", check=1)["status"]
 
     assert re.fullmatch(r"2 of \d+ resources failed or wait for one that did", before)
-    assert status == f"paused: drift is noticed, nothing is repaired; {before}"
+    assert status == f"paused until `holdfast resume`: drift is noticed, nothing is repaired; {before}"
 
 
 def test_trigger_runs_an_action_again(tree):
