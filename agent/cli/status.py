@@ -133,9 +133,18 @@ def _width(rows: list[Row], paper: Paper, indent: int = 0) -> int:
 
 
 def _lines(row: Row, paper: Paper, width: int, marks: tuple[str, str] = ("", "")) -> Iterator[str]:
-    """A resource: one line. What is wrong is told whole, below it if need be; what is right may be cut. `marks` begin the first line and the others."""
+    """A resource: one line. What is wrong is told whole, below it if need be; what is right may be cut, but for its identity.
+
+    `marks` begin the first line and the others.
+    """
     mark, below = marks
     quiet, said = row["state"] in QUIET, "; ".join(_said(row))
+    if paper.width is not None and columns(one_line(row["identity"])) > width:
+        first, *rest = paper.lines(row["identity"], columns(mark) + STATE)
+        yield f"{paper.dim(mark)}{paper.state(row['state'], row['state'].ljust(STATE - 1))} {first}"
+        rest += [] if quiet or not said else paper.lines(said, columns(mark) + STATE, MOST)
+        yield from (f"{paper.dim(below)}{' ' * STATE}{line}" for line in rest)
+        return
     head = f"{paper.dim(mark)}{paper.state(row['state'], row['state'].ljust(STATE - 1))} {paper.name(row['identity'], width)}"
     used = columns(mark) + STATE + width + 2
     if quiet:

@@ -75,9 +75,9 @@ def why(identity: str, source: Source, form: str) -> None:
 
 def tell(facts: Facts, paper: Paper) -> Iterator[str]:
     """Everything, for a person."""
-    room = None if paper.width is None else paper.width - 12
-    name = paper.name(facts["identity"], room or 0)
-    yield f"{paper.bold(name.rstrip())}  {paper.state(facts['state'])}"
+    first, *rest = paper.lines(facts["identity"], 12)
+    yield f"{paper.bold(first)}  {paper.state(facts['state'])}"
+    yield from map(paper.bold, rest)
     where = f"{facts['file']}:{facts['line']}" if facts["line"] else facts["file"]
     yield from _field(
         "declared",

@@ -296,3 +296,15 @@ def test_texts_are_measured_in_columns():
     assert flow("ab cd\n  ef gh", None) == ["ab cd", "  ef gh"]
     assert wrap("日本", 1) == ["日", "本"]
     assert [span(seconds) for seconds in (-1, 59.9, 60, 7200, 200_000)] == ["0 s", "59 s", "1 min", "2 h", "2 d"]
+
+
+@pytest.mark.parametrize("state", ["ok", "failed"])
+@pytest.mark.parametrize("name", ["/etc/apt/sources.list.d/a-very-long-name-of-a-formula.sources/" + "x" * 60, "設定" * 45])
+def test_no_identity_is_cut_in_the_status(state, name):
+    """It has as many lines of its own as it needs: two that differ in the middle are told apart, and can be copied."""
+    long = row(f"file.managed[{name}]", state, comment="out of paper")
+    lines = plain(status.table([long], Paper(80), everything=True))
+
+    assert all(columns(line) <= 80 for line in lines)
+    assert long["identity"] in "".join(line[10:] for line in lines)
+    assert ("out of paper" in lines[-1]) == (state == "failed")
