@@ -355,7 +355,7 @@ class Daemon:
     def _read_from(self, settings: Settings) -> tuple[Path, ...]:
         """What has to be there once it was: agent.yaml, its directory, states and pillar."""
         config = (self._config or CONFIG).absolute()
-        return config, config.parent, settings.states, settings.pillar
+        return tuple(filter(None, (config, config.parent, settings.states, settings.pillar)))
 
     def _apply_settings(self, settings: Settings) -> None:
         """Take over settings that have changed."""

@@ -84,7 +84,7 @@ def gather(settings: Settings, parts: Parts | None = None) -> Grains:
     Raises `CompileError` when the grains file is broken, `OSError` for what cannot be read, unless `parts` know it from before.
     """
     grains = (Parts() if parts is None else parts).read()
-    if exists(settings.grains_file):
+    if settings.grains_file is not None and exists(settings.grains_file):
         grains.update(plain(read_mapping(settings.grains_file)[1]))
     grains.update(settings.grains)
     if settings.id is not None or "id" not in grains:

@@ -6,6 +6,7 @@ all at once, each with file, line and the nearest right name.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import UnionType
@@ -122,16 +123,16 @@ class Settings(_Strict):
     """Name of this host, which top files match. Default: the fully qualified host name."""
     states: Location = Path("states")
     """Directory of the state files."""
-    pillar: Location = Path("pillar")
-    """Directory of the pillar: data for this host, kept apart from the states."""
+    pillar: Location | None = Path("pillar")
+    """Directory of the pillar: data for this host, kept apart from the states. None: there is none."""
     environment: str = "base"
     """The environment that this host is in: its section of the top files counts, and no other."""
     environments: dict[str, Directories] = Field(default_factory=dict)
     """Environment -> its directories, where they are not the two above."""
     resources: Location = Path("resources")
     """Directory of kinds of your own, one Python file each."""
-    grains_file: Location = Path("grains")
-    """A YAML mapping of grains of your own; it may be missing."""
+    grains_file: Location | None = Path("grains")
+    """A YAML mapping of grains of your own; it may be missing. None: there is none."""
     grains: dict[str, Any] = Field(default_factory=dict)
     """More grains of your own; they win over `grains_file` and over what is found out about the host."""
     state_dir: Location = STATE_DIR
@@ -155,6 +156,8 @@ class Settings(_Strict):
     """Globs of SLS names: what is wrong in these states, and accepted by Salt, is a warning (`[nginx, nginx.*]`)."""
     nodegroups: dict[str, Any] = Field(default_factory=dict)
     """Name -> compound matcher, for `N@name` in top files."""
+    salt_names: bool = False
+    """What is written and named after the tool carries Salt's name: marks in crontabs, the file of kernel parameters, banners."""
     template_commands: bool = False
     """Templates may run commands (`salt['cmd.run']`), with all of the agent's power, whenever states are compiled."""
     log: LogSettings = Field(default_factory=LogSettings)
@@ -179,13 +182,16 @@ class Settings(_Strict):
         return "\n".join(map(str, (self.states, self.pillar, self.environment, self.id)))
 
 
-def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -> Settings:
+def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None, *, optional: bool = False) -> Settings:
     """Read the settings; `overrides` (from the command line) win over the file, None among them counts as not given.
 
-    Without a path, /etc/holdfast/agent.yaml, which may be missing. Raises `SettingsError`.
+    Without a path, /etc/holdfast/agent.yaml, which may be missing. `optional`: one that may not be read counts as missing, with the grains
+    beside it. Raises `SettingsError`.
     """
     given = {name: value for name, value in (overrides or {}).items() if value is not None}
     file = (path or CONFIG).absolute()
+    if optional and os.geteuid() != 0 and not os.access(file, os.R_OK):
+        return _anchored(Settings(**{"grains_file": None, **given}), file.parent)
     try:
         if path is None and not exists(file):
             return _in_environment(_anchored(Settings(**given), file.parent), Document(str(file), ""), given)

@@ -26,7 +26,7 @@ from holdfast.states.data import Call, Compilation, Request
 from holdfast.states.errors import CompileError, Place, Problem
 from holdfast.states.grains import Grains, unnoted
 from holdfast.states.hostfiles import absolute
-from holdfast.states.pillar import PillarCompiler
+from holdfast.states.pillar import Pillar, PillarCompiler, compile_pillar
 from holdfast.states.source import Text, Tree, refuse
 
 if TYPE_CHECKING:
@@ -81,14 +81,14 @@ class Trees:
         request = self._request(settings, grains)
         noting = Grains(request.grains)
         request = replace(request, grains=noting)
-        pillars = self._pillars.setdefault(settings.pillar, PillarCompiler(settings.pillar))
-        pillar = pillars.compile(request)
+        pillars = None if settings.pillar is None else self._pillars.setdefault(settings.pillar, PillarCompiler(settings.pillar))
+        pillar = Pillar(dict(request.pillar)) if pillars is None else pillars.compile(request)
         cover = Cover(pillar.data)
         try:
             compilation = self._compiler.compile(replace(request, pillar=pillar.data, sls=sls))
         except CompileError as error:
             raise error.covered(cover) from None
-        read = frozenset(noting.read) | pillars.renderer.read | self._compiler.read
+        read = frozenset(noting.read) | self._compiler.read | (pillars.renderer.read if pillars else frozenset())
         warnings = tuple(problem.covered(cover) for problem in (*pillar.warnings, *compilation.warnings))
         return Compiled(compilation, unnoted(noting), pillar.data, request.options, cover, warnings, read)
 
@@ -98,14 +98,14 @@ class Trees:
 
         self.load_kinds(settings.resources)
         request = self._request(settings, grains)
-        pillar = PillarCompiler(settings.pillar).compile(request)
+        pillar = _pillar(settings, request)
         report, cover = inspect(replace(request, pillar=pillar.data, sls=sls), settings.lint.ignore, pillar.warnings), Cover(pillar.data)
         errors, warnings = (tuple(problem.covered(cover) for problem in found) for found in (report.errors, report.warnings))
         return replace(report, errors=errors, warnings=warnings)
 
     def pillar(self, settings: Settings, *, grains: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """The pillar alone. Raises `CompileError`."""
-        return PillarCompiler(settings.pillar).compile(self._request(settings, grains)).data
+        return _pillar(settings, self._request(settings, grains)).data
 
     def grains(self, settings: Settings) -> dict[str, Any]:
         """Grains of this host, read again; what cannot be read is what it was. Raises `CompileError`, and `OSError` at the first time."""
@@ -125,10 +125,11 @@ class Trees:
                 "disabled_requisites": list(settings.disabled_requisites),
                 "nodegroups": dict(settings.nodegroups),
                 "template_commands": settings.template_commands,
+                "salt_names": settings.salt_names,
                 "pillar_source_merging_strategy": settings.pillar_source_merging_strategy,
                 "pillar_merge_lists": settings.pillar_merge_lists,
                 "states_dir": str(settings.states),
-                "pillar_dir": str(settings.pillar),
+                "pillar_dir": str(settings.pillar or ""),
                 "state_dir": str(settings.state_dir),
             },
             trusted_uids=trusted_uids(),
@@ -149,6 +150,11 @@ class Trees:
                 problems += error.problems
         if problems:
             raise CompileError(problems)
+
+
+def _pillar(settings: Settings, request: Request) -> Pillar:
+    """The pillar for a request. Raises `CompileError`."""
+    return Pillar(dict(request.pillar)) if settings.pillar is None else compile_pillar(settings.pillar, request)
 
 
 def _files(directory: Path) -> list[Path]:

@@ -80,7 +80,9 @@ class Watched:
     @classmethod
     def of(cls, settings: Settings, config: Path) -> Watched:
         """What settings name, and the file that they came from."""
-        return cls((settings.states, settings.pillar, settings.resources), (config, settings.grains_file))
+        return cls(
+            tuple(filter(None, (settings.states, settings.pillar, settings.resources))), tuple(filter(None, (config, settings.grains_file)))
+        )
 
     def roots(self) -> dict[str, bool]:
         """Directories to watch -> whether with all below; symbolic links resolved, each place once."""

@@ -253,6 +253,11 @@ class Context(Services, Protocol):
         """The host's pillar."""
         ...
 
+    @property
+    def salt_names(self) -> bool:
+        """Whether what is written and named after the tool carries Salt's name (agent.yaml, `salt_names`)."""
+        ...
+
     def covered(self, value: Any) -> Any:
         """The same text or data, with what the pillar keeps secret masked."""
         ...

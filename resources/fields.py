@@ -9,12 +9,14 @@ from __future__ import annotations
 import os.path
 import re
 from collections.abc import Iterator
+from difflib import get_close_matches
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 from pydantic_core import PydanticUndefined
 
 from holdfast.resources.modes import symbolic
+from holdfast.resources.numbers import WrittenFloat, WrittenInt, plain_number
 
 
 def field(default: Any = PydanticUndefined, *, secret: bool = False, **rules: Any) -> Any:
@@ -61,9 +63,59 @@ def parse_umask(value: object) -> int:
 
 
 def parse_text(value: object) -> object:
-    """Text where YAML may have read a number: `1.0` and `8080` are accepted and kept as written."""
+    """Text where YAML may have read a number: `1.0` and `8080` are taken as written, `1.10` (which YAML reads as 1.1) is refused."""
+    if isinstance(value, (WrittenInt, WrittenFloat)):
+        raise ValueError(f"it must be text, but YAML reads {value.written} as the number {value}: write '{value.written}', in quotes")  # noqa: TRY004 - pydantic reports only ValueError
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return str(value)
+    return value
+
+
+def shaped(pattern: str, what: str, most: int = 4096) -> AfterValidator:
+    """For `Annotated`: text that a pattern matches as a whole; else the error says that it is not `what`."""
+    expression = re.compile(pattern)
+
+    def check(value: str) -> str:
+        if len(value) > most or not expression.fullmatch(value):
+            shown = value if len(value) <= SHOWN else f"{value[:SHOWN]}..."
+            raise ValueError(f"{shown!r} is not {what}")
+        return value
+
+    return AfterValidator(check)
+
+
+def demand_absolute(value: str) -> str:
+    """For validators: a path that means the same wherever the agent was started. It is not normalised: `..` goes up from where a link leads."""
+    if not value.startswith("/") or "\0" in value:
+        raise ValueError(f"{value!r} is not an absolute path: it must begin with /")
+    return value
+
+
+def one_line(value: str) -> str:
+    """For validators: refuse what is several lines, and what is nothing."""
+    if not value.strip() or any(end in value for end in "\r\n\0"):
+        raise ValueError("it must be one line that is not empty")
+    return value.strip()
+
+
+def demand_given(value: str) -> str:
+    """For validators: refuse a name or a command that is nothing, and one that no program can be given."""
+    if not value.strip():
+        raise ValueError("it must not be empty")
+    if "\0" in value:
+        raise ValueError("it cannot contain a NUL character")
+    return value
+
+
+def demand_unit(value: str) -> str:
+    """For validators: the name of a unit; without a known suffix it means a service, but a mistyped suffix does not."""
+    if len(value) > 255 or not re.fullmatch(r"[A-Za-z0-9:_.\\@-]+", value) or value.startswith("-"):
+        raise ValueError(f"{value!r} is not the name of a unit: it has letters, digits and :_.\\@- and no path before it")
+    stem, dot, suffix = value.rpartition(".")
+    if dot and suffix not in UNIT_TYPES and (near := get_close_matches(suffix, UNIT_TYPES, n=1, cutoff=SURE)):
+        raise ValueError(
+            f"systemd has no units of the type {suffix!r}: did you mean {stem}.{near[0]}? A service of this name is {value}.service"
+        )
     return value
 
 
@@ -78,12 +130,28 @@ def parse_path(value: object) -> object:
     return os.path.normpath(value.replace("//", "/"))
 
 
+def plain_numbers(value: object) -> object:
+    """Data in which numbers do not remember how they were written: for templates, which compute with them."""
+    if isinstance(value, dict):
+        return {plain_number(key): plain_numbers(item) for key, item in value.items()}
+    return [plain_numbers(item) for item in value] if isinstance(value, list) else plain_number(value)
+
+
 def parse_list(value: object) -> object:
     """A list where one plain item may stand for a list of one."""
     if value is None:
         return ()
     return value if isinstance(value, (list, tuple)) else (value,)
 
+
+UNIT_TYPES = ("service", "socket", "timer", "path", "mount", "automount", "swap", "target", "slice", "scope", "device")
+"""Suffixes of units."""
+SURE = 0.8
+"""How alike a suffix must be to one that there is, to be taken for a slip."""
+SHOWN = 80
+"""Characters of a wrong value that are shown."""
+LAST_ID = 0xFFFFFFFE
+"""The highest number of a user or group: the one above it means "leave as it is"."""
 
 Mode = Annotated[str, BeforeValidator(parse_mode)]
 """A file mode, four octal digits as text, or symbolic: `u=rw,go=r`."""
@@ -93,5 +161,29 @@ AbsPath = Annotated[str, BeforeValidator(parse_path)]
 """An absolute, normalised path."""
 Texts = Annotated[tuple[Text, ...], BeforeValidator(parse_list)]
 """A list of texts; one plain text stands for a list of one."""
+Variables = Annotated[dict[str, Any], BeforeValidator(plain_numbers)]
+"""Variables of a template."""
 Paths = Annotated[tuple[AbsPath, ...], BeforeValidator(parse_list)]
 """A list of absolute paths; one plain path stands for a list of one."""
+Given = Annotated[str, AfterValidator(demand_given)]
+"""Text that is not empty."""
+Line = Annotated[Text, AfterValidator(one_line)]
+"""One line of text that is not empty."""
+RootedPath = Annotated[str, AfterValidator(demand_absolute)]
+"""An absolute path, kept as it is written."""
+Owner = Annotated[
+    Text, shaped(r"(?!-)[^\s:/,\x00-\x1f\x7f]([^:/,\x00-\x1f\x7f]*[^\s:/,\x00-\x1f\x7f])?", "the name or number of a user or group", 256)
+]
+"""A user or group that is there, by name or number; name services know names with blanks and backslashes."""
+Owners = Annotated[tuple[Owner, ...], BeforeValidator(parse_list)]
+"""Several of them; one plain name stands for a list of one."""
+Account = Annotated[Text, shaped(r"[A-Za-z_0-9][A-Za-z0-9_.@-]*\$?", "the name of an account: it has letters, digits and _.@-", 256)]
+"""The name of a user or group of this host's own."""
+NewAccount = Annotated[
+    Account, shaped(r"(?!\d+$).{1,32}", "a name for a new account: it has at most 32 characters, and not only digits", 256)
+]
+"""A name that a user or group can be given: digits alone would be taken for its number."""
+Number = Annotated[int, Field(ge=0, le=LAST_ID)]
+"""The number of a user or group."""
+Unit = Annotated[Text, AfterValidator(demand_unit)]
+"""A unit of systemd, or a service without its suffix."""

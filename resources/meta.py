@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from holdfast.resources.fields import parse_list, parse_umask
+from holdfast.resources.fields import Owner, RootedPath, parse_list, parse_umask
 
 
 class Retry(BaseModel):
@@ -132,7 +132,7 @@ class Meta(BaseModel):
     """Run only when all of these hold."""
     unless: Conditions = None
     """Do not run when all of these hold."""
-    creates: Annotated[tuple[str, ...] | None, BeforeValidator(lambda v: v if v is None else parse_list(v))] = None
+    creates: Annotated[tuple[RootedPath, ...] | None, BeforeValidator(lambda v: v if v is None else parse_list(v))] = None
     """Do not run when all of these paths exist."""
     check_cmd: Annotated[tuple[str, ...] | None, BeforeValidator(lambda v: v if v is None else parse_list(v))] = None
     """Commands that must succeed after the run."""
@@ -144,7 +144,7 @@ class Meta(BaseModel):
     """Stop the one-shot run when it fails; None: as the agent says."""
     fire_event: bool | str = False
     """Publish an event when it has run."""
-    runas: str | None = None
+    runas: Owner | None = None
     """User for its commands and guards."""
     umask: Annotated[int | None, BeforeValidator(lambda value: value if value is None else parse_umask(value))] = None
     """Umask around its run, octal digits."""

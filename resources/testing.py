@@ -112,6 +112,7 @@ class FakeContext:
     var_dir: Path
     identity: str = "kind.function[id]"
     facts: Mapping[str, Any] = field(default_factory=dict)
+    salt_names: bool = False
     pillar: Mapping[str, Any] = field(default_factory=dict)
     commands: Mapping[str, Any] = field(default_factory=dict)
     """Command line -> its output, a mapping of `Completed`'s fields, or a callable that returns either."""

@@ -59,6 +59,10 @@ class Drawn(NamedTuple):
     """Reads that, given the path; it blocks, and raises `OSError` and `HoldfastError`."""
     inside: Callable[[bytes], Iterable[str]] | None = None
     """Given what was read of a directory: the names of the files below it that are sources as well."""
+    choice: bool = False
+    """One of the sources with this mark is enough: the first that is there is taken."""
+    template: bool = False
+    """It is rendered; of a directory, each file in it."""
 
 
 class FromSources:

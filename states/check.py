@@ -17,13 +17,15 @@ from holdfast.resources.contract import Resource, Uid
 from holdfast.resources.fields import secret_fields
 from holdfast.resources.meta import IDLE, META_FIELDS, Meta
 from holdfast.resources.refusals import said
-from holdfast.resources.traits import Edgeable, FromSources
+from holdfast.resources.traits import Drawn, Edgeable, FromSources
 from holdfast.states.elsewhere import meant_argument, meant_function, no_such_family
 from holdfast.states.errors import Problem
+from holdfast.states.extensions import instead
 from holdfast.states.high import shown
 from holdfast.states.low import CONTROL, Chunk, Verdict
-from holdfast.states.marks import Spot, descend
+from holdfast.states.marks import Spot, descend, unmarked
 from holdfast.states.slips import BOOLEAN
+from holdfast.states.source import Tree
 
 IGNORED: Mapping[str, str] = {
     "provider": "the host's own provider is used",
@@ -38,6 +40,8 @@ _NO_META = Meta.model_construct()
 """All as it is by default; made without building the model, which a tree without any of these arguments does not need."""
 GUARDS = ("onlyif", "unless")
 """Conditions of which Salt passes over what is neither a command nor a call."""
+_SPELLED_ALONE = frozenset({str, bool, type(None)})
+"""Types of arguments in which there is no number."""
 TEXTUAL = frozenset({"string_type", "literal_error", "value_error", "assertion_error"})
 """Pydantic's errors for a boolean where text may have been meant."""
 
@@ -71,8 +75,8 @@ class Checker:
     from a call only because of that.
     """
 
-    def __init__(self, *, alone: bool = False) -> None:
-        self.alone = alone
+    def __init__(self, tree: Tree | None = None, *, alone: bool = False) -> None:
+        self.alone, self._tree = alone, tree
         self.problems: list[Problem] = []
         self.warnings: list[Problem] = []
         self._shapes: dict[str, Shape | None] = {}
@@ -99,7 +103,7 @@ class Checker:
             uids = None if resource is None else self._uids(resource, chunk)
             chunk.checked = chunk.call = None
             if resource is not None and meta is not None and uids is not None:
-                chunk.checked = Verdict(resource, meta, uids, tuple(self.warnings[before:]))
+                chunk.checked = Verdict(resource, meta, uids, tuple(self.warnings[before:]), _drawn(resource))
 
     def _make(self, kind: str, shape: Shape, chunk: Chunk) -> tuple[Resource | None, Meta | None]:
         """What the arguments of a call say; None where they are wrong."""
@@ -108,9 +112,9 @@ class Checker:
         meta: dict[str, Any] = {}
         for key, value in low.items():
             if key in shape.fields:
-                arguments[key] = value
+                arguments[key] = _spelled(chunk, key, value)
             elif key in shape.meta:
-                meta[key] = value
+                meta[key] = _spelled(chunk, key, value)
                 if key in GUARDS and (odd := _odd_guard(key, value, chunk)) and odd.waived:
                     self.warnings.append(odd)
                     meta[key] = [entry for entry in value if isinstance(entry, (str, dict))] if isinstance(value, list) else None
@@ -137,8 +141,7 @@ class Checker:
         try:
             if isinstance(resource, Edgeable):  # they are asked again and again, where nobody expects an error
                 resource.offers(), resource.needs()
-            if isinstance(resource, FromSources):
-                tuple(resource.draws())
+            _drawn(resource)
             return resource.uids()
         except Exception as error:  # noqa: BLE001 - a kind's own code
             self.problems.append(chunk.spot.problem("kind-broken", f"{chunk.identity} cannot say what it manages: {error}"))
@@ -162,10 +165,12 @@ class Checker:
         functions = registry.functions(family) if family.isidentifier() else []
         if functions:
             near = meant_function(function, family, functions)
-            hint = f"did you mean {family}.{near}?" if near else f"there are: {', '.join(f'{family}.{name}' for name in functions)}"
+            known = f"did you mean {family}.{near}?" if near else f"there are: {', '.join(f'{family}.{name}' for name in functions)}"
+            hint = instead(self._tree, "_states", family) or known
             self.problems.append(chunk.spot.problem("unknown-function", f"the state {family!r} has no function {function!r}", hint))
             return
-        self.problems.append(chunk.spot.problem("unknown-state", *no_such_family(family, registry.families())))
+        said, hint = no_such_family(family, registry.families())
+        self.problems.append(chunk.spot.problem("unknown-state", said, instead(self._tree, "_states", family) or hint))
 
     def _validate(self, model: type[Any], arguments: dict[str, Any], chunk: Chunk, shape: Shape) -> Any:
         """An instance of the model, or None."""
@@ -196,10 +201,22 @@ def shape_of(cls: type[Resource]) -> Shape:
     )
 
 
+def _drawn(resource: Resource) -> tuple[Drawn, ...]:
+    """The sources of a resource, if any of them is in the tree."""
+    drawn = tuple(resource.draws()) if isinstance(resource, FromSources) else ()
+    return drawn if any(each.url.startswith(("salt://", "tree://")) for each in drawn) else ()
+
+
 def names(model: type[BaseModel]) -> Iterator[str]:
     """The arguments of a model, as they are written."""
     for name, info in model.model_fields.items():
         yield info.alias or name
+
+
+def _spelled(chunk: Chunk, key: str, value: Any) -> Any:
+    """The value of an argument, with the spelling of each number in it."""
+    item = None if value.__class__ in _SPELLED_ALONE else chunk.items.get(key)
+    return value if item is None else unmarked(item.value)
 
 
 def spot_of(chunk: Chunk, path: tuple[object, ...]) -> Spot:
@@ -243,10 +260,24 @@ def _problem(path: tuple[object, ...], details: list[dict[str, Any]], chunk: Chu
         return chunk.spot.problem("argument-value", f"{chunk.identity}: {why}")
     inner = ".".join(str(step) for step in first["loc"]) if len(details) == 1 else name
     code = "argument-value" if first["type"] in ("value_error", "assertion_error", "literal_error") else "argument-type"
-    text = isinstance(chunk.low.get(name), bool) and any(detail["type"] in TEXTUAL for detail in details)
-    message = f"{chunk.identity}: the argument {inner!r} is wrong: {why}"
+    value = _at(chunk.low, first["loc"])
+    text = isinstance(value, bool) and any(detail["type"] in TEXTUAL for detail in details)
+    made = f", and YAML made the boolean {str(value).lower()} of this" if text and first["type"] == "string_type" else ""
+    message = f"{chunk.identity}: the argument {inner!r} is wrong: {why}{made}"
     problem = spot_of(chunk, first["loc"]).problem(code, message, BOOLEAN if text else "")
     return replace(problem, text="") if name in shape.secrets else problem
+
+
+def _at(value: Any, path: Iterable[Any]) -> Any:
+    """The value deep in arguments that an error is about; the last one on the way to it that there is."""
+    for step in path:
+        if not isinstance(value, Mapping) and not (isinstance(value, list) and isinstance(step, int)):
+            continue
+        try:
+            value = value[step]
+        except LookupError:
+            break
+    return value
 
 
 def _unknown_argument(name: str, chunk: Chunk, shape: Shape) -> Problem:

@@ -28,6 +28,7 @@ from holdfast.states.order import by_number, number
 from holdfast.states.render import Renderer
 from holdfast.states.requisites import Edge, Resolver
 from holdfast.states.source import TOP, Shelf, Tree, exists
+from holdfast.states.sources import Judge
 from holdfast.states.top import chosen
 from holdfast.states.transfer import misfits
 from holdfast.states.world import World
@@ -60,6 +61,7 @@ class Kept:
         self.order: Order | None = None
         self.opened: dict[str, Opened] = {}
         self.expander = Expander()
+        self.judge = Judge(root)
 
 
 class Compiler:
@@ -150,7 +152,11 @@ class _Run:
 
     def _calls(self, made: Mapping[str, Made], loaded: Loaded, wrong: Wrong) -> tuple[Call, ...]:
         """Number, order and check the chunks; mistakes of all three are reported together, and with those of the stages before."""
-        chunks, checker, before = [chunk for one in made.values() for chunk in one.chunks], Checker(alone=bool(wrong)), bool(wrong)
+        chunks, checker, before = (
+            [chunk for one in made.values() for chunk in one.chunks],
+            Checker(self.tree, alone=bool(wrong)),
+            bool(wrong),
+        )
         warnings = number(chunks)
         chunks = by_number(chunks)
         for chunk in chunks:
@@ -163,6 +169,7 @@ class _Run:
         doubles, sometimes = contradictions(everything)
         self.warnings += [*warnings, *checker.warnings, *(() if wrong else sometimes), *(() if wrong.lost else order.warnings)]
         wrong.add([*order.problems, *checker.problems, *doubles, *ambiguous(everything), *misfits(chunks, loaded)])
+        wrong.add(self.kept.judge.judge(self.tree.anew(), everything))
         if self.traced:
             self.trace.checked = [Checked(one, one.checked.resource, one.checked.meta) for one in wrong.apart(chunks) if one.checked]
             self.trace.edges = [[] for _ in self.trace.checked] if wrong else edges_of(chunks, Resolver(chunks, loaded), self.disabled)

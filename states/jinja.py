@@ -125,12 +125,12 @@ def render_text(
             read |= world.read
 
 
-def syntax_problem(text: Text) -> Problem | None:
-    """Why the template of a managed file cannot be read, without running it; None when it can."""
+def syntax_problem(text: Text, root: Path | None = None) -> Problem | None:
+    """Why the template of a managed file cannot be read, without running it; None when it can. It is kept compiled for `render_text`."""
     file = str(text.path)
     try:
         chosen, body = template_options(text.text, file)
-        (_environment(None) if chosen is None else _environment(None).overlay(**chosen)).from_string(body)
+        _template(text.text, root) if chosen is None else _environment(root).overlay(**chosen).from_string(body)
     except CompileError as error:
         return error.problems[0]
     except (jinja2.TemplateSyntaxError, RecursionError, ValueError, SyntaxError) as error:

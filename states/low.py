@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from holdfast.resources.contract import Resource, Uid
 from holdfast.resources.meta import Meta, parse_receive
+from holdfast.resources.traits import Drawn
 from holdfast.states.data import RECV, REQUISITES, Call, Low
 from holdfast.states.errors import Place, Problem
 from holdfast.states.high import FUNCTION, TARGETING, Declaration, Item, Name, State, Target, written
@@ -35,6 +36,8 @@ class Verdict(NamedTuple):
     meta: Meta
     uids: tuple[Uid, ...]
     warnings: tuple[Problem, ...]
+    drawn: tuple[Drawn, ...] = ()
+    """Its sources, where any is in the tree."""
 
 
 @dataclass(slots=True, eq=False)

@@ -13,7 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
+from holdfast.resources.numbers import plain_number
 from holdfast.states.errors import Place, Problem
+from holdfast.states.veil import veiled
 
 NOT_YOURS = "if these are not your states, name their SLS in `lenient`"
 """A hint for what Salt accepts."""
@@ -63,12 +65,19 @@ class Seq(list[Any]):
 
 
 def plain(value: Any) -> Any:
-    """The same data without marks, as ordinary dicts and lists. Nesting is bounded by the parser."""
+    """The same data without marks, as ordinary dicts, lists and numbers. Nesting is bounded by the parser."""
     if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
+        return {plain_number(key): plain(item) for key, item in value.items()}
     if isinstance(value, list):
         return [plain(item) for item in value]
-    return value
+    return plain_number(value)
+
+
+def unmarked(value: Any) -> Any:
+    """The same data without marks; numbers keep their spelling."""
+    if isinstance(value, dict):
+        return {key: unmarked(item) for key, item in value.items()}
+    return [unmarked(item) for item in value] if isinstance(value, list) else value
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,7 +154,8 @@ class Document:
 
     def problem_at(self, place: Place, code: str, message: str, hint: str = "") -> Problem:
         """Something wrong at a place of the source."""
-        text = "" if self.secret else self.line_text(place.file, place.line)[:500]
+        line = self.line_text(place.file, place.line)[:500]
+        text = veiled(line) if self.secret else line
         return Problem(place, code, message, hint, text)
 
 

@@ -249,8 +249,11 @@ class _Normaliser:
         elif key == "names":
             value = self._names(value, mark)
         elif key == "name" and not isinstance(value, str):
-            text = f"a name must be text, but this is {shown(value)}: the ID stands in for it"
-            self.unit.warnings.append(self.document.problem(mark, "name-type", text, "quote what YAML reads as a number"))
+            written = getattr(value, "written", "")
+            made = f", which YAML made of {written}" if written else ""
+            message = f"a name must be text, but this is {shown(value)}{made}"
+            hint = "quote it" if isinstance(value, (bool, int, float)) else "write text, or leave it out"
+            self.unit.problems.append(self.document.accepted(mark, "name-type", message, "the ID stands in for it", hint))
         elif value.__class__ is str and value.startswith("__slot__:"):
             hint = "let the template work it out: {{ salt['module.function'](...) }}"
             self._problem(mark, "argument-slot", f"the argument {key!r} is a slot, and nothing would fill it", hint)

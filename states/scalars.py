@@ -10,6 +10,8 @@ from typing import Any
 
 import yaml
 
+from holdfast.resources.numbers import with_spelling
+
 STARTERS = frozenset("0123456789+-.~nNtTfFyYoO<=")
 """Characters that a plain scalar which is not text can begin with."""
 
@@ -22,14 +24,14 @@ _CONSTRUCTOR = yaml.constructor.SafeConstructor()
 
 
 def resolve(text: str) -> Any:
-    """The value of a plain scalar. What only looks like a number (`0x_`, more than DIGITS digits) is text."""
+    """The value of a plain scalar, a number with its spelling. What only looks like a number (`0x_`, more than DIGITS digits) is text."""
     if not text:
         return None
     for tag, pattern in _RESOLVERS.get(text[0], ()):
         if pattern.match(text):
             kind = tag.removeprefix(_PREFIX)
             try:
-                return convert(kind, text) if kind in ("int", "float", "bool", "null") else text
+                return with_spelling(convert(kind, text), text) if kind in ("int", "float", "bool", "null") else text
             except ValueError:
                 return text
     return text

@@ -6,6 +6,7 @@ import posixpath
 import re
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,11 @@ from holdfast.states.filters.table import FILTERS, TESTS
 from holdfast.states.helpers.calls import NoSuchCall
 from holdfast.states.imports import Imports
 from holdfast.states.lines import DataTags, LineMarks
+from holdfast.states.unclosed import unclosed
+from holdfast.states.veil import veiled
 from holdfast.states.world import Forbidden, TemplateStop
 
+_READER = jinja2.Environment()  # noqa: S701 - it only splits a text into words
 CACHED = 2000
 """Templates that are kept compiled."""
 
@@ -113,13 +117,16 @@ def printed(value: Any) -> Any:
 def explain(error: Exception, file: Path | str, texts: Mapping[str, str], names: Iterable[str], *, secret: bool = False) -> Problem:
     """The problem for whatever rendering `file` raised. `texts` has the text of each template by its path."""
     place = template_place(error, str(file), texts)
-    lines = texts.get(place.file, "").split("\n")
-    text = lines[place.line - 1].rstrip("\r") if 0 < place.line <= len(lines) and not secret else ""
     code, message, hint = _words(error, list(names))
+    if isinstance(error, jinja2.TemplateSyntaxError) and (told := unclosed(_READER, error.source or texts.get(place.file, ""), error)):
+        place, message, hint = replace(place, line=told[0]), f"the template cannot be read: {told[1]}", ""
+    lines = texts.get(place.file, "").split("\n")
+    line = lines[place.line - 1].rstrip("\r") if 0 < place.line <= len(lines) else ""
+    text = veiled(line[:500]) if secret else line
     if secret and code in ("template-data", "template-error"):
         message, hint = f"the template failed: {type(error).__name__}", ""  # the rest may be made of the data
     if isinstance(error, jinja2.UndefinedError) and text:
-        column, whole = _pinned(str(error), text[:500])
+        column, whole = _pinned(str(error), line[:500])
         place = Place(place.file, place.line, column)
         message = message.replace("the mapping has", f"the mapping {whole} has") if whole else message
     return Problem(place, code, message, hint, text[:500])

@@ -10,7 +10,7 @@ from holdfast.states.low import Chunk
 
 CONSEQUENCES = frozenset({"argument-missing", "contradiction", "extend-missing", "function-missing"})
 """What may be wrong only because something else is: an `extend` or an `onchanges_in` that was not read could have put it right."""
-WHOLE = frozenset({"requisite-ambiguous", "requisite-missing"})
+WHOLE = frozenset({"requisite-ambiguous", "requisite-missing", "source-absent", "source-syntax"})
 """Mistakes for which no state is missing that a requisite could name."""
 
 

@@ -97,13 +97,22 @@ class Source:
         return {**{name: path and path.absolute() for name, path in paths.items()}, **words}
 
     def settings(self) -> Settings:
-        """The settings, with the command line on top. Raises `CompileError`, also for a --pillar that is not there."""
+        """The settings, with the command line on top. Raises `CompileError`, also for a --pillar that is not there.
+
+        With states named alone, neither by settings nor beside a pillar, the pillar of the host is not used, whoever asks; and settings
+        of the host that the user may not read are not needed.
+        """
         from holdfast.agent.settings import load
         from holdfast.states.source import refuse
 
         if self.pillar is not None and not self.pillar.is_dir():
             raise refuse(self.pillar, "source-unreadable", "it is no directory", "make it, or name another with --pillar")
-        return load(self.config, self.overrides)
+        if self.states is None or self.config is not None or self.pillar is not None:
+            return load(self.config, self.overrides)
+        settings = load(None, self.overrides, optional=True)
+        if settings.pillar is not None and _may_be_there(settings.pillar):
+            click.echo("--states alone: without the pillar of this host (--pillar DIR names one)", err=True)
+        return settings.model_copy(update={"pillar": None})
 
     def names(self, sls: tuple[str, ...], settings: Settings) -> tuple[str, ...]:
         """The names of the state files that are meant; one that lies below the states directory may be given by its path, too."""
@@ -121,6 +130,14 @@ class Source:
         from holdfast.agent.facts import stand_in
 
         return None if self.grains is None else stand_in(self.grains.absolute(), settings)
+
+
+def _may_be_there(path: Path) -> bool:
+    """Whether there is such a directory, or nobody can say."""
+    try:
+        return path.exists()
+    except OSError:
+        return True
 
 
 def _sls_of(word: str, root: Path) -> str | None:
@@ -149,7 +166,9 @@ def source(*names: str) -> Callable[[Function], Function]:
             metavar="FILE",
             help="Settings; default $HOLDFAST_CONFIG, else /etc/holdfast/agent.yaml.",
         ),
-        "states": click.option("--states", type=_PATH, metavar="DIR", help="Directory of the state files."),
+        "states": click.option(
+            "--states", type=_PATH, metavar="DIR", help="Directory of the state files; alone, the host's pillar is not used."
+        ),
         "pillar": click.option("--pillar", type=_PATH, metavar="DIR", help="Directory of the pillar."),
         "state_dir": click.option("--state-dir", type=_PATH, metavar="DIR", help="What the agent remembers."),
         "grains": click.option("--grains", type=_PATH, metavar="FILE", help="Another host's grains, YAML or JSON, in place of this one's."),

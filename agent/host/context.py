@@ -43,6 +43,11 @@ class HostContext:
         return Grains(self._host.facts, self._host.reads(self.identity))
 
     @property
+    def salt_names(self) -> bool:
+        """Whether what is named after the tool carries Salt's name."""
+        return bool(self._host.options.get("salt_names"))
+
+    @property
     def pillar(self) -> Mapping[str, Any]:
         """The host's pillar."""
         self._host.read_by(self.identity)

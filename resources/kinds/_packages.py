@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Self
 
-from pydantic import BeforeValidator
+from pydantic import AfterValidator, BeforeValidator, model_validator
 
 from holdfast.resources.context import Context, Watch, announced
 from holdfast.resources.contract import Resource, Uid
 from holdfast.resources.errors import HoldfastError, Permanent
-from holdfast.resources.fields import Text, field
+from holdfast.resources.fields import Given, Text, field, parse_text
 from holdfast.resources.interfaces.pkg import PkgInterface
 from holdfast.resources.interfaces.results import ChangeSet
 from holdfast.resources.kinds._versions import conditions
@@ -34,16 +35,18 @@ def parse_pkgs(value: object) -> object:
     """A list of names and of `{name: version}`, or a mapping, as one mapping of name to version or None."""
     if isinstance(value, str):
         return {value: None}
+    if isinstance(value, Mapping):
+        return {parse_text(name): version for name, version in value.items()}
     if not isinstance(value, (list, tuple)):
         return value
     found: dict[object, object] = {}
     for item in value:
         if isinstance(item, (str, int, float)) and not isinstance(item, bool):
-            found[str(item)] = None
+            found[parse_text(item)] = None
         elif isinstance(item, Mapping):
-            found.update(item)
+            found.update({parse_text(name): version for name, version in item.items()})
         else:
-            raise ValueError(f"{item!r} is neither a package's name nor `name: version`")  # noqa: TRY004 - pydantic collects ValueErrors
+            raise ValueError(f"{item if item is None else str(item).lower()} is neither a package's name nor `name: version`")  # noqa: TRY004 - pydantic collects ValueErrors
     return found
 
 
@@ -61,7 +64,18 @@ def check_versions(pkgs: dict[str, str | None] | None) -> dict[str, str | None] 
     return pkgs
 
 
-Versions = Annotated[dict[str, Text | None], BeforeValidator(parse_pkgs)]
+def demand_package(name: str) -> str:
+    """For validators: the name of a package. Raises `ValueError` for what a package manager would take for something else: a version, a pattern, a wish to remove it."""
+    if not PACKAGE.fullmatch(name):
+        hint = "write the version as '- version: ...'" if re.match(r"[\w.+-]+[=<>]", name) else "it has letters, digits and +._-"
+        raise ValueError(f"{name!r} is not the name of a package: {hint}")
+    return name
+
+
+PACKAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9+._:~-]{0,255}(?<!-)")
+Package = Annotated[Text, AfterValidator(demand_package)]
+"""The name of a package."""
+Versions = Annotated[dict[Package, Text | None], BeforeValidator(parse_pkgs)]
 """Packages by name, each with what its version must be."""
 
 
@@ -72,8 +86,16 @@ class Packages(Resource):
     there: ClassVar[bool | None] = True
     """Whether the packages are to be there; None: it says nothing of that."""
 
+    name: Given
+    """The package; with `pkgs` or `sources` only what the state is called."""
     pkgs: Versions | None = field(None)
     """Several packages instead of the one that `name` says: names, or `name: version`."""
+
+    @model_validator(mode="after")
+    def _named(self) -> Self:
+        if self.pkgs is None and not getattr(self, "sources", None):
+            demand_package(self.name)
+        return self
 
     @property
     def wanted(self) -> dict[str, str | None]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from holdfast.resources.errors import Permanent
 from holdfast.resources.interfaces.pkg import PkgInterface
 
-CONDITION = re.compile(r"(<=|>=|==|!=|<|>|=)?\s*([^\s<>=!]+)$")
+CONDITION = re.compile(r"(<=|>=|==|!=|<|>|=)?\s*([A-Za-z0-9.+:~*?\[\]!^-]+)$")
 HOLDS = {
     "<": (-1,), "<=": (-1, 0), "=": (0,), "==": (0,), "": (0,), ">=": (0, 1), ">": (1,), "!=": (-1, 1),
 }  # fmt: skip

@@ -5,22 +5,35 @@ from __future__ import annotations
 import json
 import os
 import posixpath
+import re
 import secrets
 import shlex
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from signal import Signals
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator
+from pydantic import AfterValidator, BeforeValidator
 
 from holdfast.resources import paths
 from holdfast.resources.accounts import account
 from holdfast.resources.context import CUT, PATH, Completed, Context, Watch
 from holdfast.resources.contract import Resource
 from holdfast.resources.errors import Overdue, Permanent
-from holdfast.resources.fields import Paths, Text, Texts, field, parse_list, parse_text, parse_umask
+from holdfast.resources.fields import (
+    Given,
+    Owner,
+    Paths,
+    RootedPath,
+    Texts,
+    Variables,
+    field,
+    parse_list,
+    parse_text,
+    parse_umask,
+    shaped,
+)
 from holdfast.resources.needs import Need, owned_by, programs
 from holdfast.resources.registry import nearest
 from holdfast.resources.traits import Drawn, Edgeable, FromSources, Reactive, Recvable, Refreshable, Sendable
@@ -48,13 +61,27 @@ def parse_env(value: object) -> object:
         for name, text in item.items():
             if isinstance(text, (Mapping, list, tuple)):
                 raise ValueError(f"the variable {name} must be text, not {text!r}")  # noqa: TRY004 - the same
-            merged[str(name)] = "" if text is None or text is False else str(text)
+            if not str(name) or "=" in str(name) or "\0" in f"{name}{text}":
+                raise ValueError(f"{name!r} cannot be a variable: its name has no '=', and neither it nor its value has a NUL character")
+            merged[str(name)] = "" if text is None or text is False else str(parse_text(text))
     return merged
 
 
 def parse_statuses(value: object) -> object:
     """Numbers, one of which may stand for a list of one."""
-    return tuple(int(str(item)) for item in parse_list(value))  # type: ignore[attr-defined]
+    found = []
+    for item in parse_list(value):  # type: ignore[attr-defined]
+        if not re.fullmatch(r"-?\d{1,3}", str(item)) or not -64 <= int(str(item)) <= 255:
+            raise ValueError(f"{item!r} is not an exit status: write a number from 0 to 255, or below 0 for a signal")
+        found.append(int(str(item)))
+    return tuple(found)
+
+
+def demand_foreground(value: bool) -> bool:
+    """For validators: refuse a command that is not waited for."""
+    if value:
+        raise ValueError("a command cannot run in the background: make it a service, or leave out bg")
+    return value
 
 
 def parse_signal(value: object) -> object:
@@ -91,17 +118,17 @@ class Command(Edgeable, Sendable, Recvable, Resource, Refreshable):
         "clean_env": "the environment is always clean",
     }
 
-    name: str
+    name: Given
     """The command; the ID of the state where it gives no name."""
-    cwd: str | None = None
+    cwd: RootedPath | None = None
     """Directory to run in. Default: the home directory of the user that it runs as; / where there is none."""
     env: Annotated[dict[str, str] | None, BeforeValidator(lambda value: value if value is None else parse_env(value))] = None
     """Variables added to a clean environment."""
-    runas: Text | None = None
+    runas: Owner | None = None
     """User to run as. Default: the agent's."""
-    group: Text | None = None
+    group: Owner | None = None
     """Group to run as."""
-    shell: str = "/bin/sh"
+    shell: Annotated[Given, shaped(r"/.*|[^/]+", "a shell: write its absolute path")] = "/bin/sh"
     """The shell that reads the command."""
     python_shell: bool = True
     """False: no shell; the command is split into words and run."""
@@ -134,10 +161,10 @@ class Command(Edgeable, Sendable, Recvable, Resource, Refreshable):
     """`quiet` hides the output from reports and logs, as hide_output does; other values change nothing."""
     prepend_path: str | None = None
     """Directories put before PATH, separated by colons."""
-    root: str | None = None
+    root: RootedPath | None = None
     """Directory to chroot into; needs root."""
-    bg: bool = False
-    """Not waiting for commands is not supported; true is refused when it runs."""
+    bg: Annotated[bool, AfterValidator(demand_foreground)] = False
+    """Not waiting for commands is not supported: true is refused."""
 
     def needs(self) -> tuple[Need, ...]:
         """What it runs, where, and as whom."""
@@ -180,8 +207,6 @@ class Command(Edgeable, Sendable, Recvable, Resource, Refreshable):
 
     async def start(self, ctx: Context, shown: str, *argv: str) -> Completed:
         """Run an argument list as the fields say; it is told of as `shown`. Raises `Permanent` or `Temporary` when it cannot be run, `Overdue` when it is timed out."""
-        if self.bg:
-            raise Permanent("cannot run a command in the background: make it a service, or leave out bg")
         ctx.report.touched = True
         try:
             return await self.spawn(ctx, *argv, stdin=self.stdin, timeout=self.timeout, combined=COMBINED in ctx.report.wanted)
@@ -303,7 +328,7 @@ class Active(Command, Reactive):
 
     What changes while the agent does not run is not noticed; and `poll` takes the place of this.
     """
-    watch_cmd: str | None = field(None, min_length=1)
+    watch_cmd: Given | None = field(None)
     """A command that goes on running: for each line that it writes the agent runs `name` again, its guards allowing.
 
     Lines that come faster are one event in a quarter of a second; a command that writes without end waits for the agent.
@@ -367,17 +392,17 @@ class Script(FromSources, Active, kind="cmd.script"):
         - creates: /var/lib/app/migrated-12
     """
 
-    name: str
+    name: Given
     """The URL of the script, or what it is called where `source` is given; the ID of the state where it gives no name."""
     source: str | None = None
     """URL of the script. Default: the name."""
     args: str = ""
     """Arguments, quoted as in a shell."""
-    template: str | None = field(None, pattern="^jinja$")
+    template: Literal["jinja"] | None = None
     """Render the script before it runs."""
-    context: dict[str, Any] | None = None
+    context: Variables | None = None
     """Variables of the template."""
-    defaults: dict[str, Any] | None = None
+    defaults: Variables | None = None
     """Variables of the template where `context` has none."""
 
     def program(self) -> str:
@@ -386,7 +411,7 @@ class Script(FromSources, Active, kind="cmd.script"):
 
     def draws(self) -> tuple[Drawn, ...]:
         """The script: another content is another version of the state, and runs."""
-        return (Drawn(self._parts()[0]),)
+        return (Drawn(self._parts()[0], template=self.template is not None),)
 
     def _parts(self) -> tuple[str, str]:
         """The URL of the script, and its arguments."""

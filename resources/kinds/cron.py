@@ -6,14 +6,15 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BeforeValidator
+from pydantic import AfterValidator
 
 from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Resource, Uid
 from holdfast.resources.delta import Delta, State
 from holdfast.resources.errors import Permanent
-from holdfast.resources.fields import Text, field
-from holdfast.resources.kinds._crontab import Crontab, Job, Variable, told
+from holdfast.resources.fields import Account, Line, Text, field, one_line, shaped
+from holdfast.resources.kinds._crontab import OWN, SALT, Crontab, Job, Variable, told
+from holdfast.resources.kinds._crontimes import DayOfMonth, DayOfWeek, Hour, Minute, Month, Special
 from holdfast.resources.needs import Need, owned_by, programs
 from holdfast.resources.traits import Declaration, Edgeable, Reversible
 from holdfast.resources.turns import turn
@@ -28,26 +29,10 @@ SPOOL = "/var/spool/cron"
 """Where they are in all others."""
 
 
-def one_line(text: str) -> str:
-    """For validators: refuse what is several lines, and what is nothing."""
-    if not text.strip() or any(end in text for end in "\r\n\0"):
-        raise ValueError("it must be one line that is not empty")
-    return text.strip()
-
-
-def lower(value: object) -> object:
-    """A field of time as text in lower case."""
-    return str(value).lower() if isinstance(value, (int, str)) and not isinstance(value, bool) else value
-
-
-Line = Annotated[Text, AfterValidator(one_line)]
-Time = Annotated[str, BeforeValidator(lower), field(pattern=r"^[a-z0-9*/,~-]+$")]
-
-
 class InCrontab(Edgeable, Reversible, Resource):
     """What the kinds of this family share: the crontab of a user."""
 
-    user: Text = field("root", pattern=r"^[A-Za-z_0-9][A-Za-z0-9_.@-]*\$?$")
+    user: Account = "root"
     """Whose crontab."""
 
     async def crontab(self, ctx: Context) -> Crontab:
@@ -58,7 +43,8 @@ class InCrontab(Edgeable, Reversible, Resource):
         if done.truncated:  # what is cut off would be lost when it is written again
             raise Permanent(f"cannot read the crontab of {self.user}: it is larger than 1 MiB")
         text = done.stdout if done.retcode == 0 else ""
-        return await ctx.blocking(Crontab.read, text) if len(text) > LARGE else Crontab.read(text)
+        words = SALT if ctx.salt_names else OWN
+        return await ctx.blocking(Crontab.read, text, words) if len(text) > LARGE else Crontab.read(text, words)
 
     async def edit(self, ctx: Context, change: Callable[[Crontab], object]) -> None:
         """Change the crontab, one resource after the other. Raises `Permanent` with what cron says against it."""
@@ -134,7 +120,7 @@ class JobKind(InCrontab):
 class Present(JobKind, kind="cron.present"):
     """A job is in the crontab of a user, once, and runs at the declared time. A field of time that is not given is `*`.
 
-    Jobs above the line that Salt and Holdfast put into a crontab are never touched.
+    Jobs above the line that Holdfast (or Salt) puts into a crontab are never touched.
 
     /usr/local/bin/backup --quiet:
       cron.present:
@@ -145,17 +131,17 @@ class Present(JobKind, kind="cron.present"):
         - comment: every night
     """
 
-    minute: Time = "*"
+    minute: Minute = "*"
     """0 to 59. Like all five: as in crontab(5), or `random`, which is any fixed value, another on each host."""
-    hour: Time = "*"
+    hour: Hour = "*"
     """0 to 23."""
-    daymonth: Time = "*"
+    daymonth: DayOfMonth = "*"
     """1 to 31."""
-    month: Time = "*"
+    month: Month = "*"
     """1 to 12, or a name."""
-    dayweek: Time = "*"
+    dayweek: DayOfWeek = "*"
     """0 (Sunday) to 7, or a name."""
-    special: Annotated[str, field(pattern=r"^@\w+$")] | None = None
+    special: Special | None = None
     """A word instead of the five: `'@daily'`, `'@reboot'`."""
     comment: Text | None = None
     """A comment before the job; by default that is left as it is."""
@@ -214,7 +200,7 @@ class Absent(JobKind, kind="cron.absent"):
         - user: app
     """
 
-    special: Annotated[str, field(pattern=r"^@\w+$")] | None = None
+    special: Special | None = None
     """Only if it runs at this word."""
     ignored: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys((*TIMES, "comment", "commented"), "a job is told by its identifier or command"),
@@ -239,7 +225,7 @@ class Absent(JobKind, kind="cron.absent"):
 class InEnvironment(InCrontab):
     """What the kinds of variables share."""
 
-    name: str = field(pattern=r"^[A-Za-z_]\w*$")
+    name: Annotated[str, shaped(r"[A-Za-z_]\w*", "the name of a variable")]
     """Name of the variable."""
 
     async def inverse(self, ctx: Context) -> Declaration:

@@ -16,13 +16,11 @@ from pydantic import model_validator
 from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Resource, Uid
 from holdfast.resources.delta import Delta, State
-from holdfast.resources.fields import Texts, field
+from holdfast.resources.fields import Account, NewAccount, Number, Owners, field
 from holdfast.resources.interfaces.group import GroupInterface
 from holdfast.resources.interfaces.results import Group
 from holdfast.resources.needs import Need
 from holdfast.resources.traits import Edgeable, Recvable, Sendable
-
-NAME = r"^[A-Za-z_0-9][A-Za-z0-9_.@-]*\$?$"
 
 
 class GroupKind(Resource):
@@ -30,7 +28,7 @@ class GroupKind(Resource):
 
     ignored: ClassVar[Mapping[str, str]] = {"local": "groups are always those of the host's own files"}
 
-    name: str = field(pattern=NAME, max_length=256)
+    name: Account
     """Name of the group."""
 
     async def group(self, ctx: Context) -> Group | None:
@@ -53,15 +51,17 @@ class Present(Edgeable, Sendable, Recvable, GroupKind, kind="group.present"):
 
     sends: ClassVar[Mapping[str, type]] = {"gid": int}
 
-    gid: int | None = field(None, ge=0)
+    name: NewAccount
+    """Name of the group."""
+    gid: Number | None = field(None)
     """Number; by default the next free one."""
     system: bool = field(False)
     """At creation, take a number of the range for system groups."""
-    members: Texts | None = field(None)
+    members: Owners | None = field(None)
     """Exactly these users are members."""
-    addusers: Texts = field(())
+    addusers: Owners = field(())
     """These users are members, whoever else is."""
-    delusers: Texts = field(())
+    delusers: Owners = field(())
     """These users are no members, whoever else is."""
     non_unique: bool = field(False)
     """Accept a number that another group has."""

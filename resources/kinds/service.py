@@ -17,7 +17,7 @@ from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Resource, Uid
 from holdfast.resources.delta import Delta, State
 from holdfast.resources.errors import Permanent
-from holdfast.resources.fields import field
+from holdfast.resources.fields import UNIT_TYPES, Unit, field
 from holdfast.resources.interfaces.results import ServiceStatus
 from holdfast.resources.interfaces.service import ServiceInterface
 from holdfast.resources.needs import Need, unit_needs
@@ -42,13 +42,16 @@ WORDS = {
     "enabled": ("does not start at boot", "starts at boot"),
 }
 PAST = {"unmask": "unmasked", "mask": "masked", "stop": "stopped", "start": "started", "disable": "disabled", "enable": "enabled"}
-SUFFIXES = (".service", ".socket", ".timer", ".path", ".mount", ".automount", ".swap", ".target", ".slice", ".scope", ".device")
+SUFFIXES = tuple(f".{word}" for word in UNIT_TYPES)
 
 
 class Service(Reversible, Resource):
     """What the kinds of this family share: looking at a service, and switching what is wrong."""
 
     ignored: ClassVar[Mapping[str, str]] = IGNORED
+
+    name: Unit
+    """The unit; `.service` where it has no suffix."""
 
     async def status(self, ctx: Context) -> ServiceStatus:
         """What the service manager knows of it now."""

@@ -6,7 +6,7 @@ import asyncio
 import errno
 import os
 import stat
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import field_validator
 
@@ -15,7 +15,7 @@ from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Resource, Uid
 from holdfast.resources.delta import Delta, State
 from holdfast.resources.errors import HoldfastError, Permanent, passing_or_not
-from holdfast.resources.fields import AbsPath, Text, field
+from holdfast.resources.fields import AbsPath, Text, shaped
 from holdfast.resources.needs import Need, lies_in
 from holdfast.resources.paths.handle import read_whole
 from holdfast.resources.paths.place import Place
@@ -25,6 +25,7 @@ from holdfast.resources.turns import turn
 KERNEL = "/proc/sys"
 LIMIT = 1 << 20
 """Bytes that a file of parameters may have."""
+OWN_FILE, SALT_FILE = "/etc/sysctl.d/99-holdfast.conf", "/etc/sysctl.d/99-salt.conf"
 BOOTED = "/run/systemd/system"
 """A directory that exists where systemd runs, which reads no /etc/sysctl.conf."""
 PERIOD = 10.0
@@ -51,12 +52,17 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
         - value: 1
     """
 
-    name: str = field(pattern=r"^[\w*:@+-]+([./][\w*:@+-]+)+$")
+    name: Annotated[
+        str, shaped(r"[\w*:@+-]+([./][\w*:@+-]+)+", "the name of a parameter: it has at least one dot, as in net.ipv4.ip_forward")
+    ]
     """The parameter: `net.ipv4.ip_forward`. A dot that is part of a name is written as a slash: `net.ipv4.conf.eth0/1.forwarding`."""
     value: Text
     """Its value as the kernel shows it; blanks and tabs are the same."""
     config: AbsPath | None = None
-    """The file that keeps it for the next boot. Default: Salt's, `/etc/sysctl.d/99-salt.conf`, or `/etc/sysctl.conf` without systemd."""
+    """The file that keeps it for the next boot. Default: `/etc/sysctl.d/99-holdfast.conf`, or `/etc/sysctl.conf` without systemd.
+
+    A parameter that stands in Salt's file, `99-salt.conf`, stays there: that one is read later.
+    """
     persist: bool = True
     """Keep it for the next boot; false: the file says nothing of it."""
 
@@ -73,9 +79,16 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
         return f"{KERNEL}/{dotted(self.name).translate(str.maketrans('./', '/.'))}"
 
     @property
-    def file(self) -> str:
-        """The file that keeps it."""
-        return self.config or ("/etc/sysctl.d/99-salt.conf" if paths.exists(BOOTED) else "/etc/sysctl.conf")
+    def files(self) -> tuple[str, ...]:
+        """The files that may keep it, the one first whose value would win."""
+        return (self.config,) if self.config else (SALT_FILE, OWN_FILE) if paths.exists(BOOTED) else ("/etc/sysctl.conf",)
+
+    async def file(self, ctx: Context) -> str:
+        """The file that keeps it, or is to keep it. Raises what reading them raises."""
+        for path in self.files:
+            if self._kept(await self._lines(ctx, path)):
+                return path
+        return SALT_FILE if ctx.salt_names and SALT_FILE in self.files else self.files[-1]
 
     def desired(self) -> State:
         """Its value in the kernel and in the file."""
@@ -83,7 +96,7 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
 
     async def probe(self, ctx: Context) -> State:
         """Both as they are now."""
-        return {"value": await self._seen(ctx), "persisted": sorted({*self._kept(await self._lines(ctx))})}
+        return {"value": await self._seen(ctx), "persisted": sorted({*self._kept(await self._lines(ctx, await self.file(ctx)))})}
 
     async def _seen(self, ctx: Context) -> str:
         """The value in the kernel. Raises `Permanent` when there is no such parameter."""
@@ -94,14 +107,14 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
         except OSError as error:
             raise self._failure("read", error) from None
 
-    async def _lines(self, ctx: Context) -> list[str]:
-        """The lines of the file, their ends kept."""
+    async def _lines(self, ctx: Context, path: str) -> list[str]:
+        """The lines of a file, their ends kept."""
         try:
-            return (await ctx.read_text(self.file)).splitlines(keepends=True)
+            return (await ctx.read_text(path)).splitlines(keepends=True)
         except FileNotFoundError:
             return []
         except OSError as error:
-            raise self._failure(f"read {self.file} for", error) from None
+            raise self._failure(f"read {path} for", error) from None
 
     def _mine(self, line: str) -> bool:
         """Whether a line of the file is about this parameter; a - before it only says that an error does not matter."""
@@ -120,16 +133,17 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
             except OSError as error:
                 raise self._failure(f"set {self.value!r} for", error) from None
         if "persisted" in delta.fields:
-            async with turn(self.file):
-                await self._keep(ctx)
+            path = await self.file(ctx)
+            async with turn(path):
+                await self._keep(ctx, path)
 
-    async def _keep(self, ctx: Context) -> None:
+    async def _keep(self, ctx: Context, path: str) -> None:
         """Write the file: each line about the parameter with its value, or a new one at the end."""
         wanted = f"{self.name} = {self.value}\n"
         try:
             if self.persist:
-                paths.make_parents(self.file)
-            place = paths.at(self.file, follow=True)
+                paths.make_parents(path)
+            place = paths.at(path, follow=True)
             lines, mode = content(place)
             if not self.persist:
                 lines = [line for line in lines if not self._mine(line)]
@@ -140,9 +154,9 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
             if lines:
                 await ctx.write_file(place, "".join(lines).encode(errors="surrogateescape"), mode=mode)
             else:
-                paths.at(self.file).unlink()
+                paths.at(path).unlink()
         except OSError as error:
-            raise self._failure(f"write {self.file} for", error) from None
+            raise self._failure(f"write {path} for", error) from None
 
     def _failure(self, doing: str, error: OSError) -> HoldfastError:
         text = f"cannot {doing} {self.name}: {REASONS.get(error.errno or 0) or (error.strerror or str(error)).lower()}"
@@ -150,12 +164,13 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
 
     async def inverse(self, ctx: Context) -> Declaration:
         """Its value now, kept in the file if it is now."""
-        kept = bool(self._kept(await self._lines(ctx)))
-        return Declaration("sysctl.present", {"name": self.name, "value": await self._seen(ctx), "config": self.file, "persist": kept})
+        path = await self.file(ctx)
+        kept = bool(self._kept(await self._lines(ctx, path)))
+        return Declaration("sysctl.present", {"name": self.name, "value": await self._seen(ctx), "config": path, "persist": kept})
 
     async def watch(self, ctx: Context) -> Watch:
         """Who writes the parameter or the file is seen at once; of other changes of the value a look now and then tells."""
-        events = ctx.watch_path(self.path, self.file)
+        events = ctx.watch_path(self.path, *self.files)
         event, last = asyncio.ensure_future(anext(events)), await self._glance(ctx)
         try:
             while True:
@@ -183,8 +198,8 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
         return (("sysctl", dotted(self.name)),)
 
     def touches(self) -> tuple[Uid, ...]:
-        """What shows the value, and the file that keeps it."""
-        return (("path", self.path), ("path", self.file))
+        """What shows the value, and the files that may keep it."""
+        return (("path", self.path), *[("path", path) for path in self.files])
 
     def offers(self) -> tuple[Uid, ...]:
         """Nothing that others wait for."""
@@ -205,7 +220,7 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
     def describe(self, delta: Delta, applied: bool) -> str:
         """What was done, or would be."""
         done = " and ".join(
-            text for name, text in (("value", f"set to {self.value}"), ("persisted", f"{'kept in' if self.persist else 'taken out of'} {self.file}")) if name in delta.fields
+            text for name, text in (("value", f"set to {self.value}"), ("persisted", "kept for the next boot" if self.persist else "no longer kept for the next boot")) if name in delta.fields
         )  # fmt: skip
         return f"{self.name} {'was' if applied else 'would be'} {done}"
 

@@ -12,12 +12,12 @@ app:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from pydantic import model_validator
 
 from holdfast.resources.composite import Composite, Part
-from holdfast.resources.fields import Mode, field
+from holdfast.resources.fields import Mode, Unit, Variables
 from holdfast.resources.needs import UNITS
 
 TEXT = ("contents", "source", "source_hash", "template", "context", "defaults", "show_changes")
@@ -32,7 +32,7 @@ class Running(Composite, kind="systemd_unit.running"):
     Made of `file.managed` and `service.running`, which watches it.
     """
 
-    name: str = field(pattern=r"^[A-Za-z0-9:_.\\@-]+$", max_length=255)
+    name: Unit
     """The unit; `.service` where it has no suffix. Of `app@one` the file is that of all, `app@.service`."""
     contents: str | tuple[str, ...] | None = None
     """The unit's file, as text; this or `source`."""
@@ -42,9 +42,9 @@ class Running(Composite, kind="systemd_unit.running"):
     """What the source must hash to, as in file.managed."""
     template: Literal["jinja"] | None = None
     """Render the file."""
-    context: dict[str, Any] | None = None
+    context: Variables | None = None
     """Variables of the template."""
-    defaults: dict[str, Any] | None = None
+    defaults: Variables | None = None
     """Variables of the template where `context` has none."""
     mode: Mode = "0644"
     """Mode of the file."""

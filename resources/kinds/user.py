@@ -20,16 +20,17 @@ from holdfast.resources.context import Context, Watch, announced
 from holdfast.resources.contract import Resource, Uid
 from holdfast.resources.delta import Delta, State
 from holdfast.resources.errors import Permanent
-from holdfast.resources.fields import AbsPath, Text, Texts, field
+from holdfast.resources.fields import AbsPath, Account, NewAccount, Number, Owners, Text, field, shaped
 from holdfast.resources.interfaces.results import User
 from holdfast.resources.interfaces.user import UserInterface
 from holdfast.resources.needs import Need, lies_in
 from holdfast.resources.secrets import MASK
 from holdfast.resources.traits import Declaration, Edgeable, Recvable, Reversible, Sendable
 
-NAME = r"^[A-Za-z_0-9][A-Za-z0-9_.@-]*\$?$"
 HASH = re.compile(r"[!*]{0,2}(\$[^$:\n]+\$[^:\n]+|_[./0-9A-Za-z]{19}|[./0-9A-Za-z]{13})|[!*]+|x")
 AGEING = ("date", "mindays", "maxdays", "inactdays", "warndays", "expire")
+LAST_DAY = 0x7FFFFFFF
+"""The highest number of days that the tools take."""
 PLAIN = ("uid", "home", "shell", "fullname", "roomnumber", "workphone", "homephone", "other")
 """Fields that are set as they are declared."""
 LOCAL = {"local": "accounts are always those of the host's own files"}
@@ -47,10 +48,13 @@ IGNORED = {
 }
 
 
-class Account(Reversible, Resource):
+PLAIN_TEXT = shaped(r"[^:,\x00-\x1f\x7f]*", "text for a field of the account file: it must have no ':', no ',' and be one line")
+
+
+class UserKind(Reversible, Resource):
     """What the kinds of this family share."""
 
-    name: str = field(pattern=NAME, max_length=256)
+    name: Account
     """Login name."""
 
     async def user(self, ctx: Context) -> User | None:
@@ -79,25 +83,27 @@ class Account(Reversible, Resource):
         return (("user", self.name),)
 
 
-class Present(Edgeable, Sendable, Recvable, Account, kind="user.present"):
+class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
     """An account exists, with the fields that are declared; the others are left as they are."""
 
     ignored: ClassVar[Mapping[str, str]] = IGNORED
     sends: ClassVar[Mapping[str, type]] = {"uid": int, "gid": int, "home": str}
 
-    uid: int | None = field(None, ge=0)
+    name: NewAccount
+    """Login name."""
+    uid: Number | None = field(None)
     """Number; by default the next free one."""
-    gid: Annotated[int | str, BeforeValidator(lambda v: int(v) if isinstance(v, str) and v.isdigit() else v)] | None = field(None)
+    gid: Annotated[Number | Account, BeforeValidator(lambda v: int(v) if isinstance(v, str) and v.isdigit() else v)] | None = field(None)
     """Primary group, by name or number."""
     usergroup: bool | None = field(None)
     """At creation, make a group of the user's own name its primary group; by default as the platform does."""
-    groups: Texts | None = field(None)
+    groups: Owners | None = field(None)
     """Supplementary groups, which must exist. Without `remove_groups: false` it is taken out of all others."""
-    optional_groups: Texts = field(())
+    optional_groups: Owners = field(())
     """Supplementary groups that it is put into if they exist."""
     remove_groups: bool = field(True)
     """Take it out of groups that are not named here."""
-    home: AbsPath | None = field(None)
+    home: Annotated[AbsPath, shaped("[^:\n]*", "a home directory: the account file has no place for a ':'")] | None = field(None)
     """Home directory; what is in the old one is not moved."""
     createhome: bool = field(True)
     """At creation, make the home directory."""
@@ -109,33 +115,35 @@ class Present(Edgeable, Sendable, Recvable, Account, kind="user.present"):
     """Let anybody in without a password."""
     password_lock: bool | None = field(None)
     """Lock the password, so that it lets nobody in, or unlock it; by default that is left as it is."""
-    shell: AbsPath | None = field(None)
+    shell: Annotated[AbsPath, shaped("[^:\n]*", "a shell: the account file has no place for a ':'")] | None = field(None)
     """Login shell."""
     unique: bool = field(True)
     """Refuse a uid that somebody has; false allows it."""
     system: bool = field(False)
     """At creation, take a uid of the range for system accounts."""
-    fullname: Text | None = field(None, pattern=r"^[^:,\n]*$")
+    fullname: Annotated[Text, PLAIN_TEXT] | None = field(None)
     """Full name."""
-    roomnumber: Text | None = field(None, pattern=r"^[^:,\n]*$")
+    roomnumber: Annotated[Text, PLAIN_TEXT] | None = field(None)
     """Room."""
-    workphone: Text | None = field(None, pattern=r"^[^:,\n]*$")
+    workphone: Annotated[Text, PLAIN_TEXT] | None = field(None)
     """Telephone at work."""
-    homephone: Text | None = field(None, pattern=r"^[^:,\n]*$")
+    homephone: Annotated[Text, PLAIN_TEXT] | None = field(None)
     """Telephone at home."""
-    other: Text | None = field(None, pattern=r"^[^:\n]*$")
+    other: Annotated[Text, shaped(r"[^:\x00-\x1f\x7f]*", "text for the account file: it must have no ':' and be one line")] | None = field(
+        None
+    )
     """The rest of the comment field."""
-    date: int | None = field(None)
+    date: int | None = field(None, ge=-1, le=LAST_DAY)
     """Day of the last change of the password, in days since 1970."""
-    mindays: int | None = field(None)
+    mindays: int | None = field(None, ge=-1, le=LAST_DAY)
     """Days before the password may be changed."""
-    maxdays: int | None = field(None)
+    maxdays: int | None = field(None, ge=-1, le=LAST_DAY)
     """Days after which it must be."""
-    inactdays: int | None = field(None)
+    inactdays: int | None = field(None, ge=-1, le=LAST_DAY)
     """Days after that for which one may still log in to change it."""
-    warndays: int | None = field(None)
+    warndays: int | None = field(None, ge=-1, le=LAST_DAY)
     """Days of warning."""
-    expire: int | None = field(None)
+    expire: int | None = field(None, ge=-1, le=LAST_DAY)
     """Day on which the account ends, in days since 1970."""
     allow_uid_change: bool = field(False)
     """Give an existing account the declared uid."""
@@ -269,7 +277,7 @@ class Present(Edgeable, Sendable, Recvable, Account, kind="user.present"):
         return f"user {self.name} {'was' if applied else 'would be'} {done}"
 
 
-class Absent(Account, kind="user.absent"):
+class Absent(UserKind, kind="user.absent"):
     """There is no such account."""
 
     ignored: ClassVar[Mapping[str, str]] = LOCAL

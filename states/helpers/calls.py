@@ -8,7 +8,9 @@ from typing import Any
 from jinja2 import StrictUndefined
 
 from holdfast.resources.registry import nearest
+from holdfast.states.extensions import instead
 from holdfast.states.grains import CALLS
+from holdfast.states.source import Tree
 from holdfast.states.world import Helper, World
 
 
@@ -29,7 +31,7 @@ class Calls:
         """
         full = self._prefix + name
         if full not in self._table:
-            return StrictUndefined(name=full, exc=lambda _: NoSuchCall(full, self._table))  # type: ignore[arg-type] # it is called, with a text
+            return StrictUndefined(name=full, exc=lambda _: NoSuchCall(full, self._table, self.world.tree))  # type: ignore[arg-type] # it is called, with a text
         helper, world = self._table[full], self.world
         world.asked.add(CALLS + full.partition(".")[0])
 
@@ -64,7 +66,6 @@ class Calls:
 
 REASONS = {
     "mine": "there is no master that keeps other hosts' data: put them into the pillar",
-    "publish": "there is no master to ask: put other hosts' data into the pillar",
     "saltutil": "templates change nothing, and there is nothing to synchronise",
     "state": "templates only declare states: use include",
     "sdb": "there is no sdb: put the value into the pillar",
@@ -77,13 +78,15 @@ REASONS = {
 class NoSuchCall(KeyError):
     """A template wants a call that does not exist, or that templates may not make."""
 
-    def __init__(self, name: str, table: Mapping[str, Helper]) -> None:
+    def __init__(self, name: str, table: Mapping[str, Helper], tree: Tree | None = None) -> None:
         super().__init__(name)
         module = name.partition(".")[0]
         near = nearest(name, [known for known in table if known.partition(".")[0] == module] or table)
         modules = ", ".join(sorted({known.partition(".")[0] for known in table}))
-        self.hint = REASONS.get(module) or (
-            f"did you mean {near}?" if near else f"there are calls of {modules}; what a host is and has, its grains tell"
+        self.hint = (
+            instead(tree, "_modules", module)
+            or REASONS.get(module)
+            or (f"did you mean {near}?" if near else f"there are calls of {modules}; what a host is and has, its grains tell")
         )
 
     def __str__(self) -> str:

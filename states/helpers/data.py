@@ -128,7 +128,9 @@ def deserialize(serializer: str, stream_or_string: str, **_: Any) -> Any:
     raise ValueError(f"cannot read {serializer}: use yaml, json or configparser")
 
 
+@helper("slsutil.banner")
 def banner(
+    world: World,
     width: int = 72,
     commentchar: str = "#",
     borderchar: str = "#",
@@ -138,13 +140,11 @@ def banner(
     text: str | None = None,
     newline: bool = False,
 ) -> str:
-    """A comment that says whose file this is, as Salt writes it."""
-    title = "THIS FILE IS MANAGED BY SALT - DO NOT EDIT" if title is None else title
-    text = (
-        "The contents of this file are managed by Salt. Any changes to this file may be overwritten automatically and without warning."
-        if text is None
-        else text
-    )
+    """A comment that says whose file this is, in Salt's form."""
+    owner = "Salt" if world.options.get("salt_names") else "Holdfast"
+    title = f"THIS FILE IS MANAGED BY {owner.upper()} - DO NOT EDIT" if title is None else title
+    warning = "Any changes to this file may be overwritten automatically and without warning."
+    text = f"The contents of this file are managed by {owner}. {warning}" if text is None else text
     inner = width - 2 * (len(commentchar) + 1)
     rule = commentchar + borderchar * (width - 2 * len(commentchar)) + commentchar
 
@@ -245,7 +245,6 @@ plain(
     slsutil__serialize=serialize,
     slsutil__deserialize=deserialize,
     slsutil__boolstr=lambda value, true="true", false="false": true if value else false,
-    slsutil__banner=banner,
     defaults__deepcopy=copy.deepcopy,
     hashutil__digest=lambda instr, checksum="md5": hexdigest(instr, checksum),
     hashutil__md5_digest=lambda instr: hexdigest(instr, "md5"),

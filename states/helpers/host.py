@@ -9,7 +9,6 @@ import os
 import pwd
 import re
 import socket
-from collections.abc import Iterable
 from functools import cmp_to_key
 from pathlib import Path
 from typing import Any
@@ -143,10 +142,13 @@ def interface_ip(world: World, iface: str) -> str:
 
 
 @looking("network.in_subnet")
-def in_subnet(world: World, cidr: str, addr: str | Iterable[str] | None = None) -> bool:
+def in_subnet(world: World, cidr: str, addr: str | list[str] | tuple[str, ...] | None = None) -> bool:
     """Whether the host (or that address) is in a network."""
-    network = ipaddress.ip_network(cidr)
-    given = [*ip_addrs(world), *ip_addrs6(world)] if addr is None else [addr] if isinstance(addr, str) else addr
+    try:
+        network = ipaddress.ip_network(cidr)
+    except ValueError:  # as in Salt
+        return False
+    given = [*ip_addrs(world), *ip_addrs6(world)] if addr is None else addr if isinstance(addr, (list, tuple)) else [addr]
     return any(ipaddress.ip_address(text) in network for text in given)
 
 

@@ -49,6 +49,16 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         "service": "available enabled missing",
         "user": "get_uid getent info list_groups list_users primary_group",
     },
+    "others": {
+        "alternatives": "show_current",
+        "dig": "A AAAA",
+        "dnsutil": "serial",
+        "git": "current_branch",
+        "hosts": "get_alias get_ip has_pair list_hosts",
+        "mine": "get",
+        "network": "ip_in_subnet",
+        "publish": "full_data publish runner",
+    },
     "system": {
         "mount": "active fstab is_mounted",
         "network": "hw_addr interfaces",

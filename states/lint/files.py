@@ -1,4 +1,4 @@
-"""The rule on files: those that nothing leads to."""
+"""Rules on files: those that nothing leads to, and those that only Salt would load."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from holdfast.states.errors import CompileError, Place, Problem
+from holdfast.states.extensions import INSTEAD, REST, modules
 from holdfast.states.lint.rule import Subject, rule
 from holdfast.states.lint.template import EXPRESSION
 from holdfast.states.source import TOP, Tree, display, exists
@@ -48,6 +49,17 @@ def unreached(subject: Subject) -> Iterator[Problem]:
                 f"nothing leads to {name!r}: neither the top file nor an include names it",
                 "name it in top.sls, or remove it; begin its name with _ if it is meant to be so",
             )
+
+
+@rule
+def extensions(subject: Subject) -> Iterator[Problem]:
+    """Directories of Python modules that Salt would load from among the states."""
+    tree = subject.all_files()
+    for directory in (*INSTEAD, *REST):
+        if found := modules(tree, directory):
+            message = f"Holdfast does not load modules for Salt: {', '.join(found[:3])}{', ...' if len(found) > 3 else ''}"
+            hint = INSTEAD.get(directory, "nothing stands in for it where there is no master")
+            yield Problem(Place(display(subject.root / directory)), "extension-ignored", message, hint)
 
 
 def _leads_to(tree: Tree, name: str, files: dict[str, Path]) -> Iterator[str]:

@@ -1,20 +1,20 @@
-"""Rules on the files that states take from the tree: whether they are there, and their templates can be read, and are given what they name."""
+"""Rules on the files that states take from the tree: whether their templates are given what they name, and what these may come to."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
 from holdfast.resources.registry import nearest
-from holdfast.states.check import Checked, spot_of
+from holdfast.states.check import Checked
 from holdfast.states.errors import CompileError, Problem
-from holdfast.states.jinja import names_for, syntax_problem
+from holdfast.states.jinja import names_for
 from holdfast.states.lint.rule import Subject, rule
 from holdfast.states.lint.template import HANDED, Template, jinja, names_of, read_template
-from holdfast.states.source import Text, Tree, is_there
+from holdfast.states.lint.templates import unknown_in
+from holdfast.states.source import Text, Tree
 from holdfast.states.world import World
 
 SCHEMES = ("salt://", "tree://")
@@ -28,27 +28,14 @@ OWN_OF = {"file.managed": PART | {"user", "group", "mode"}, **dict.fromkeys(ALL_
 
 
 @rule
-def missing_sources(subject: Subject) -> Iterator[Problem]:
-    """Files of the tree that are not there, where no other source stands in."""
+def unknown_in_sources(subject: Subject) -> Iterator[Problem]:
+    """Calls, filters and tests that there are not, in branches of templates that may never be taken: what is certain is an error."""
     tree = subject.all_files()
-    for call in subject.calls:
-        for urls in _urls(call):
-            if all(url.startswith(SCHEMES) and not _exists(tree, url) for url in urls):
-                key = next((key for key in ("source", "sources") if key in call.chunk.low), "name")
-                text = f"there is no {urls[0]}" if len(urls) == 1 else f"there is none of {', '.join(urls)}"
-                yield spot_of(call.chunk, (key,)).problem("source-absent", text, "paths begin at the states directory")
-
-
-@rule
-def unreadable_templates(subject: Subject) -> Iterator[Problem]:
-    """Templates of the tree that cannot be read: the state would fail when it runs, perhaps at night."""
-    tree = subject.all_files()
-    urls = {url for call in subject.calls if _is_template(call) for some in _urls(call) for url in some if url.startswith(SCHEMES)}
-    for url in urls:
+    for url in {url for call in subject.calls if _is_template(call) for some in _urls(call) for url in some if url.startswith(SCHEMES)}:
         text = _text(tree, url)
-        problem = None if text is None else syntax_problem(text)
-        if problem is not None:
-            yield replace(problem, code="source-syntax")
+        template = None if text is None else read_template(text)
+        if template is not None:
+            yield from unknown_in(template)
 
 
 @rule
@@ -96,13 +83,6 @@ def _text(tree: Tree, url: str) -> Text | None:
     with suppress(CompileError, OSError):
         return tree.read(tree.template(_inside(url)))
     return None
-
-
-def _exists(tree: Tree, url: str) -> bool:
-    try:
-        return is_there(tree.template(_inside(url)))
-    except OSError:
-        return False
 
 
 def _inside(url: str) -> str:

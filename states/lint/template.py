@@ -221,18 +221,28 @@ def _tail(node: nodes.Node) -> str:
 
 def calls(template: Template) -> Iterator[tuple[str, int]]:
     """Every `salt['module.function']` and `salt.module.function` of a template, with its line."""
-    for item in template.all(nodes.Getitem):
-        if _is_salt(item.node) and (name := _text(item.arg)):
-            yield name, item.lineno
-    for attribute in template.all(nodes.Getattr):
-        if isinstance(attribute.node, nodes.Getattr) and _is_salt(attribute.node.node):
-            yield f"{attribute.node.attr}.{attribute.attr}", attribute.lineno
+    for node in (*template.all(nodes.Getitem), *template.all(nodes.Getattr)):
+        if name := called(node):
+            yield name, node.lineno
+
+
+def called(node: nodes.Node) -> str:
+    """The name of the call that an expression is; empty when it is none."""
+    if isinstance(node, nodes.Getitem) and _is_salt(node.node):
+        return _text(node.arg)
+    deeper = isinstance(node, nodes.Getattr) and isinstance(node.node, nodes.Getattr) and _is_salt(node.node.node)
+    return f"{node.node.attr}.{node.attr}" if deeper and isinstance(node, nodes.Getattr) and isinstance(node.node, nodes.Getattr) else ""
 
 
 def asked_calls(template: Template) -> set[str]:
     """The calls of which a template asks whether there is such a thing: `'x.y' in salt`."""
     asking = template.all(nodes.Compare)
     return {_text(compare.expr) for compare in asking if any(_is_salt(operand.expr) for operand in compare.ops)}
+
+
+def asked_words(template: Template, what: str) -> set[str]:
+    """The filters, or tests, of which a template asks whether there is such a thing: `'x' is filter`."""
+    return {str(each.node.value) for each in template.all(nodes.Test) if each.name == what and isinstance(each.node, nodes.Const)}
 
 
 def literals(template: Template) -> Iterator[tuple[str, str, int]]:

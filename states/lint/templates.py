@@ -11,7 +11,7 @@ from holdfast.resources.registry import nearest
 from holdfast.states.errors import Problem
 from holdfast.states.helpers.table import TABLE
 from holdfast.states.lint.rule import Subject, rule
-from holdfast.states.lint.template import Template, asked_calls, calls, jinja, known_names, names_of, parts_named
+from holdfast.states.lint.template import Template, asked_calls, asked_words, calls, jinja, known_names, names_of, parts_named
 
 EFFECTS = re.compile(
     r"(cmd|event|http|saltutil|state|module)\.(?!(which|which_bin|has_exec|shells)$)"
@@ -56,20 +56,25 @@ def effects(subject: Subject) -> Iterator[Problem]:
 def unknown_words(subject: Subject) -> Iterator[Problem]:
     """Calls, filters and tests that there are not: a template that comes to them stops."""
     for template in subject.templates:
-        asked = asked_calls(template)
-        for name, line in calls(template):
-            if name not in TABLE and name not in asked and not EFFECTS.match(name):
-                near = nearest(name, TABLE)
-                hint = f"did you mean {near}?" if near else f"ask first: {{% if '{name}' in salt %}}"
-                yield template.problem(line, name, "template-unknown", f"templates cannot call {name}", hint)
-        yield from _unknown(template, "filter")
-        yield from _unknown(template, "test")
+        yield from unknown_in(template)
+
+
+def unknown_in(template: Template) -> Iterator[Problem]:
+    """The calls, filters and tests of one template that there are not."""
+    asked = asked_calls(template)
+    for name, line in calls(template):
+        if name not in TABLE and name not in asked and not EFFECTS.match(name):
+            near = nearest(name, TABLE)
+            hint = f"did you mean {near}?" if near else f"ask first: {{% if '{name}' in salt %}}"
+            yield template.problem(line, name, "template-unknown", f"templates cannot call {name}", hint)
+    yield from _unknown(template, "filter")
+    yield from _unknown(template, "test")
 
 
 def _unknown(template: Template, what: str) -> Iterator[Problem]:
     """Filters, or tests, that there are not."""
     known = jinja().filters if what == "filter" else jinja().tests
-    asked = {str(each.node.value) for each in template.all(nodes.Test) if each.name == what and isinstance(each.node, nodes.Const)}
+    asked = asked_words(template, what)
     for node in template.all(nodes.Filter if what == "filter" else nodes.Test):
         if node.name not in known and node.name not in asked:
             near = nearest(node.name, known)

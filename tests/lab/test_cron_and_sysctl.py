@@ -9,7 +9,7 @@ from lab import Host
 
 pytestmark = pytest.mark.lab
 
-TAG = "# Lines below here are managed by Salt, do not edit"
+TAG = "# Lines below here are managed by Holdfast, do not edit"
 FORWARD = "net.ipv4.ip_forward"
 
 
@@ -19,17 +19,17 @@ def crontab(host: Host, user: str = "root") -> str:
 
 
 def test_a_job_is_added_changed_and_removed(host: Host, driver: Driver):
-    """In the crontab of its user, in Salt's form; each time right the second time, and nothing is touched without apply."""
+    """In the crontab of its user, behind its mark; each time right the second time, and nothing is touched without apply."""
     host.sh("useradd -m app; echo 'MAILTO=ops' | crontab -u app -")
     job = {"user": "app", "identifier": "night", "hour": 3, "minute": 5, "comment": "each night"}
 
     assert not driver.plan("cron.present", "/bin/true", **job).right
     assert crontab(host, "app") == "MAILTO=ops\n"
     assert driver.apply("cron.present", "/bin/true", **job).changes == {"app": "/bin/true"}
-    assert crontab(host, "app") == f"MAILTO=ops\n{TAG}\n# each night SALT_CRON_IDENTIFIER:night\n5 3 * * * /bin/true\n"
+    assert crontab(host, "app") == f"MAILTO=ops\n{TAG}\n# each night HOLDFAST_CRON_IDENTIFIER:night\n5 3 * * * /bin/true\n"
     assert driver.apply("cron.present", "/bin/true", **job).right
     assert driver.apply("cron.present", "/bin/false", **job | {"special": "@reboot"}).changes == {"app": "/bin/false"}
-    assert crontab(host, "app").endswith("SALT_CRON_IDENTIFIER:night\n@reboot /bin/false\n")
+    assert crontab(host, "app").endswith("HOLDFAST_CRON_IDENTIFIER:night\n@reboot /bin/false\n")
     assert driver.apply("cron.env_present", "PATH", user="app", value="/opt/bin").changes == {"app": "PATH"}
     assert not driver.apply("cron.absent", "night", user="app", identifier="night").right
     assert crontab(host, "app") == f"MAILTO=ops\n{TAG}\nPATH=/opt/bin\n"
@@ -41,7 +41,7 @@ def test_what_cron_refuses_is_the_error(host: Host, driver: Driver):
     driver.apply("cron.present", "/bin/true", minute=1)
     before = crontab(host)
     with pytest.raises(Failed, match=r"cannot change the crontab of root: .*bad minute"):
-        driver.apply("cron.present", "/bin/true", minute=99)
+        driver.apply("cron.present", "/bin/true", minute="0~5")
     with pytest.raises(Failed, match=r"cannot read the crontab of nobody-here: .*unknown"):
         driver.apply("cron.present", "/bin/true", user="nobody-here")
 
@@ -75,14 +75,14 @@ def test_a_parameter_is_set_kept_and_repaired(host: Host, driver: Driver):
     host.sh(f"sysctl -q -w {FORWARD}=0")
     assert not driver.plan("sysctl.present", FORWARD, value=1).right
     assert driver.apply("sysctl.present", FORWARD, value=1).changes == {FORWARD: "1"}
-    assert host.read("/etc/sysctl.d/99-salt.conf") == f"{FORWARD} = 1\n"
-    for drift in (f"sysctl -q -w {FORWARD}=0", "rm /etc/sysctl.d/99-salt.conf", f"echo {FORWARD}=0 >/etc/sysctl.d/99-salt.conf"):
+    assert host.read("/etc/sysctl.d/99-holdfast.conf") == f"{FORWARD} = 1\n"
+    for drift in (f"sysctl -q -w {FORWARD}=0", "rm /etc/sysctl.d/99-holdfast.conf", f"echo {FORWARD}=0 >/etc/sysctl.d/99-holdfast.conf"):
         host.sh(drift)
         assert not driver.apply("sysctl.present", FORWARD, value=1).right, drift
-        assert host.read("/etc/sysctl.d/99-salt.conf") == f"{FORWARD} = 1\n"
+        assert host.read("/etc/sysctl.d/99-holdfast.conf") == f"{FORWARD} = 1\n"
         assert host.read("/proc/sys/net/ipv4/ip_forward") == "1\n"
         assert driver.apply("sysctl.present", FORWARD, value=1).right, drift
-    host.sh(f"sysctl -q -w {FORWARD}=0; sysctl -q -p /etc/sysctl.d/99-salt.conf")
+    host.sh(f"sysctl -q -w {FORWARD}=0; sysctl -q -p /etc/sysctl.d/99-holdfast.conf")
     assert host.read("/proc/sys/net/ipv4/ip_forward") == "1\n"
 
 
@@ -93,14 +93,14 @@ def test_what_the_kernel_refuses_is_the_error(host: Host, driver: Driver):
     with pytest.raises(Failed, match=r"cannot set '77' for kernel.panic: it is read-only here"):
         driver.apply("sysctl.present", "kernel.panic", value="77")
 
-    assert host.run("test", "-e", "/etc/sysctl.d/99-salt.conf", check=False).returncode == 1
+    assert host.run("test", "-e", "/etc/sysctl.d/99-holdfast.conf", check=False).returncode == 1
 
 
 def test_the_watch_tells_of_the_parameter_and_its_file(host: Host, driver: Driver):
     """At once: the kernel has events for what is written there."""
     driver.apply("sysctl.present", FORWARD, value=1)
     watch = driver.watch("sysctl.present", FORWARD, value=1)
-    for change in (f"sysctl -q -w {FORWARD}=0", "rm /etc/sysctl.d/99-salt.conf", "echo 1 >/proc/sys/net/ipv4/ip_forward"):
+    for change in (f"sysctl -q -w {FORWARD}=0", "rm /etc/sysctl.d/99-holdfast.conf", "echo 1 >/proc/sys/net/ipv4/ip_forward"):
         watch.quiet()
         host.sh(change)
         watch.wait(3.0)

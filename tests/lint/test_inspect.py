@@ -66,11 +66,10 @@ def test_warnings_of_other_files_are_told_beside_errors_in_rendering(look):
         }
     )
 
-    assert [error.code for error in report.errors] == ["yaml-syntax", "template-undefined"]
+    assert [error.code for error in report.errors] == ["yaml-syntax", "template-undefined", "source-absent"]
     assert [(warning.place.file[-5:], warning.code) for warning in report.warnings] == [
         ("c.sls", "argument-ignored"),
         ("d.sls", "secret-plain"),
-        ("e.sls", "source-absent"),
     ]
     assert report.states == 0
 
@@ -121,3 +120,15 @@ def test_a_kind_that_raises_when_it_is_asked_is_no_traceback(look, monkeypatch):
     monkeypatch.setattr(registry.find("cmd.run"), "action", err)
 
     assert look("x:\n  cmd.run:\n    - name: /bin/true\n").errors == ()
+
+
+def test_modules_for_salt_among_the_states_are_told(warnings):
+    """Each directory once, with what to do instead; one without Python says nothing."""
+    files = {"site.sls": "x:\n  test.nop: []\n", "_modules/a.py": "", "_modules/b.py": "", "_grains/c.py": "", "_utils/README": ""}
+
+    found = warnings(files)
+    assert [(warning.code, warning.place.file.rpartition("/")[2]) for warning in found] == [
+        ("extension-ignored", "_grains"),
+        ("extension-ignored", "_modules"),
+    ]
+    assert "grains_file" in found[0].hint

@@ -102,21 +102,12 @@ FOUND = [
         5,
         "/var/lib/app belongs to app",
     ),
-    # what is taken from the tree
-    (state("file.managed", "name: /x", "source: salt://x.conf"), "source-absent", 4, "there is no salt://x.conf"),
-    (state("file.managed", "name: /x", "source: [salt://x, tree://y/z]"), "source-absent", 4, "none of salt://x, tree://y/z"),
-    (state("cmd.script", "source: salt://x.sh", "creates: /x"), "source-absent", 3, "there is no salt://x.sh"),
-    (state("file.recurse", "name: /x", "source: salt://none"), "source-absent", 4, "there is no salt://none"),
-    (state("file.blockreplace", "name: /x", "sources: [salt://x]"), "source-absent", 4, "there is no salt://x"),
-    (state("file.append", "name: /x", "source: salt://x"), "source-absent", 4, "there is no salt://x"),
-    (state("cmd.script", "name: salt://x.sh --go", "creates: /x"), "source-absent", 3, "there is no salt://x.sh"),
     # actions
     (state("cmd.run", "name: make"), "action-unguarded", 2, "nothing says when cmd.run[x] is needed"),
     (state("cmd.script", "source: /x"), "action-unguarded", 2, "each 'holdfast apply' runs it"),
     (state("cmd.run", "name: make", "watch: [{test: loud}]") + LOUD, "action-unguarded", 2, "onchanges"),
     # what the compiler has noted
     (state("test.nop", "order: never"), "order-word", 3, "means nothing"),
-    (state("test.nop", "name: 5"), "name-type", 3, "the number 5"),
     (state("test.nop", "require: [{test: ~}]"), "requisite-empty", 3, "names nothing"),
 ]
 

@@ -183,29 +183,6 @@ def test_template_of_a_file_that_is_left_alone(text, warnings, tmp_path):
     assert warnings(CONF) == []
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "words"),
-    [
-        ("a\n{{ broken\n", 2, "cannot be read"),
-        ("{% if true %}\n{{ port }}\n", 2, "look for a tag that is not closed"),
-        ("a\n\n{{ port | ymal }}", 3, "did you mean yaml?"),
-        ('#jinja2: {"variable_start_string": "<<", "variable_end_string": ">>"}\n{{ % }}\n<< port\n', 3, "cannot be read"),
-        ("#jinja2: {nonsense}\n", 1, "no options of Jinja"),
-    ],
-)
-@pytest.mark.parametrize("kind", ["file.managed", "file.append"])
-def test_template_of_a_file_that_cannot_be_read(text, line, words, kind, warnings):
-    """Told once, at its line, before the state fails on it."""
-    conf = CONF.replace("file.managed", kind)
-    states = conf + conf.replace("x:", "y:", 1).replace("name: /x", "name: /y")
-    (warning,) = (warning for warning in warnings({"site.sls": states, "x.conf": text}) if warning.code != "template-name")
-
-    assert (warning.code, warning.place.line) == ("source-syntax", line)
-    assert warning.place.file.endswith("states/x.conf")
-    assert words in f"{warning.message} {warning.hint}"
-    assert warning.text == text.split("\n")[line - 1]
-
-
 def test_file_that_is_no_template_may_look_like_a_broken_one(warnings):
     """It is not rendered."""
     assert warnings({"site.sls": "x:\n  file.managed:\n    - name: /x\n    - source: salt://x.conf\n", "x.conf": "{{ broken"}) == []

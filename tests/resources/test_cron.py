@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from holdfast.resources.context import Completed
-from holdfast.resources.kinds._crontab import Crontab
+from holdfast.resources.kinds._crontab import OWN, SALT, Crontab
 from holdfast.resources.kinds.cron import Absent, Present
 from holdfast.resources.registry import find
 from holdfast.resources.testing import FakeContext
@@ -90,7 +90,35 @@ async def test_undone_the_crontab_is_as_before(ctx, before, state):
 
     await find(declaration.kind).declare(**declaration.arguments).check_apply(ctx, True)
 
-    assert ctx.tab.removeprefix(TAG) == before.removeprefix(TAG)
+    assert ctx.tab.removeprefix(TAG).removeprefix(f"{OWN.tag}\n") == before.removeprefix(TAG)
+
+
+@pytest.mark.parametrize("words", [OWN, SALT], ids=["own", "Salt's"])
+async def test_a_crontab_keeps_the_words_that_it_has(ctx, words):
+    """Jobs under Salt's marks are the same jobs; nothing is written twice, and the crontab does not get a second line of ours."""
+    ctx.tab = before = f"{words.tag}\n# {words.mark}x\n5 * * * * /bin/x\n"
+
+    assert await Present.declare("/bin/x", identifier="x", minute=5).check_apply(ctx, True)
+    assert ctx.tab == before
+    await Present.declare("/bin/y", identifier="y").check_apply(ctx, True)
+    assert ctx.tab == f"{before}# {words.mark}y\n* * * * * /bin/y\n"
+
+
+@pytest.mark.parametrize(("salt_names", "words"), [(False, OWN), (True, SALT)])
+async def test_a_new_crontab_is_named_as_the_settings_say(ctx, salt_names, words):
+    """After Holdfast, unless `salt_names` is set."""
+    ctx.salt_names = salt_names
+
+    await Present.declare("/bin/x", identifier="x").check_apply(ctx, True)
+    assert ctx.tab == f"{words.tag}\n# {words.mark}x\n* * * * * /bin/x\n"
+
+
+async def test_marks_of_both_in_one_crontab_are_understood(ctx):
+    """A job is told by its identifier, whoever has written it."""
+    ctx.tab = f"{SALT.tag}\n# {OWN.mark}x\n5 * * * * /bin/x\n# {SALT.mark}y\n5 * * * * /bin/y\n"
+
+    assert await Present.declare("/bin/x", identifier="x", minute=5).check_apply(ctx, True)
+    assert await Present.declare("/bin/y", identifier="y", minute=5).check_apply(ctx, True)
 
 
 def test_a_job_needs_its_user_cron_and_what_it_runs():

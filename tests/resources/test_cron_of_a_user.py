@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.resources.errors import Permanent
-from holdfast.resources.kinds._crontab import MARK, TAG, Crontab
+from holdfast.resources.kinds._crontab import OWN, Crontab
 from holdfast.resources.kinds.cron import Present
 from holdfast.resources.testing import FakeContext
 
@@ -20,13 +20,13 @@ MANY = 1 << 18
         (f"A=a{' ' * MANY}b  \n", 0, 1),
         (f"A{' ' * MANY}={' ' * MANY}\n", 0, 1),
         (f"{' ' * MANY}* * *{' ' * MANY}\n", 0, 0),
-        ("#\n" * (MANY >> 1) + f"# {MARK}x\n" + "\n" * (MANY >> 1) + "* * * * * a\n", 1, 0),
+        ("#\n" * (MANY >> 1) + f"# {OWN.mark}x\n" + "\n" * (MANY >> 1) + "* * * * * a\n", 1, 0),
     ],
     ids=["blanks in a job", "blanks in a value", "blanks around =", "no job", "comments and blank lines"],
 )
 def test_any_text_is_understood_in_little_time(text, jobs, variables):
     """What a user writes into the crontab does not keep the agent busy: time grows with the length, not with its square."""
-    tab = Crontab.read(f"{TAG}\n{text}")
+    tab = Crontab.read(f"{OWN.tag}\n{text}")
 
     kinds = [type(part.meaning).__name__ for part in tab.parts]
     assert (kinds.count("Job"), kinds.count("Variable")) == (jobs, variables)

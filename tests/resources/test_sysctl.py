@@ -96,3 +96,25 @@ def test_names_and_values_that_cannot_be_are_refused(name, value):
     """Nothing outside the kernel's directory can be named."""
     with pytest.raises(ValidationError):
         Present.declare(name, value=value)
+
+
+async def test_a_parameter_stays_in_the_file_that_has_it(kernel, ctx, tmp_path, monkeypatch):
+    """That of Salt would win at the next boot; what neither has goes into that of Holdfast, or where the settings say."""
+    salt, own = tmp_path / "99-salt.conf", tmp_path / "99-holdfast.conf"
+    monkeypatch.setattr(sysctl, "SALT_FILE", str(salt))
+    monkeypatch.setattr(sysctl, "OWN_FILE", str(own))
+    monkeypatch.setattr(sysctl, "BOOTED", str(tmp_path))
+    wanted = Present.declare("net.ipv4.conf.eth0/1.forwarding", value=1)
+
+    assert not await wanted.check_apply(ctx, True)
+    assert not salt.exists()
+    assert own.read_text() == "net.ipv4.conf.eth0/1.forwarding = 1\n"
+    own.rename(salt)
+    assert await wanted.check_apply(ctx, True)
+    assert not await Present.declare(wanted.name, value=0).check_apply(ctx, True)
+    assert salt.read_text() == "net.ipv4.conf.eth0/1.forwarding = 0\n"
+    assert not own.exists()
+    salt.unlink()
+    ctx.salt_names = True
+    assert not await wanted.check_apply(ctx, True)
+    assert salt.exists()

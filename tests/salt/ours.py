@@ -46,7 +46,14 @@ def _settings(stage: Stage, job: Job, mode: str | None) -> Settings:
     options = dict(stage.here(job["options"]))
     engine = EngineOptions(noop=mode != "real", failhard=options.pop("failhard", False))
     return Settings(
-        states=stage.states, pillar=stage.pillar, state_dir=stage.memory, durable=False, resources=stage.memory, engine=engine, **options
+        states=stage.states,
+        pillar=stage.pillar,
+        state_dir=stage.memory,
+        durable=False,
+        salt_names=True,
+        resources=stage.memory,
+        engine=engine,
+        **options,
     )
 
 

@@ -108,7 +108,7 @@ def test_rules(states: tuple[Any, ...]) -> None:
         pytest.param((("file.managed", "/opt/x"), ("cmd.run", "echo /opt/x")), id="an argument is not run"),
         pytest.param((("file.managed", "/opt/x"), ("cmd.run", "sh -c 'x")), id="a command without an end is not read"),
         pytest.param((("file.managed", "/opt/x"), ("cmd.run", "/opt/x", {"root": "/srv"})), id="a command elsewhere means other paths"),
-        pytest.param((("user.present", "7"), ("file.managed", "/a", {"user": "7"})), id="a number is nobody's name"),
+        pytest.param((("user.present", "a", {"uid": 7}), ("file.managed", "/a", {"user": "7"})), id="a number is nobody's name"),
         pytest.param((("service.running", "a"), ("service.running", "b")), id="services have nothing to do with each other"),
         pytest.param((("pkg.removed", "nginx"), ("service.dead", "nginx")), id="what is to be dead needs nothing"),
     ],

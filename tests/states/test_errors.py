@@ -291,7 +291,7 @@ def test_what_is_only_strange_is_a_warning(compile_tree):
     """It compiles, and lint has something to say."""
     files = {
         "site.sls": "a:\n  lamp.lit:\n    - order: soon\n    - fun: x\n    - require:\n      - lamp: ~\n      - sls: empty\n      - sls: 'x*'\n"
-        "    - name: 1000\n    - __env__: [x]\nb:\n  lamp.lit.now: []\n",
+        "    - size: 1000\n    - __env__: [x]\nb:\n  lamp.lit.now: []\n",
         "empty.sls": "",
     }
     result = compile_tree(files)
@@ -303,7 +303,6 @@ def test_what_is_only_strange_is_a_warning(compile_tree):
         (6, "requisite-empty"),
         (7, "requisite-empty"),
         (8, "requisite-empty"),
-        (9, "name-type"),
         (10, "argument-reserved"),
         (12, "function-rest"),
     ]

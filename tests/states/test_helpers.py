@@ -150,7 +150,7 @@ def test_files_of_the_tree_can_be_read(compile_tree):
     ]
 
 
-@pytest.mark.parametrize("call", ["mine.get", "saltutil.sync_all", "state.apply", "publish.publish", "sdb.get", "http.query"])
+@pytest.mark.parametrize("call", ["mine.send", "saltutil.sync_all", "state.apply", "sdb.get", "http.query"])
 def test_what_needs_a_master_is_refused_with_a_reason(call):
     """And with what to do instead."""
     with pytest.raises(CompileError) as caught:

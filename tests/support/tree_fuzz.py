@@ -14,7 +14,6 @@ import shutil
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,7 @@ from holdfast.states.data import Call, Request
 from holdfast.states.errors import CompileError, Problem
 from holdfast.states.lint.inspect import inspect
 from holdfast.states.pillar import PillarCompiler
+from holdfast.states.veil import veiled
 
 Tree = dict[str, bytes]
 ROOT = Path(__file__).parents[2]
@@ -298,11 +298,11 @@ class Bench:
         )
 
     def _pillar(self, compiler: PillarCompiler, asked: Request) -> Any:
-        """The same for pillar, of which no line is shown."""
+        """The same for pillar, of which no value is shown."""
         try:
             made = compiler.compile(asked)
         except CompileError as error:
-            return [told(replace(problem, text=self._unsecret(problem))) for problem in error.problems]
+            return [told(problem, veil=problem.code != "renderer-unknown") for problem in error.problems]
         json.dumps(made.data, default=str)
         return repr(made.data), [told(warning) for warning in made.warnings]
 
@@ -320,13 +320,9 @@ class Bench:
         ]
         "\n".join(lines).encode("utf-8", "backslashreplace")
 
-    def _unsecret(self, problem: Problem) -> str:
-        """The line that a problem of the pillar shows: none, but for the `#!` of a renderer."""
-        return problem.text if problem.code == "renderer-unknown" else f"shown in spite of all: {problem.text}" * bool(problem.text)
 
-
-def told(problem: Problem) -> tuple[Any, ...]:
-    """One problem, whole; its line must be there and be the one that it shows."""
+def told(problem: Problem, *, veil: bool = False) -> tuple[Any, ...]:
+    """One problem, whole; its line must be there and be the one that it shows, with `veil` without any value."""
     place = problem.place
     assert problem.code, "a problem without a code"
     assert problem.message, "a problem without words"
@@ -337,7 +333,7 @@ def told(problem: Problem) -> tuple[Any, ...]:
         lines = re.sub("\r(?!\n)", "\n", path.read_bytes().decode("utf-8-sig", "replace")).split("\n")
         assert place.line <= len(lines), f"{place} is behind the end of the file"
         line = lines[place.line - 1].rstrip("\r")
-        assert problem.text in ("", line[:500]), f"{place} shows another line: {problem.text!r}"
+        assert problem.text in ("", (veiled(line[:500]) if veil else line)[:500]), f"{place} shows another line: {problem.text!r}"
         assert place.column <= len(line) + 1, f"{place} is behind the end of the line"
     return place, problem.code, problem.message, problem.hint, problem.text
 

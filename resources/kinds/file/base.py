@@ -16,7 +16,7 @@ from holdfast.resources import accounts, paths
 from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Resource, Uid
 from holdfast.resources.errors import HoldfastError, Permanent, passing_or_not
-from holdfast.resources.fields import AbsPath, Mode, Text, field, parse_mode
+from holdfast.resources.fields import AbsPath, Mode, Owner, field, parse_mode
 from holdfast.resources.needs import Need, lies_in, owned_by, unit_behind, unit_parts
 from holdfast.resources.paths import Place, Unsafe
 from holdfast.resources.paths.handle import ABSENT
@@ -234,9 +234,9 @@ class Placed(Edgeable, PathResource):
 class OwnedResource(Placed):
     """A path with an owner, whose parents may be made on the way."""
 
-    user: Text | None = None
+    user: Owner | None = None
     """Owner, by name or number; None leaves it as it is."""
-    group: Text | None = None
+    group: Owner | None = None
     """Group, by name or number; None leaves it as it is."""
     makedirs: bool = False
     """Make missing parent directories, too."""

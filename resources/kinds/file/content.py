@@ -10,6 +10,7 @@ from typing import Any
 
 from holdfast.resources.context import Context
 from holdfast.resources.errors import Permanent
+from holdfast.resources.fields import parse_text
 from holdfast.resources.kinds.file.base import LARGE
 from holdfast.resources.lookup import lookup_value
 
@@ -32,6 +33,8 @@ def parse_sources(value: object) -> object:
             url, digest = url
         if not isinstance(url, str) or not url.startswith(SCHEMES):
             raise ValueError(f"{url!r} is not a source: write salt://, file://, http://, https:// or an absolute path")
+        if "\0" in url:
+            raise ValueError("a source cannot contain a NUL character")
         parsed.append((url, None if digest is None else str(digest)))
     return tuple(parsed)
 
@@ -44,7 +47,7 @@ def parse_contents(value: object) -> object:
         raise ValueError("contents must be text or a list of lines")  # noqa: TRY004 - pydantic reports only ValueError
     if isinstance(value, (list, tuple)):
         return "\n".join(str(parse_contents(line)).rstrip("\n") for line in value)
-    return str(value)
+    return parse_text(value)
 
 
 def decoded(data: bytes, url: str) -> str:

@@ -9,13 +9,13 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, field_validator, model_validator
 
-from holdfast.resources.fields import field
+from holdfast.resources.fields import field, parse_text
 from holdfast.resources.kinds.file.edit import Edit, bare, end_of, ended, split
 
 
 def parse_value(value: object) -> object:
     """A value as text; numbers and booleans as Python writes them."""
-    return str(value) if isinstance(value, (bool, int, float)) else value
+    return str(value) if isinstance(value, bool) else parse_text(value)
 
 
 Value = Annotated[str, BeforeValidator(parse_value)]

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, model_validator
 
 from holdfast.resources.context import Context
 from holdfast.resources.errors import Permanent
-from holdfast.resources.fields import Mode, Text
+from holdfast.resources.fields import Mode, Owner, Text
 from holdfast.resources.kinds.file.base import Ownership, octal, ownership
 from holdfast.resources.kinds.file.edit import Edit, bare, end_of, ended, one_line, split
 
@@ -48,9 +48,9 @@ class Line(Edit, kind="file.line"):
     """A missing file is not an error."""
     create: bool = False
     """Make the file if it is missing."""
-    user: Text | None = None
+    user: Owner | None = None
     """Owner of a file that is made."""
-    group: Text | None = None
+    group: Owner | None = None
     """Group of a file that is made."""
     file_mode: Mode | None = None
     """Mode of a file that is made. Default: 0644."""

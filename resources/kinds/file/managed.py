@@ -16,7 +16,7 @@ from holdfast.resources.context import Context, Watch, announced
 from holdfast.resources.contract import Resource
 from holdfast.resources.diff import hidden, unified
 from holdfast.resources.errors import Permanent
-from holdfast.resources.fields import Text, Texts
+from holdfast.resources.fields import Text, Texts, Variables
 from holdfast.resources.kinds.file import content
 from holdfast.resources.kinds.file.base import (
     WINDOWS,
@@ -115,9 +115,9 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
     """Accept empty content."""
     template: Literal["jinja"] | None = None
     """Render the content before it is used."""
-    context: dict[str, Any] | None = None
+    context: Variables | None = None
     """Variables of the template."""
-    defaults: dict[str, Any] | None = None
+    defaults: Variables | None = None
     """Variables of the template where `context` has none."""
     mode: ModeOrKeep | None = None
     """File mode, or `keep` for that of a local source. None leaves it; a new file gets 0644."""
@@ -202,9 +202,10 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
         """The sources, with their modes where these are kept, and the files of hashes."""
         if not self.source:
             return []
-        urls = [url for pair in self.source for url in pair] + [self.source_hash]
-        drawn = [Drawn(url) for url in urls if url is not None and url.startswith(content.SCHEMES)]
-        return drawn + [Drawn(url, *MODE) for url, _ in self.source if self.mode == "keep"]
+        drawn = [Drawn(url, choice=True, template=self.template is not None) for url, _ in self.source]
+        hashes = [digest for _, digest in self.source] + [self.source_hash]
+        drawn += [Drawn(url) for url in hashes if url is not None and url.startswith(content.SCHEMES)]
+        return drawn + [Drawn(url, *MODE, choice=True) for url, _ in self.source if self.mode == "keep"]
 
     async def inverse(self, ctx: Context) -> Declaration | None:
         """What is there now, or where a link leads that is followed."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator
 
 from holdfast.resources.context import Context, Watch
 from holdfast.resources.errors import Permanent
-from holdfast.resources.fields import Mode, Text, field, parse_list
+from holdfast.resources.fields import Mode, Owner, Variables, field, parse_list
 from holdfast.resources.kinds.file import content, trees
 from holdfast.resources.kinds.file.base import WINDOWS, ModeOrKeep, Placed, found, note, octal, ownership, status
 from holdfast.resources.kinds.file.mirror import Mirror, Rules
@@ -60,9 +60,9 @@ class Recurse(FromSources, Placed, kind="file.recurse"):
 
     source: Directories
     """A directory, as salt:// URL or absolute path, or a list of them of which the first that is there is taken."""
-    user: Text | None = None
+    user: Owner | None = None
     """Owner of all, by name or number; None leaves it as it is."""
-    group: Text | None = None
+    group: Owner | None = None
     """Group of all, by name or number; None leaves it as it is."""
     dir_mode: Mode | None = None
     """Mode of directories. None leaves it; new ones get 0755."""
@@ -74,9 +74,9 @@ class Recurse(FromSources, Placed, kind="file.recurse"):
     """Replace the content of files that exist."""
     template: Literal["jinja"] | None = None
     """Render all files."""
-    context: dict[str, Any] | None = None
+    context: Variables | None = None
     """Variables of the templates."""
-    defaults: dict[str, Any] | None = None
+    defaults: Variables | None = None
     """Variables of the templates where `context` has none."""
     include_empty: bool = False
     """Make directories, too, that no file is in."""
@@ -135,7 +135,8 @@ class Recurse(FromSources, Placed, kind="file.recurse"):
 
     def draws(self) -> list[Drawn]:
         """The directories, with the files in them."""
-        return [Drawn(url, self._view(), self._list, file_names) for url in self.source]
+        rendered = self.template is not None
+        return [Drawn(url, self._view(), self._list, file_names, choice=True, template=rendered) for url in self.source]
 
     def _view(self) -> str:
         """What is looked at in a source: two states may mean different parts of one."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, model_validator
 
 from holdfast.resources.context import Context
-from holdfast.resources.fields import Text, Texts
+from holdfast.resources.fields import Text, Texts, Variables
 from holdfast.resources.kinds.file import content
 from holdfast.resources.traits import Drawn, FromSources
 
@@ -25,9 +25,9 @@ class Sourced(FromSources, BaseModel):
     """The hashes of `sources`, in the same order."""
     template: Literal["jinja"] | None = "jinja"
     """Render what comes from a source; null: take it as it is."""
-    context: dict[str, Any] | None = None
+    context: Variables | None = None
     """Variables of the template."""
-    defaults: dict[str, Any] | None = None
+    defaults: Variables | None = None
     """Variables of the template where `context` has none."""
 
     @model_validator(mode="after")
@@ -50,7 +50,8 @@ class Sourced(FromSources, BaseModel):
     def draws(self) -> list[Drawn]:
         """The sources, and the files of hashes."""
         urls = [url for pair in self.all_sources() for url in pair]
-        return [Drawn(url) for url in urls if url is not None and url.startswith(content.SCHEMES)]
+        rendered = {url for url, _ in self.all_sources()} if self.template else ()
+        return [Drawn(url, template=url in rendered) for url in urls if url is not None and url.startswith(content.SCHEMES)]
 
     def outside_paths(self, ctx: Context) -> list[str]:
         """Paths of those that are to be watched."""

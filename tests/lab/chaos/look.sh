@@ -1,7 +1,7 @@
 # What must be as it was: printed, one thing a line. Independent of what the agent thinks.
 for path in /etc/guestbook.json /opt/guestbook /opt/guestbook/serve.py /var/lib/guestbook /var/backups/guestbook /usr/local/bin/guestbook-backup \
     /etc/systemd/system/guestbook.service /etc/nginx/sites-available/guestbook /etc/nginx/sites-enabled/default /srv/chaos/deep /srv/chaos/deep/er/leaf \
-    /srv/chaos/large /srv/chaos/link /srv/small/file /usr/lib/systemd/system/sleeper.service /etc/sysctl.d/99-salt.conf /etc/sysctl.d/50-chaos.conf; do
+    /srv/chaos/large /srv/chaos/link /srv/small/file /usr/lib/systemd/system/sleeper.service /etc/sysctl.d/99-holdfast.conf /etc/sysctl.d/50-chaos.conf; do
   stat -c '%n %F %a %U:%G %N' "$path"
   # Without waiting for a writer, should it be a fifo for the moment.
   [ -d "$path" ] || dd if="$path" iflag=nonblock bs=64k status=none | sha256sum

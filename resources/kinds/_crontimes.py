@@ -1,0 +1,86 @@
+"""When a job of cron runs: the five fields of crontab(5), and the words that stand for all five."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator
+
+from holdfast.resources.registry import nearest
+
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+SPECIAL = ("@reboot", "@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly")
+PART = re.compile(r"(?P<low>\*|\w+)?(?:(?P<range>[-~])(?P<high>\w+)?)?(?:/(?P<step>\w+))?")
+"""One part of a field: a number, a range or all, perhaps in steps; `~` is any value of a range, which not every cron knows."""
+
+
+def parse_time(value: object) -> object:
+    """A field of time as text in lower case; `1:30`, which YAML reads as the number 90, as it was written."""
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        return value
+    written = getattr(value, "written", "")
+    return written if ":" in written else str(value).lower()
+
+
+def _within(first: int, last: int, names: Sequence[str] = ()) -> AfterValidator:
+    """For `Annotated`: refuse a field of time that cron would refuse. Its numbers are from `first` to `last`, or have these names."""
+    known = {name: first + number for number, name in enumerate(names)}
+    takes = f"it takes {first} to {last}{f', {names[0]} to {names[-1]}' if names else ''}, *, ranges like {first}-{first + 4}, steps like */2, lists of these, or random"
+
+    def check(value: str) -> str:
+        if value != "random":
+            for part in value.split(","):
+                if (why := _wrong(part, first, last, known)) is not None:
+                    raise ValueError(f"{value!r} is not a time: {why}; {takes}")
+        return value
+
+    return AfterValidator(check)
+
+
+def _wrong(part: str, first: int, last: int, names: Mapping[str, int]) -> str | None:
+    """Why a part of a field cannot be read; None when it can."""
+    found = PART.fullmatch(part)
+    if found is None or (not found["low"] and found["range"] != "~"):
+        return f"{part!r} cannot be read"
+    low, sign, high, step = found["low"], found["range"], found["high"], found["step"]
+    if (low == "*" and sign) or (sign == "-" and not high) or (step and low != "*" and not sign):
+        return f"{part!r} cannot be read" if sign else f"a step goes with * or a range, as in {low}-{last}/{step}"
+    numbers = [_number(word, names) for word in (low, high) if word and word != "*"]
+    outside = next(
+        (
+            word
+            for word, number in zip(filter(lambda word: word and word != "*", (low, high)), numbers, strict=True)
+            if number is None or not first <= number <= last
+        ),
+        None,
+    )
+    if outside is not None:
+        return f"{outside} is not from {first} to {last}" if outside.isdigit() else f"there is no {outside!r}"
+    if len(numbers) == 2 and (numbers[0] or 0) > (numbers[1] or 0):
+        return f"the range {part!r} ends before it begins"
+    if step and not (step.isdigit() and 1 <= int(step) <= last):
+        return f"a step is a number from 1 to {last}, not {step}"
+    return None
+
+
+def _number(word: str, names: Mapping[str, int]) -> int | None:
+    return int(word) if word.isascii() and word.isdigit() and len(word) < 4 else names.get(word)
+
+
+def known_special(value: str) -> str:
+    """For validators: refuse a word that cron does not know."""
+    if value not in SPECIAL:
+        near = nearest(value if value.startswith("@") else f"@{value}", SPECIAL)
+        raise ValueError(f"cron does not know {value!r}: " + (f"did you mean '{near}'?" if near else f"it knows {', '.join(SPECIAL)}"))
+    return value
+
+
+Minute = Annotated[str, BeforeValidator(parse_time), _within(0, 59)]
+Hour = Annotated[str, BeforeValidator(parse_time), _within(0, 23)]
+DayOfMonth = Annotated[str, BeforeValidator(parse_time), _within(1, 31)]
+Month = Annotated[str, BeforeValidator(parse_time), _within(1, 12, MONTHS)]
+DayOfWeek = Annotated[str, BeforeValidator(parse_time), _within(0, 7, DAYS)]
+Special = Annotated[str, AfterValidator(known_special)]

@@ -1,0 +1,63 @@
+"""Salt's way to bring Python along with states: directories like `_modules`. Nothing of it is loaded; what stands in for it is said instead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from holdfast.resources import paths
+from holdfast.states import hostfiles
+from holdfast.states.source import Tree
+
+KIND = "write it as a kind of your own, one Python file in the directory that agent.yaml names as 'resources' (CONTRIBUTING shows one)"
+DATA = "work the value out in a template, or put it into the pillar or the grains (agent.yaml: grains, grains_file)"
+INSTEAD: Mapping[str, str] = {
+    "_states": KIND,
+    "_modules": DATA,
+    "_utils": DATA,
+    "_grains": "put the values into the grains (agent.yaml: grains, grains_file)",
+    "_pillar": "put the data into pillar files",
+    "_tops": "write a top file",
+    "_matchers": "match by grains, pillar or a compound of them",
+    "_renderers": "write the file in Jinja and YAML, or JSON",
+    "_serializers": "use the formats that there are, or a template",
+    "_sdb": "put the values into the pillar",
+}
+"""Directory of Salt -> what to do instead of what is in it."""
+REST = tuple(
+    f"_{word}"
+    for word in [
+        "auth",
+        "beacons",
+        "cache",
+        "clouds",
+        "engines",
+        "executors",
+        "log_handlers",
+        "output",
+        "proxy",
+        "queues",
+        "returners",
+        "roster",
+        "runners",
+        "thorium",
+        "tokens",
+        "wheel",
+        "wrapper",
+    ]
+)
+"""Directories for what an agent without a master has no use for."""
+
+
+def modules(tree: Tree, directory: str) -> list[str]:
+    """The names of the Python files in such a directory, sorted; none where it is not there or cannot be read."""
+    try:
+        return sorted(name for name in hostfiles.names(f"{tree.root}/{directory}") if name.endswith((".py", ".pyx", ".so")))
+    except (OSError, ValueError, paths.Unsafe):
+        return []
+
+
+def instead(tree: Tree | None, directory: str, name: str) -> str:
+    """What to do about a function of a module that a tree has in such a directory; empty where it has none of this name."""
+    if tree is None or f"{name}.py" not in modules(tree, directory):
+        return ""
+    return f"{directory}/{name}.py is a module for Salt, which Holdfast does not load: {INSTEAD[directory]}"

@@ -1,0 +1,132 @@
+"""Calls about other hosts and what is kept about them, as a minion without a master answers; names, alternatives, checkouts."""
+
+# ruff: noqa: ARG001, ARG005 - a call takes the world and then what it takes in Salt, used or not, and is called as there
+from __future__ import annotations
+
+import ipaddress
+import subprocess
+import time
+from typing import Any
+
+from holdfast.resources import paths
+from holdfast.resources.errors import Permanent
+from holdfast.states import hostfiles
+from holdfast.states.filters.files import which
+from holdfast.states.helpers.host import in_subnet
+from holdfast.states.helpers.table import helper, looking
+from holdfast.states.world import Forbidden, World
+
+HOSTS = "/etc/hosts"
+ALTERNATIVES = "/etc/alternatives"
+TIMEOUT = 10.0
+"""Seconds that a query of the DNS may take."""
+NO_MASTER = "No access to master. If using salt-call with --local, please remove."
+"""What Salt answers to who asks a master that there is not."""
+
+helper("mine.get")(lambda world, tgt, fun, tgt_type="glob", exclude_minion=False: {})
+helper("publish.publish", "publish.full_data")(lambda world, tgt, fun, *_, **__: {})
+helper("publish.runner")(lambda world, fun, *_, **__: NO_MASTER)
+looking("network.ip_in_subnet")(lambda world, ip_addr, cidr: in_subnet(world, cidr, ip_addr))
+
+
+def _dig(kind: str, host: str, nameserver: str | None) -> list[str]:
+    """The addresses that the DNS has of a host; none where it does not answer. Raises `ValueError` without the program."""
+    if which("dig") is None:
+        raise ValueError(f"dig.{kind} needs the program dig, which is not installed (Debian has it in bind9-dnsutils)")
+    argv = ["dig", "+short", "-q", str(host), "-t", kind, *([f"@{nameserver}"] if nameserver is not None else [])]
+    try:
+        done = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False, timeout=TIMEOUT
+        )
+    except subprocess.TimeoutExpired:
+        return []
+    return [line for line in done.stdout.split("\n") if _is_address(line)] if done.returncode == 0 else []
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+looking("dig.A")(lambda world, host, nameserver=None: _dig("A", host, nameserver))
+looking("dig.AAAA")(lambda world, host, nameserver=None: _dig("AAAA", host, nameserver))
+
+
+@looking("dnsutil.serial")
+def serial(world: World, zone: str = "", update: bool = False) -> str:
+    """The serial of a zone: what the grain `dnsserial_ZONE` says, else today's first. Raises `Forbidden` for `update`, which would store it."""
+    if update:
+        raise Forbidden("templates change nothing: dnsutil.serial(update=True) would store a grain", "leave out update")
+    key = f"dnsserial_{zone}" if zone else "dnsserial"
+    return str(world.grains.get(key) or time.strftime("%Y%m%d01"))
+
+
+@looking("alternatives.show_current")
+def show_current(world: World, name: str) -> str | bool:
+    """The path that an alternative leads to; false for one that there is not."""
+    try:
+        return paths.at(hostfiles.absolute(f"{ALTERNATIVES}/{name}")).readlink()
+    except (OSError, Permanent):
+        return False
+
+
+def _hosts() -> dict[str, Any]:
+    """The lines of the hosts file, in Salt's form: address -> names and a comment; comments count from 0."""
+    try:
+        lines = hostfiles.read_text(HOSTS, errors="replace").splitlines()
+    except (OSError, Permanent):
+        return {}
+    found: dict[str, Any] = {}
+    comments = 0
+    for line in map(str.strip, lines):
+        if line.startswith("#"):
+            found[f"comment-{comments}"] = [line]
+            comments += 1
+            continue
+        text, sign, comment = line.partition("#")
+        address, *names = text.split() or [""]
+        if address:
+            found.setdefault(address, {}).setdefault("aliases", []).extend(names)
+            if sign and comment.lstrip():
+                found[address]["comment"] = comment.lstrip()
+    return found
+
+
+def _names(address: str) -> list[str]:
+    entry = _hosts().get(address, {})
+    return entry["aliases"] if isinstance(entry, dict) and entry else []
+
+
+looking("hosts.list_hosts")(lambda world: _hosts())
+looking("hosts.get_ip")(lambda world, host: next((ip for ip in _hosts() if host in _names(ip)), ""))
+looking("hosts.get_alias")(lambda world, ip: _names(ip))
+looking("hosts.has_pair")(lambda world, ip, alias: {*(alias if isinstance(alias, list) else [alias])} <= {*_names(ip)})
+
+
+@looking("git.current_branch")
+def current_branch(world: World, cwd: str, user: str | None = None, **_: Any) -> str:
+    """The branch of a checkout, `HEAD` where it is none. Read from its files: no git is needed, and no hook of a checkout runs.
+
+    Raises `ValueError` where there is no checkout.
+    """
+    directory = hostfiles.absolute(cwd)
+    while hostfiles.look(f"{directory}/.git") is None:
+        if directory == "/":
+            raise ValueError(f"{cwd} is no checkout of git: neither it nor a directory above has .git")
+        directory = directory.rpartition("/")[0] or "/"
+    home = f"{directory}/.git"
+    if hostfiles.is_file(home):  # of a worktree, or a submodule
+        home = hostfiles.absolute(f"{directory}/{leads}" if not (leads := _line(home).removeprefix("gitdir: ")).startswith("/") else leads)
+    head = _line(f"{home}/HEAD")
+    return head.removeprefix("ref: refs/heads/") if head.startswith("ref: ") else "HEAD"
+
+
+def _line(path: str) -> str:
+    """The first line of a file of a checkout. Raises `ValueError`."""
+    try:
+        return hostfiles.read_text(path).split("\n")[0]
+    except (OSError, Permanent) as error:
+        raise ValueError(f"cannot read the checkout: {error}") from None

@@ -1,0 +1,129 @@
+"""Calls about other hosts, and about names and checkouts that a host keeps."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from holdfast.states.errors import CompileError
+from holdfast.states.helpers import others
+from holdfast.states.jinja import render_text
+
+
+def render(expression: str, **grains: str) -> str:
+    """The value of an expression, as text."""
+    return render_text(f"{{{{ {expression} }}}}", name="x", variables={}, grains={"id": "web1", **grains}, pillar={})
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("salt['mine.get']('*', 'network.ip_addrs')", "{}"),
+        ("salt['mine.get']('roles:db', 'x', tgt_type='grain', exclude_minion=true)", "{}"),
+        ("salt['publish.publish']('*', 'test.ping')", "{}"),
+        ("salt['publish.full_data']('*', 'test.ping', timeout=1)", "{}"),
+        ("salt['publish.runner']('manage.up')", "No access to master. If using salt-call with --local, please remove."),
+        ("salt['network.ip_in_subnet']('172.17.0.4', '172.16.0.0/12')", "True"),
+        ("salt['network.ip_in_subnet']('10.0.0.1', '172.16.0.0/12')", "False"),
+        ("salt['network.ip_in_subnet']('10.0.0.1', 'nonsense')", "False"),
+        ("salt['dnsutil.serial']('example.org') | length", "10"),
+        ("salt['alternatives.show_current']('nonesuch')", "False"),
+    ],
+)
+def test_call_answers_as_a_minion_without_a_master(expression, value):
+    """What Salt's own source says."""
+    assert render(expression) == value
+
+
+def test_a_serial_is_that_of_the_grain_and_is_not_stored():
+    """Templates change nothing."""
+    assert render("salt['dnsutil.serial']('example.org')", **{"dnsserial_example.org": "2020010107"}) == "2020010107"
+    with pytest.raises(CompileError, match="templates change nothing"):
+        render("salt['dnsutil.serial']('example.org', update=true)")
+
+
+def test_an_alternative_is_where_its_link_leads(tmp_path: Path, monkeypatch):
+    """One step, as Salt reads it."""
+    (tmp_path / "editor").symlink_to("/usr/bin/vim.basic")
+    monkeypatch.setattr(others, "ALTERNATIVES", str(tmp_path))
+
+    assert render("salt['alternatives.show_current']('editor')") == "/usr/bin/vim.basic"
+
+
+def test_hosts_are_listed_in_the_form_of_salt(tmp_path: Path, monkeypatch):
+    """Names of one address together, comments beside them."""
+    file = tmp_path / "hosts"
+    file.write_text("# first\n127.0.0.1 localhost\n\n10.0.0.1 db db.example.org # the one\n10.0.0.1 old\n")
+    file.chmod(0o644)
+    monkeypatch.setattr(others, "HOSTS", str(file))
+
+    assert render("salt['hosts.list_hosts']()") == str(
+        {
+            "comment-0": ["# first"],
+            "127.0.0.1": {"aliases": ["localhost"]},
+            "10.0.0.1": {"aliases": ["db", "db.example.org", "old"], "comment": "the one"},
+        }
+    )
+    assert render("salt['hosts.get_ip']('db')") == "10.0.0.1"
+    assert render("salt['hosts.get_alias']('10.0.0.1')") == "['db', 'db.example.org', 'old']"
+    assert render("salt['hosts.has_pair']('10.0.0.1', 'db')") == "True"
+    assert render("salt['hosts.has_pair']('10.0.0.2', 'db')") == "False"
+
+
+def test_the_branch_of_a_checkout(tmp_path: Path):
+    """From a directory in it, too, and from a worktree; what is no checkout is an error."""
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(tmp_path / "repo")]
+    subprocess.run(["git", "init", "-q", "-b", "fix/one", str(tmp_path / "repo")], check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "x"], check=True)
+    (tmp_path / "repo" / "deep").mkdir()
+    subprocess.run([*git, "worktree", "add", "-q", str(tmp_path / "second"), "-b", "two"], check=True)
+
+    assert render(f"salt['git.current_branch']('{tmp_path}/repo/deep')") == "fix/one"
+    assert render(f"salt['git.current_branch']('{tmp_path}/second')") == "two"
+    subprocess.run([*git, "checkout", "-q", "--detach"], check=True)
+    assert render(f"salt['git.current_branch']('{tmp_path}/repo', user='nobody')") == "HEAD"
+    with pytest.raises(CompileError, match="no checkout of git"):
+        render("salt['git.current_branch']('/proc')")
+
+
+@pytest.fixture
+def dig(tmp_path: Path, monkeypatch) -> Path:
+    """A `dig` that shows its arguments, before all others."""
+    program = tmp_path / "dig"
+    program.write_text('#!/bin/sh\necho "$@" >"$0.asked"\necho alias.example.org.\necho 192.0.2.7\necho 2001:db8::7\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    return program
+
+
+def test_dig_gives_addresses_alone(dig: Path):
+    """A name is an argument, whatever it begins with."""
+    assert render("salt['dig.A']('-f/etc/shadow', '192.0.2.1')") == "['192.0.2.7', '2001:db8::7']"
+    assert Path(f"{dig}.asked").read_text() == "+short -q -f/etc/shadow -t A @192.0.2.1\n"
+
+
+def test_dig_that_fails_or_does_not_end_has_no_addresses(dig: Path, monkeypatch):
+    """As in Salt; and compiling does not wait for it for ever."""
+    dig.write_text("#!/bin/sh\necho 192.0.2.7\nexit 9\n")
+    assert render("salt['dig.AAAA']('x')") == "[]"
+    monkeypatch.setattr(others, "TIMEOUT", 0.1)
+    dig.write_text("#!/bin/sh\nexec sleep 60\n")
+    assert render("salt['dig.A']('x')") == "[]"
+
+
+def test_without_dig_the_package_is_named(monkeypatch, tmp_path: Path):
+    """Salt has no such call then."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    with pytest.raises(CompileError, match="needs the program dig, which is not installed"):
+        render("salt['dig.A']('x')")
+
+
+@pytest.mark.parametrize(("options", "name"), [({}, "HOLDFAST"), ({"salt_names": True}, "SALT")])
+def test_a_banner_names_who_manages_the_file(options, name):
+    """Holdfast, unless the settings keep Salt's names."""
+    text = render_text("{{ salt['slsutil.banner']() }}", name="x", variables={}, grains={}, pillar={}, options=options)
+
+    assert f"THIS FILE IS MANAGED BY {name} - DO NOT EDIT" in text

@@ -1,0 +1,258 @@
+"""What would fail only when a state runs is told when the states are compiled, with its file, its line and the line's text."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.states.veil import veiled
+
+
+def state(kind: str, *arguments: str, name: str = "x") -> str:
+    """A state with these arguments, the first of them in line 3."""
+    return f"{name}:\n  {kind}:\n" + "".join(f"    - {argument}\n" for argument in arguments)
+
+
+CRON = [
+    ("minute: 75", "75 is not from 0 to 59"),
+    ("hour: 24", "24 is not from 0 to 23"),
+    ("daymonth: 0", "0 is not from 1 to 31"),
+    ("month: 13", "13 is not from 1 to 12"),
+    ("month: foo", "there is no 'foo'"),
+    ("dayweek: 8", "8 is not from 0 to 7"),
+    ("dayweek: monday", "there is no 'monday'"),
+    ("minute: '*/0'", "a step is a number from 1 to 59"),
+    ("minute: '*/x'", "a step is a number"),
+    ("minute: 5/10", "a step goes with * or a range"),
+    ("minute: 30-10", "ends before it begins"),
+    ("minute: '1,,2'", "'' cannot be read"),
+    ("minute: '*-5'", "'*-5' cannot be read"),
+    ("minute: 1:30", "1:30"),
+    ("special: '@dayly'", "did you mean '@daily'?"),
+    ("special: daily", "did you mean '@daily'?"),
+]
+FIELDS = [
+    *(("cron.present", line, words) for line, words in CRON),
+    ("cmd.run", "cwd: some/dir", "is not an absolute path"),
+    ("cmd.run", "umask: xyz", "is not a umask"),
+    ("cmd.run", "runas: yes", "YAML made the boolean true of this"),
+    ("cmd.run", "runas: a:b", "is not the name or number of a user"),
+    ("cmd.run", "shell: bin/sh", "is not a shell"),
+    ("cmd.run", "bg: true", "in the background"),
+    ("cmd.run", "env: {A=B: c}", "cannot be a variable"),
+    ("cmd.run", "success_retcodes: [300]", "is not an exit status"),
+    ("cmd.run", "creates: made/here", "is not an absolute path"),
+    ("cmd.run", "name: '  '", "must not be empty"),
+    ("file.managed", "name: relative", "is not an absolute path"),
+    ("file.directory", "user: ''", "is not the name or number of a user"),
+    ("file.directory", "user: on", "YAML made the boolean true of this"),
+    ("user.present", "uid: -1", "greater than or equal to 0"),
+    ("user.present", "uid: 4294967295", "less than or equal to"),
+    ("user.present", "name: '123'", "not only digits"),
+    ("user.present", "name: a/b", "is not the name of an account"),
+    ("user.present", "groups: [on]", "YAML made the boolean true of this"),
+    ("user.present", "fullname: 'a:b'", "no ':'"),
+    ("user.present", "expire: -5", "greater than or equal to -1"),
+    ("group.present", "name: " + "g" * 33, "at most 32 characters"),
+    ("sysctl.present", "name: forwarding", "at least one dot"),
+    ("service.running", "name: nginx.servce", "did you mean nginx.service?"),
+    ("service.running", "name: a/b", "is not the name of a unit"),
+    ("pkg.installed", "pkgs: [nginx=1.2]", "version: ..."),
+    ("pkg.installed", "pkgs: [nginx-]", "is not the name of a package"),
+    ("pkg.installed", "pkgs: ['a b']", "is not the name of a package"),
+    ("pkg.installed", "version: 1/2", "is not a version"),
+    ("pkg.installed", "version: 1.10", "YAML reads 1.10 as the number 1.1: write '1.10', in quotes"),
+    ("pkg.installed", "pkgs: [{a: 1.10}]", "YAML reads 1.10 as the number 1.1"),
+    ("file.managed", "contents: 007", "YAML reads 007 as the number 7"),
+]
+
+
+@pytest.mark.parametrize(("kind", "argument", "words"), FIELDS, ids=[f"{kind} {argument}" for kind, argument, _ in FIELDS])
+def test_values_that_cannot_work_are_told(kind, argument, words, problems):
+    """Each at its line, with what is wrong with it."""
+    extra = {"sysctl.present": ["value: 1"]}.get(kind, [])
+    found = problems(state(kind, argument, *extra, name="/x"))
+
+    problem = next(problem for problem in found if words in f"{problem.message} {problem.hint}")
+    assert problem.place.line == 3
+    assert argument.partition(":")[0] in problem.text
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments"),
+    [
+        ("cron.present", ["minute: '*/5,30-40/2,random'", "month: jan,mar-may"]),
+        ("cron.present", ["minute: random", "hour: 0", "dayweek: 7", "daymonth: 1-31/2"]),
+        ("cron.present", ["special: '@reboot'"]),
+        ("cmd.run", ["cwd: /a/../b", "runas: 0", "umask: 022", "env: [{PORT: 80}]"]),
+        ("file.directory", ["user: 0", "group: 'DOMAIN\\domain users'", "mode: 0755"]),
+        ("pkg.installed", ["pkgs: [g++, 'libc6:amd64', {a: '>=1.2~rc1,<2'}, {b: 2.5}]"]),
+        ("service.running", ["name: dbus-org.freedesktop.timesync1"]),
+        ("user.present", ["name: alice", "gid: 100", "uid: 0100"]),
+    ],
+)
+def test_values_that_work_are_taken(kind, arguments, compile_tree):
+    """What the tools take is no mistake."""
+    arguments = [argument for argument in arguments if ",random" not in argument]
+    compile_tree(state(kind, *arguments, name="/x"))
+
+
+def test_the_name_of_a_state_is_the_package_where_no_other_is_given(problems, compile_tree):
+    """With `pkgs` it may be anything."""
+    (problem,) = problems(state("pkg.installed", "name: nginx="))
+
+    assert "is not the name of a package" in problem.message
+    compile_tree(state("pkg.installed", "pkgs: [nginx]", name="all tools"))
+
+
+def test_names_that_are_no_text_are_told(problems):
+    """Salt would take the ID in their place, and say nothing."""
+    for written, words in (("on", "the boolean true"), ("1.10", "1.10"), ("8080", "8080")):
+        (problem,) = problems(state("service.running", f"name: {written}"))
+        assert (problem.code, problem.place.line) == ("name-type", 3)
+        assert words in problem.message
+
+
+SOURCES = [
+    (("file.managed", "source: salt://x.conf"), "there is no salt://x.conf"),
+    (("file.managed", "source: [salt://x, tree://y/z]"), "there is none of salt://x, tree://y/z"),
+    (("file.managed", "source: /opt/x", "source_hash: salt://sums"), "there is no salt://sums"),
+    (("cmd.script", "source: salt://x.sh"), "there is no salt://x.sh"),
+    (("cmd.script", "name: salt://x.sh --go"), "there is no salt://x.sh"),
+    (("file.recurse", "source: salt://none"), "there is no salt://none"),
+    (("file.blockreplace", "sources: [salt://there, salt://x]"), "there is no salt://x"),
+    (("file.append", "source: salt://../site.sls"), "there is no salt://../site.sls"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "words"), SOURCES)
+def test_sources_that_are_not_there_are_told(arguments, words, problems):
+    """Before a state fails for want of them."""
+    (problem,) = problems({"site.sls": state(*arguments, name="/x"), "there": ""})
+
+    assert problem.code == "source-absent"
+    assert words in problem.message
+
+
+def test_one_of_several_sources_is_enough(compile_tree):
+    """As in Salt, and what is not in the tree may come later."""
+    several = state("file.managed", "source: [salt://none, salt://there]", name="/x") + state(
+        "file.managed", "source: /opt/later", name="/y"
+    )
+
+    compile_tree({"site.sls": several, "there": ""})
+
+
+def test_a_source_is_told_with_its_nearest_name(problems):
+    """A slip of spelling."""
+    (problem,) = problems({"site.sls": state("file.managed", "source: salt://web/ngnix.conf", name="/x"), "web/nginx.conf": ""})
+
+    assert problem.hint == "did you mean salt://web/nginx.conf?"
+
+
+CONF = "x:\n  file.managed:\n    - name: /x\n    - source: salt://x.conf\n    - template: jinja\n"
+UNCLOSED = [
+    ("a\n{% for x in [1] %}\n{{ x }}\n\n", 2, "{% for %} is not closed: there is no {% endfor %}"),
+    ("{% if true %}\n{{ 1 }}\n\n", 1, "{% if %} is not closed"),
+    ("{% if true %}\n{% for x in [1] %}\n{% endif %}\n", 3, "{% for %} of line 2 is open"),
+    ("{% if a %}\n{% else %}\n\n", 1, "{% if %} is not closed"),
+    ("a\n{% macro m(x=1) %}\n\n", 2, "{% macro %} is not closed"),
+    ("a\n{% call m() %}\n\n", 2, "{% call %} is not closed"),
+    ("a\n{% filter upper %}\n\n", 2, "{% filter %} is not closed"),
+    ("{% set a = 1 %}\n{% set b %}\n\n", 2, "{% set %} is not closed"),
+    ("a\n{% block b %}\n\n", 2, "{% block %} is not closed"),
+    ("a\n{% load_yaml as b %}\n\n", 2, "{% load_yaml %} is not closed: there is no {% endload %}"),
+    ("a\n{% raw %}\n\n", 2, "raw"),
+    ("a\n{# b\n\n", 2, "comment"),
+    ("a\n{{ b\n\nc", 2, "this {{ is not closed"),
+]
+
+
+@pytest.mark.parametrize(("text", "line", "words"), UNCLOSED)
+@pytest.mark.parametrize("where", ["state file", "source"])
+def test_a_tag_that_is_not_closed_is_told_where_it_was_opened(where, text, line, words, problems):
+    """Not at the end of the file, where Jinja gives up."""
+    (problem,) = problems({"site.sls": text} if where == "state file" else {"site.sls": CONF, "x.conf": text})
+
+    assert problem.place.line == line
+    assert words in problem.message
+    assert problem.text == text.split("\n")[line - 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "codes"),
+    [
+        ("a\n{{ salt['no.such']() }}", ["template-call"]),
+        ("a\n{{ salt.no.such() }}", ["template-call"]),
+        ("a\n{% for x in [1] %}{{ salt['no.such']() }}{% endfor %}", ["template-call"]),
+        ("a\n{% if salt['no.such']() %}{% endif %}", ["template-call"]),
+        ("a\n{% macro m() %}{{ salt['no.such']() }}{% endmacro %}{{ m() }}", ["template-call"]),
+        ("a\n{{ 1 | nofilter }} {{ 2 | nofilter2 }}", ["source-syntax", "source-syntax"]),
+        ("a\n{% set x = 1 is notest %}", ["source-syntax"]),
+        ("a\n{% import 'none.jinja' as n %}", ["template-missing"]),
+    ],
+)
+def test_what_a_template_of_a_file_uses_is_looked_for(text, codes, problems):
+    """Each thing that it certainly comes to and that there is not, at its line."""
+    found = problems({"site.sls": CONF, "x.conf": text})
+
+    assert [problem.code for problem in found] == codes
+    assert {problem.place.line for problem in found} == {2}
+    assert all(problem.place.file.endswith("x.conf") for problem in found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{% if 'no.such' in salt %}{{ salt['no.such']() }}{% endif %}",
+        "{% if grains.id == 'x' %}{{ salt['no.such']() | nofilter }}{% endif %}",
+        "{{ salt['no.such']() if false else 1 }}",
+        "{% macro m() %}{{ salt['no.such']() }}{% endmacro %}",
+        "{% include 'none.jinja' ignore missing %}",
+        '#jinja2: {"variable_start_string": "<<", "variable_end_string": ">>"}\n{{ 1 | nofilter }}',
+    ],
+)
+def test_what_a_template_may_never_come_to_is_no_error(text, compile_tree):
+    """Branches, macros that nothing calls, and what it asks for before."""
+    compile_tree({"site.sls": CONF, "x.conf": text})
+
+
+def test_templates_of_a_directory_are_looked_at(problems):
+    """Each file of a `file.recurse` that renders them."""
+    recurse = state("file.recurse", "source: salt://d", "template: jinja", name="/x")
+
+    (problem,) = problems({"site.sls": recurse, "d/a/b.conf": "\n{% if %}"})
+    assert (problem.code, problem.place.line) == ("source-syntax", 2)
+
+
+def test_two_slips_are_two_errors(problems):
+    """Each with its nearest name."""
+    found = problems(
+        "a:\n  cmd.rn: []\nb:\n  cmd.wait_scrpt: []\nc:\n  cmd.run:\n    - nmae: x\n    - cdw: /\nd:\n  test.nop:\n    - require: [{cmd: cc}, {test: dd}]\n"
+    )
+
+    assert [problem.hint.partition(";")[0] for problem in found if problem.code.startswith("unknown")] == [
+        "did you mean cmd.run?",
+        "did you mean cmd.script?",
+        "did you mean 'name'?",
+        "did you mean 'cwd'?",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("password: hunter2", "password: ********"),
+        ("  - key: 'a b'  # c", "  - key: ********"),
+        ("    hunter2", "    ********"),
+        ("{% for x in secrets %}", "{% for x in secrets %}"),
+        ("{% set pin = 1234 %}", "{% set pin = ******** %}"),
+        ("a: {{ salt['x.y']('hunter2') }}z", "a: {{ salt[********](********) }}********"),
+        ("a: {{ 'hunter2", "a: {{ ********"),
+        ("hunter2: {", "hunter2: ********"),
+        ("my pass phrase: x", "********"),
+        ("", ""),
+    ],
+)
+def test_a_line_with_secrets_is_shown_without_its_values(line, shown):
+    """Its key and the tags of its template tell what an error is about."""
+    assert veiled(line) == shown
