@@ -241,6 +241,10 @@ class Daemon:
         line = Narrator().tell(Ran(0, outcome))
         return {"text": line.text if line else "", "result": outcome.result}
 
+    def keeps(self) -> str:
+        """Which states this agent keeps."""
+        return self.settings.tree
+
     def rows(self, tree: str) -> Rows | None:
         """What the journal knows, for a one-shot run beside this agent; None when that works on other states."""
         return self._journal.rows() if tree == self.settings.tree else None

@@ -9,7 +9,7 @@ import signal
 import sqlite3
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, closing, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -40,18 +40,32 @@ PAUSE = 0.1
 
 
 def converge(
-    settings: Settings, compiled: Compiled, emit: Callable[[Event], None], *, timeout: float | None, whole: bool = False
+    settings: Settings,
+    compiled: Compiled,
+    emit: Callable[[Event], None],
+    *,
+    timeout: float | None,
+    whole: bool = False,
+    only: Collection[str] | None = None,
+    onlooker: Callable[[str, str, bytes], None] | None = None,
 ) -> PassRecord | None:
     """Bring the host to what was compiled (with `engine.noop`: only look); None when `timeout` seconds did not suffice.
 
-    `whole`: these are all states that the settings name, for this host. Raises `KeyboardInterrupt` on SIGINT and SIGTERM, when all that
-    ran is ended.
+    `whole`: these are all states that the settings name, for this host. `only`: identities of those that are to run. `onlooker`: called with
+    what commands write, see `Host.onlooker`. Raises `KeyboardInterrupt` on SIGINT, SIGTERM and SIGHUP, when all that ran is ended.
     """
-    return asyncio.run(_converge(settings, compiled, emit, timeout=timeout, whole=whole))
+    return asyncio.run(_converge(settings, compiled, emit, timeout=timeout, whole=whole, only=only, onlooker=onlooker))
 
 
 async def _converge(
-    settings: Settings, compiled: Compiled, emit: Callable[[Event], None], *, timeout: float | None, whole: bool
+    settings: Settings,
+    compiled: Compiled,
+    emit: Callable[[Event], None],
+    *,
+    timeout: float | None,
+    whole: bool,
+    only: Collection[str] | None,
+    onlooker: Callable[[str, str, bytes], None] | None,
 ) -> PassRecord | None:
     async with _memory(settings, emit) as (journal, directory):
         host = Host(
@@ -65,6 +79,7 @@ async def _converge(
         )
         async with host:
             host.update(managed=compiled.managed)
+            host.onlooker = onlooker
             health = Health()
             health.listen = partial(_tell_of_health, health, emit)
             administrator = Administrator(host.interface, health)
@@ -82,14 +97,17 @@ async def _converge(
                         async with host.taken_over(scripts, settings.states) as edition:  # the journal knows them by their content
                             edition.closed = True
                             whole = whole and bool(compilation.calls)  # no states are no order to forget
-                            await engine.swap(compilation, cause="start", whole=whole)
+                            await engine.swap(compilation, cause="start", whole=whole, only=only)
+                        declared = {call.identity for call in compilation.calls}
                         if settings.engine.noop:
-                            _tell_what_is_owed(journal, compiled, emit)
+                            _tell_what_is_owed(journal, declared if only is None else only, emit)
                         record = await engine.settle()
                         await host.flushes.done()
                         if host.flushes.trouble:
                             _tell_of_flushes(host.flushes.trouble, emit)
                             return replace(record, converged=False, broken_off=True)
+                        if only is not None and not settings.engine.noop:
+                            _tell_what_is_owed(journal, declared.difference(only), emit)
                         return replace(record, converged=False, broken_off=True) if line and line.broken else record
                 except TimeoutError:
                     return None
@@ -123,9 +141,8 @@ def _tend(line: Line, engine: Engine, emit: Callable[[Event], None]) -> None:
     line.lost, line.waits = lost, waits
 
 
-def _tell_what_is_owed(journal: Journal, compiled: Compiled, emit: Callable[[Event], None]) -> None:
+def _tell_what_is_owed(journal: Journal, identities: Collection[str], emit: Callable[[Event], None]) -> None:
     """Each delivery that is due to one of these states."""
-    identities = {call.identity for call in compiled.compilation.calls}
     for upstream, downstream, kind in journal.owed():
         if downstream in identities:
             what = "refreshed" if kind in SPELLINGS else "run"
@@ -135,7 +152,7 @@ def _tell_what_is_owed(journal: Journal, compiled: Compiled, emit: Callable[[Eve
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """SIGINT and SIGTERM cancel what runs, so that it is ended in order, and come out as `KeyboardInterrupt`."""
+    """SIGINT, SIGTERM and SIGHUP (unless `nohup` says to ignore it) cancel what runs, so that it is ended in order, and come out as `KeyboardInterrupt`."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     interrupted = False
 
@@ -145,7 +162,8 @@ def _interruptible() -> Iterator[None]:
         if task is not None:
             task.cancel()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    numbers = [number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is not signal.SIG_IGN]
+    for number in numbers:
         loop.add_signal_handler(number, interrupt)
     try:
         yield
@@ -154,7 +172,7 @@ def _interruptible() -> Iterator[None]:
             raise KeyboardInterrupt from None
         raise
     finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in numbers:
             loop.remove_signal_handler(number)
 
 

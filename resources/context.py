@@ -175,6 +175,7 @@ class Services(Protocol):
         stop_signal: int = signal.SIGTERM,
         combined: bool = False,
         on_line: Callable[[], None] | None = None,
+        shown: bool = False,
     ) -> Completed:
         """Run a command by its argument list and wait for its end.
 
@@ -185,6 +186,7 @@ class Services(Protocol):
         `limit` is the number of bytes kept of each of stdout and stderr; more is read and dropped and
         `truncated` set. `on_start` is called with the process id. `on_line` makes it a watching command: it is called when lines
         have come on stdout, four times a second at most (what is written meanwhile waits in the pipe), and what the command has started is ended, too, when it ends by itself.
+        `shown`: a person who looks on is shown what it writes as it comes: for commands that change something and may take long.
 
         Raises `Permanent` when the command cannot be started, and (with `check`) when it ends with a status other than 0;
         `Temporary` on timeout.

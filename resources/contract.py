@@ -15,7 +15,7 @@ Optional powers (a refresh action, ...) are the mix-ins of `traits.py`. The engi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict
 
@@ -28,6 +28,10 @@ from holdfast.resources.secrets import MASK
 from holdfast.resources.traits import together
 from holdfast.resources.watches import idle
 
+Concern = Literal["security", "operation", "content", "other"]
+"""What a difference is about: who may do what, what runs, what files hold, or none of these."""
+CONCERNS: tuple[Concern, ...] = get_args(Concern)
+"""The most serious first."""
 Uid = tuple[str, str]
 """What a resource is, for others to refer to: `("path", "/etc/motd")`, `("unit", "nginx.service")`."""
 
@@ -53,6 +57,8 @@ class Resource(BaseModel):
     """Declares a part of what it is about: several may do that, as long as they go with who declares the whole."""
     spreads: ClassVar[bool] = False
     """Says something of all that is below its path, too: `contradicts` is asked about that as well."""
+    concerns: ClassVar[Mapping[str, Concern]] = {"": "other"}
+    """What it concerns that this differs, for reports: by the part of `changes` (`mode`) where that matters; `""` is for all else."""
     later: ClassVar[frozenset[str]] = frozenset()
     """Fields of an action that were added after its first version: at their defaults they do not make it another one, to be done again."""
 
@@ -185,6 +191,12 @@ class Resource(BaseModel):
             return self.cmp(other)
         both = (self.model_fields_set & other.model_fields_set) - {"name"}
         return next((f"{name} differs" for name in type(self).model_fields if name in both and self.differs(other, name)), None)
+
+    def concern(self, changes: Mapping[str, Any]) -> Concern:
+        """What these changes concern: the most serious part of them counts."""
+        parts = {*changes, *(part for change in changes.values() if isinstance(change, Mapping) for part in change)}
+        found = {self.concerns[part] for part in parts if part in self.concerns} | {self.concerns[""]}
+        return next(each for each in CONCERNS if each in found)
 
     def differs(self, other: Resource, name: str) -> bool:
         """Whether both say something of a field, and not the same."""

@@ -2,159 +2,182 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import click
 
 from holdfast.agent import once
 from holdfast.agent.cli.exits import Code
-from holdfast.agent.cli.options import SECONDS, Function, Source, on_states, print_json
+from holdfast.agent.cli.options import SECONDS, Function, Source, completed, on_states, print_json
+from holdfast.agent.cli.printer import Printer
+from holdfast.agent.cli.progress import Progress, possible
+from holdfast.agent.cli.tally import tally
 from holdfast.agent.cli.terminal import say
-from holdfast.agent.console import Console
-from holdfast.agent.engine.report import Event, Notice, Outcome, Ran, Started, Tally
-from holdfast.agent.logs import Logs
-from holdfast.agent.narrate import Narrator, summary
+from holdfast.agent.engine.report import Outcome
+from holdfast.agent.neighbours import demand_no_other
 from holdfast.agent.settings import Settings
 from holdfast.agent.tree import Compiled, Trees
 from holdfast.agent.words import first_of
-from holdfast.resources.secrets import Cover
+from holdfast.resources import paths
 from holdfast.states.data import Call
+from holdfast.states.only import NothingMatches, selected
 
 _timeout = click.option("--timeout", type=SECONDS, metavar="SECONDS", help="Give up after so long (exit code 4).")
 _verbose = click.option("-v", "--verbose", is_flag=True, help="Show also what is right already, and what has no reason to run.")
+_quiet = click.option("-q", "--quiet", is_flag=True, help="Show only what fails, and the summary.")
+_only = click.option(
+    "--only",
+    multiple=True,
+    metavar="RESOURCE",
+    shell_complete=completed("resources"),
+    help="Only this resource (identity, ID, name, or a pattern with * and ?), with all that it requires; may be repeated.",
+)
+_anyway = click.option("--anyway", is_flag=True, help="Go on though a running agent keeps other states on this host.")
 
 
-def one_shot(function: Function) -> click.Command:
-    """A verb that converges once."""
-    return click.command()(on_states("text", "json")(_timeout(_verbose(function))))
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a verb is asked to do."""
+
+    sls: tuple[str, ...]
+    source: Source
+    form: str
+    timeout: float | None
+    verbose: bool
+    quiet: bool
+    only: tuple[str, ...]
+    anyway: bool
+    output: Path | None = None
+    detailed: bool = False
+    """The exit code tells changes."""
 
 
-@one_shot
+def one_shot(*forms: str) -> Callable[[Function], Function]:
+    """A verb that converges once, with these forms of its output."""
+
+    def decorate(function: Function) -> Function:
+        @functools.wraps(function)
+        def wrapper(**given: Any) -> None:
+            function(Order(**given))
+
+        return on_states(*forms)(_timeout(_only(_anyway(_quiet(_verbose(wrapper))))))
+
+    return decorate
+
+
+@click.command()
 @click.option("--detailed-exitcode", "detailed", is_flag=True, help="Exit with 2, not 0, when something was changed.")
-def apply(sls: tuple[str, ...], source: Source, form: str, timeout: float | None, verbose: bool, *, detailed: bool) -> None:
+@one_shot("text", "json")
+def apply(order: Order) -> None:
     """Apply the states named SLS once; without a name those of the top file, or all.
 
     Exit codes: 0 all is as declared now, 1 something failed, 3 the states do not compile, 4 out of time; 2 something would be changed
     (noop), or, with --detailed-exitcode, was changed.
     """
-    _converge(sls, source, form, timeout=timeout, verbose=verbose, noop=False, detailed=detailed)
+    _converge(order, noop=False)
 
 
-@one_shot
-def plan(sls: tuple[str, ...], source: Source, form: str, timeout: float | None, verbose: bool) -> None:
+@click.command()
+@click.option(
+    "--output", "-o", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Where the HTML page goes; default stdout."
+)
+@one_shot("text", "json", "html")
+def plan(order: Order) -> None:
     """Show what `apply` would change, with diffs, and which refreshes are owed for earlier changes; change nothing.
+
+    `--format html -o report.html` makes one page for an audit: all that differs, by what it concerns. It may hold what is in private files, so
+    only its owner may read it.
 
     Exit codes: 0 nothing would have to be changed, 2 something would be, 1 something failed, 3 the states do not compile,
     4 out of time.
     """
-    _converge(sls, source, form, timeout=timeout, verbose=verbose, noop=True, detailed=True)
+    _converge(order, noop=True)
 
 
-class Printer:
-    """Collects outcomes and, in text form, prints them as they come; the log proper goes to stderr."""
-
-    def __init__(self, settings: Settings, cover: Cover, *, show: bool, verbose: bool) -> None:
-        self.outcomes: list[Outcome] = []
-        self.owed: list[Notice] = []
-        """What earlier changes have left to be done."""
-        self._running: dict[str, float] = {}
-        """Identity -> when it began."""
-        self._show, self._verbose = show, verbose
-        self._logs = Logs(settings.log.model_copy(update={"format": "console"}))
-        self.cover = self._logs.cover = cover
-        self._narrator, self._console = Narrator(unsaid="start"), Console.at(1)
-
-    def emit(self, event: Event) -> None:
-        """Take what the engine tells."""
-        if isinstance(event, Notice) and event.code == "owed":
-            self._owe(event)
-        elif isinstance(event, Notice):
-            self._warn(event)
-        elif isinstance(event, Started):
-            self._running[event.identity] = time.monotonic()
-        elif isinstance(event, Ran):
-            self._running.pop(event.outcome.identity, None)
-            self.outcomes.append(event.outcome)
-            self._print(event)
-
-    def broken_off(self) -> list[Outcome]:
-        """What began, and was ended before anything came of it."""
-        spans = {identity: time.monotonic() - began for identity, began in self._running.items()}
-        return [
-            Outcome(identity, -1, result=False, comment=f"was ended after {seconds:.1f} s", duration=seconds)
-            for identity, seconds in spans.items()
-        ]
-
-    def close(self) -> None:
-        """Write what is left of the log."""
-        self._logs.close()
-
-    def _owe(self, notice: Notice) -> None:
-        self.owed.append(notice)
-        if self._show:
-            say(self.cover(f"owed: {notice.identity} {notice.text}"))
-
-    def _warn(self, notice: Notice) -> None:
-        """For a person a sentence like any other; with a traceback perhaps, or for programs, a line of the log."""
-        word = "waiting" if notice.code == "held-off" else notice.level
-        line = self._narrator.tell(notice) if self._show and word in ("waiting", "warning") and notice.error is None else None
-        if line is None:
-            self._logs.emit(notice)
-        else:
-            say(self.cover(f"{word}: {line.text}"), err=True)
-
-    def _print(self, event: Ran) -> None:
-        line = self._narrator.tell(event) if self._show and (self._verbose or _is_news(event.outcome)) else None
-        if line is not None:
-            sys.stdout.write(self._console.text(self.cover({"event": line.text, "level": line.level, **line.fields})) + "\n")
-            sys.stdout.flush()
-
-
-def _converge(sls: tuple[str, ...], source: Source, form: str, *, timeout: float | None, verbose: bool, noop: bool, detailed: bool) -> None:
+def _converge(order: Order, *, noop: bool) -> None:
     """Compile, converge, print, exit."""
-    began = time.monotonic()
+    began, source = time.monotonic(), order.source
+    _check_output(order)
     settings = source.settings()
+    if not order.anyway:
+        demand_no_other(settings, "plan" if noop else "apply")
     settings = settings.model_copy(update={"engine": settings.engine.model_copy(update={"noop": noop or settings.engine.noop})})
-    compiled = Trees().compile(settings, sls=source.names(sls, settings), grains=source.facts(settings))
-    printer = Printer(settings, compiled.cover, show=form == "text", verbose=verbose)
+    compiled = Trees().compile(settings, sls=source.names(order.sls, settings), grains=source.facts(settings))
+    only = _selected(order, settings, compiled)
+    total = len(compiled.compilation.calls if only is None else only)
+    show = order.form == "text"
+    drawn = (show or order.output) and not order.quiet and possible()
+    progress = Progress(total, compiled.cover, _hidden(compiled)) if drawn else None
+    printer = Printer(settings, compiled.cover, show=show, verbose=order.verbose, quiet=order.quiet, progress=progress)
     for problem in compiled.warnings:
         say(f"warning: {problem}", err=True)
     record, interrupted = None, False
     try:
-        whole = not sls and source.grains is None and not any(source.overrides.values())
-        record = once.converge(settings, compiled, printer.emit, timeout=timeout, whole=whole)
+        whole = not order.sls and source.grains is None and not any(source.overrides.values())
+        record = once.converge(
+            settings, compiled, printer.emit, timeout=order.timeout, whole=whole, only=only, onlooker=progress.output if progress else None
+        )
     except KeyboardInterrupt:
         interrupted = True
     finally:
         printer.close()
     outcomes = printer.outcomes if record is None else record.outcomes
     ended = printer.broken_off() if record is None else []
-    if form == "json":
+    if order.form == "json":
         converged, number = (record.converged, record.number) if record else (False, 1)
         owed = {"owed": [{"identity": each.identity, "text": each.text} for each in printer.owed]} if printer.owed else {}
         print_json(printer.cover({"pass": number, "converged": converged, **owed, "results": list(results(compiled, [*outcomes, *ended]))}))
     if interrupted:
-        say(
-            ("\n" if sys.stderr.isatty() else "") + printer.cover(f"interrupted: {_so_far(compiled, outcomes, ended)}"), err=True
-        )  # not beside the ^C
-    elif form != "json":
-        late = f"out of time: not converged after {timeout:g} s; {_so_far(compiled, outcomes, ended)}" if record is None else ""
-        late = f"broken off: {_so_far(compiled, outcomes, ended)}" if record and record.broken_off else late
-        _summarise(compiled, outcomes, time.monotonic() - began, printer.cover(late))
+        text = printer.cover(f"interrupted: {_so_far(total, outcomes, ended)}")
+        with suppress(OSError):  # the terminal may be gone
+            say(("\n" if sys.stderr.isatty() else "") + text, err=True)  # not beside the ^C
+    elif order.form != "json":
+        late = f"out of time: not converged after {order.timeout:g} s; {_so_far(total, outcomes, ended)}" if record is None else ""
+        late = f"broken off: {_so_far(total, outcomes, ended)}" if record and record.broken_off else late
+        seconds = time.monotonic() - began
+        said = printer.cover(late or _summary(compiled, outcomes, seconds))
+        if order.form == "html":
+            from holdfast.agent.cli import audit
+
+            audit.write(audit.report(settings, compiled, audit.Run(outcomes, printer.owed, said, order.only)), order.output)
+        if order.form == "text" or order.output:
+            say(said)
     if record is None:
         raise click.exceptions.Exit(Code.INTERRUPTED if interrupted else Code.TIMEOUT)
-    detailed = detailed or settings.engine.noop
+    detailed = order.detailed or settings.engine.noop
     raise click.exceptions.Exit(Code.FAILED if record.broken_off else exit_code(compiled.compilation.calls, outcomes, detailed=detailed))
 
 
-def _is_news(outcome: Outcome) -> bool:
-    """Whether there is more to say than that all is right, or that a guard or a requisite gave no reason to run."""
-    if not outcome.ran:
-        return outcome.result is False
-    return outcome.result is not True or outcome.changed or outcome.refreshed
+def _check_output(order: Order) -> None:
+    """Refuse a file that cannot be written before anything is looked at. Raises `OSError` and `HoldfastError`."""
+    if order.output is None:
+        return
+    if order.form != "html":
+        raise click.UsageError("-o goes with --format html")
+    paths.at(str(order.output.absolute()))
+
+
+def _selected(order: Order, settings: Settings, compiled: Compiled) -> frozenset[str] | None:
+    """Identities of the states that `--only` is about; None: all."""
+    if not order.only:
+        return None
+    try:
+        return selected(compiled.compilation.calls, order.only, autoedge=settings.engine.autoedge)
+    except NothingMatches as error:
+        raise click.UsageError(f"--only: {error}") from None
+
+
+def _hidden(compiled: Compiled) -> Callable[[str], bool]:
+    """Tells of an identity whether nothing of it may be shown."""
+    hidden = frozenset(call.identity for call in compiled.compilation.calls if call.meta.no_log)
+    return hidden.__contains__
 
 
 def exit_code(calls: Sequence[Call], outcomes: Sequence[Outcome], *, detailed: bool) -> Code:
@@ -200,15 +223,14 @@ def results(compiled: Compiled, outcomes: Sequence[Outcome]) -> Iterator[dict[st
         }
 
 
-def _so_far(compiled: Compiled, outcomes: Sequence[Outcome], ended: Sequence[Outcome]) -> str:
+def _so_far(total: int, outcomes: Sequence[Outcome], ended: Sequence[Outcome]) -> str:
     """How far a run came that was broken off, and in what."""
     broken = f"{first_of([f'{each.identity} {each.comment}' for each in ended])}; " if ended else ""
-    return f"{broken}{len(outcomes)} of {len(compiled.compilation.calls)} states were looked at"
+    return f"{broken}{len(outcomes)} of {total} states were looked at"
 
 
-def _summarise(compiled: Compiled, outcomes: Sequence[Outcome], seconds: float, late: str) -> None:
+def _summary(compiled: Compiled, outcomes: Sequence[Outcome], seconds: float) -> str:
     """The last line for a person."""
     if not compiled.compilation.calls:
-        say(f"there is nothing to do: no state applies to {compiled.grains['id']}")
-    else:
-        say(late or summary(Tally(outcomes), seconds))
+        return f"there is nothing to do: no state applies to {compiled.grains['id']}"
+    return tally(outcomes, seconds)

@@ -23,7 +23,21 @@ from typing import Any, Literal, get_args
 from holdfast.resources.errors import HoldfastError
 
 Verb = Literal[
-    "status", "log", "pause", "resume", "reload", "recheck", "trigger", "why", "graph", "trace", "metrics", "watch", "apply", "plan"
+    "status",
+    "log",
+    "pause",
+    "resume",
+    "reload",
+    "recheck",
+    "trigger",
+    "why",
+    "graph",
+    "trace",
+    "metrics",
+    "watch",
+    "apply",
+    "plan",
+    "keeps",
 ]
 VERBS: frozenset[str] = frozenset(get_args(Verb))
 OTHER = "other states"

@@ -71,6 +71,10 @@ class Agent(Protocol):
         """What is now, of bounded size: health, the pass, the resources where something happens."""
         ...
 
+    def keeps(self) -> str:
+        """Which states, as `Settings.tree` says it."""
+        ...
+
     def rows(self, tree: str) -> Rows | None:
         """What the journal knows now; None for a run of another tree than the agent keeps."""
         ...
@@ -194,6 +198,8 @@ class ControlServer:
                 data = await self._agent.resume(request)
             case "recheck":
                 data = self._agent.recheck()
+            case "keeps":
+                data = self._agent.keeps()
         return data
 
     async def _log(self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Response:

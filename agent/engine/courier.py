@@ -20,12 +20,14 @@ Seen = list[tuple[Edge, int]]
 class Courier:
     """The journal as the graph uses it.
 
-    `applies` says whether a vertex may change the machine: what noop would have changed is told to those alone that only look, too.
+    `applies` says whether a vertex may change the machine: what noop would have changed is told to those alone that only look, too. `runs` says
+    whether it runs at all: to one that does not, what it is told stays owed.
     `daemon`: what may have changed in a run that failed is counted as changed.
     """
 
-    def __init__(self, journal: Journal, applies: Callable[[Vertex], bool], *, daemon: bool) -> None:
+    def __init__(self, journal: Journal, applies: Callable[[Vertex], bool], runs: Callable[[Vertex], bool], *, daemon: bool) -> None:
         self._journal = journal
+        self._runs = runs
         self._applies = applies
         self._daemon = daemon
         self._listeners: set[Vertex] = set()
@@ -89,7 +91,7 @@ class Courier:
         """
         turns = {vertex: turn for vertex in self._listeners if (turn := self._turn(vertex)) is not None}
         self._listeners = {*turns}
-        free = (vertex for vertex in self._listeners - self.listened if _may_listen(vertex))
+        free = (vertex for vertex in self._listeners - self.listened if self._runs(vertex) and _may_listen(vertex))
         due = sorted(free, key=lambda vertex: (turns[vertex], vertex.position))
         later = next((place for place, (one, other) in enumerate(pairwise(due), 1) if other.position < one.position), len(due))
         return due[:later]

@@ -82,7 +82,7 @@ class Engine:
         self._graph = Graph()
         self.pauses = Pauses(journal, emit, self._pause_began, self._pause_ended)
         """Those of operators, which hold for an engine that watches."""
-        self._courier = Courier(journal, self._applies, daemon=watch)
+        self._courier = Courier(journal, self._applies, self._runs_at_all, daemon=watch)
         self._passes = Passes(emit)
         self._reversals = Reversals(journal, emit)
         self._autoedges = AutoEdges(host.context, emit)
@@ -122,6 +122,8 @@ class Engine:
         """What waits for those that leave, for a swap or for the disk."""
         self._held: set[Vertex] = set()
         """Those that may have drifted and are to be looked at later."""
+        self._only: Collection[str] | None = None
+        """Identities of those that may run; None: of all."""
         self._recheck: asyncio.TimerHandle | None = None
         self._pumping = False
         """Something has been marked, and is started in a moment."""
@@ -139,13 +141,16 @@ class Engine:
         *,
         whole: bool = True,
         anew: Collection[str] = frozenset(),
+        only: Collection[str] | None = None,
     ) -> int:
         """Replace the graph by that of a new compilation; whatever is the same in both keeps its watch and its past.
 
         Resources that leave may finish what runs, for `stop_timeout`; then it is cancelled. Only who takes their place waits for
         that. `anew` are identities of states that are declared as before and made from other sources: they are replaced as well.
         `options` take effect with the new graph. Resources that stay, and are named in `outdated`, are looked at again: what they have
-        read elsewhere has changed. So is what has failed, but not when only grains have changed. When these are not all states (not `whole`), the journal forgets nothing of the others.
+        read elsewhere has changed. So is what has failed, but not when only grains have changed.
+        When these are not all states (not `whole`), the journal forgets nothing of the others.
+        Resources that are not among `only` do not run; what they are owed is kept.
         Returns how many resources have left the graph, or were replaced.
         """
         async with self._swapping:
@@ -170,6 +175,7 @@ class Engine:
                 some.intersection_update(kept)
             for vertex in self._unwatched.keys() - kept.keys():
                 del self._unwatched[vertex]
+            self._only = only
             self._courier.serve(vertices)
             self._scheduler.rebuild(vertices)
             self._recount(leaving, (vertex for vertex in vertices if vertex not in kept))
@@ -362,6 +368,9 @@ class Engine:
     def _hold_back(self, vertex: Vertex, obstacle: Obstacle) -> None:
         self._alarms.hold(vertex, math.inf if obstacle.until is None else obstacle.until - asyncio.get_running_loop().time(), "retry")
         self._obstacles.hold(vertex, obstacle)
+
+    def _runs_at_all(self, vertex: Vertex) -> bool:
+        return self._only is None or vertex.identity in self._only
 
     def _applies(self, vertex: Vertex) -> bool:
         noop = vertex.call.meta.noop
@@ -574,7 +583,7 @@ class Engine:
 
         They need not look again while it runs, or when they have found already that it would change.
         """
-        if self._stopped or self._gave_up or vertex.removed:
+        if self._stopped or self._gave_up or vertex.removed or not self._runs_at_all(vertex):
             return
         if not self._passes.running:
             self._courier.listened.clear()

@@ -6,10 +6,13 @@ import re
 import signal
 from bisect import bisect_left
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.agent.host.files import Replacement, replace
+from holdfast.agent.host import files
+from holdfast.agent.host.files import Replacement
 from holdfast.agent.host.sources import read
 from holdfast.agent.loggers import Late
 from holdfast.resources import paths
@@ -93,6 +96,7 @@ class HostContext:
         stop_signal: int = signal.SIGTERM,
         combined: bool = False,
         on_line: Callable[[], None] | None = None,
+        shown: bool = False,
     ) -> Completed:
         """Run a command: see the protocol."""
         from holdfast.agent.host.run import run  # noqa: PLC0415 - a run without commands does not need all that holds them
@@ -100,6 +104,8 @@ class HostContext:
 
         await self._host.flushes.done()
         command = Command(argv, cwd, env, stdin, user, group, umask, timeout, check, limit, on_start, stop_signal, combined, on_line)
+        if shown and self._host.onlooker:
+            command = replace(command, on_output=partial(self._host.onlooker, self.identity))
         return await run(command, self._host.blocking)
 
     async def blocking(self, call: Callable[..., Any], /, *args: Any) -> Any:
@@ -134,7 +140,7 @@ class HostContext:
         renaming, later = report.changing if touches else None, flushes.owe if report.leaf else None
         file = Replacement(path, data, mode, uid, gid, self._host.durable, renaming, later)
         try:
-            await replace(file, self._host.blocking, check)
+            await files.replace(file, self._host.blocking, check)
         finally:
             flushes.soon()
 

@@ -77,6 +77,8 @@ class Host:
         self._providers = providers or {}
         self._tasks, self._own_tasks = tasks or Tasks(self.health), tasks is None
         self._interfaces: dict[str, Any] = {}
+        self.onlooker: Callable[[str, str, bytes], None] | None = None
+        """Shows a person what commands write: is called with whose it is, by which stream it comes, and what."""
         self._bus: Any = None
 
     async def __aenter__(self) -> Self:

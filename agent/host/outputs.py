@@ -17,8 +17,18 @@ DROPPED = 0.001
 class Output:
     """One pipe of a process; keeps the first `limit` bytes and drops the rest."""
 
-    def __init__(self, pipe: IO[bytes], limit: int, *, pace: float = 0.0, on_line: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        pipe: IO[bytes],
+        limit: int,
+        *,
+        pace: float = 0.0,
+        on_line: Callable[[], None] | None = None,
+        on_data: Callable[[bytes], None] | None = None,
+    ) -> None:
         self._pipe, self._limit = pipe, limit
+        self._on_data = on_data
+        """Called with all that comes, and with nothing at the end."""
         self._on_line = on_line
         """Called when lines have come."""
         self._pace = pace
@@ -63,6 +73,8 @@ class Output:
             self.close()
             return False
         self.news.set()
+        if self._on_data is not None:
+            self._on_data(data)
         room = max(0, self._limit - len(self._data))
         self._data += data[:room]
         self.truncated = self.truncated or len(data) > room
@@ -78,6 +90,8 @@ class Output:
         if not self._pipe.closed:
             asyncio.get_running_loop().remove_reader(self._pipe.fileno())
             self._pipe.close()
+            if self._on_data is not None:
+                self._on_data(b"")
             self.news.set()
             self.ended.set()
 

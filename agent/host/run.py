@@ -13,6 +13,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 from holdfast.agent.host import holds, processes
@@ -45,8 +46,9 @@ class Running:
     def __init__(self, command: Command, hold: holds.Hold, started: Started) -> None:
         self.command, self.hold = command, hold
         pace = 0.0 if command.on_line is None else EVENTS
-        self._out = Output(started.stdout, command.limit, pace=pace, on_line=command.on_line)
-        self._err = None if started.stderr is None else Output(started.stderr, command.limit, pace=pace)
+        shown = [partial(command.on_output, stream) if command.on_output else None for stream in ("stdout", "stderr")]
+        self._out = Output(started.stdout, command.limit, pace=pace, on_line=command.on_line, on_data=shown[0])
+        self._err = None if started.stderr is None else Output(started.stderr, command.limit, pace=pace, on_data=shown[1])
         self._report = Output(started.report, REPORT)
         self._child = 0
         """The process that the agent waits for: the command, or its subreaper; 0 until it is known."""

@@ -21,7 +21,7 @@ from holdfast.resources.errors import HoldfastError, Permanent, Temporary, passi
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What to run, and how. The fields are those of `Context.run`."""
+    """What to run, and how. The fields are those of `Context.run`, but the last."""
 
     argv: tuple[str, ...]
     cwd: str | None = None
@@ -37,6 +37,8 @@ class Command:
     stop_signal: int = signal.SIGTERM
     combined: bool = False
     on_line: Callable[[], None] | None = None
+    on_output: Callable[[str, bytes], None] | None = None
+    """Called with what comes, by `stdout` or `stderr`; with nothing when no more will come."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Self
 from pydantic import AfterValidator, BeforeValidator, model_validator
 
 from holdfast.resources.context import Context, Watch, announced
-from holdfast.resources.contract import Resource, Uid
+from holdfast.resources.contract import Concern, Resource, Uid
 from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.fields import Given, Text, field, parse_text
 from holdfast.resources.interfaces.pkg import PkgInterface
@@ -82,6 +82,7 @@ Versions = Annotated[dict[Package, Text | None], BeforeValidator(parse_pkgs)]
 class Packages(Resource):
     """What the kinds of this family share: which packages, and looking, changing, looking again."""
 
+    concerns: ClassVar[Mapping[str, Concern]] = {"": "operation"}
     ignored: ClassVar[Mapping[str, str]] = IGNORED
     there: ClassVar[bool | None] = True
     """Whether the packages are to be there; None: it says nothing of that."""

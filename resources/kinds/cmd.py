@@ -19,7 +19,7 @@ from pydantic import AfterValidator, BeforeValidator
 from holdfast.resources import paths
 from holdfast.resources.accounts import account
 from holdfast.resources.context import CUT, PATH, Completed, Context, Watch
-from holdfast.resources.contract import Resource
+from holdfast.resources.contract import Concern, Resource
 from holdfast.resources.errors import Overdue, Permanent
 from holdfast.resources.fields import (
     Given,
@@ -103,6 +103,7 @@ class Command(Edgeable, Sendable, Recvable, Resource, Refreshable):
     guards; without any it is an action.
     """
 
+    concerns: ClassVar[Mapping[str, Concern]] = {"": "operation"}
     exclusive: ClassVar[bool] = False
     later: ClassVar[frozenset[str]] = frozenset({"stop_signal"})
     sends: ClassVar[Mapping[str, type]] = {"stdout": str, "stderr": str, "combined": str, "retcode": int, "pid": int}
@@ -209,7 +210,9 @@ class Command(Edgeable, Sendable, Recvable, Resource, Refreshable):
         """Run an argument list as the fields say; it is told of as `shown`. Raises `Permanent` or `Temporary` when it cannot be run, `Overdue` when it is timed out."""
         ctx.report.touched = True
         try:
-            return await self.spawn(ctx, *argv, stdin=self.stdin, timeout=self.timeout, combined=COMBINED in ctx.report.wanted)
+            return await self.spawn(
+                ctx, *argv, stdin=self.stdin, timeout=self.timeout, combined=COMBINED in ctx.report.wanted, shown=not self._hidden
+            )
         except Overdue:
             raise Overdue(f"{beginning(shown)!r} still ran after {self.timeout:g} s and was killed") from None
 
@@ -232,9 +235,14 @@ class Command(Edgeable, Sendable, Recvable, Resource, Refreshable):
             **options,
         )
 
+    @property
+    def _hidden(self) -> bool:
+        """Whether nobody is to see what it writes."""
+        return self.hide_output or self.output_loglevel == "quiet"
+
     def conclude(self, ctx: Context, done: Completed, shown: str) -> bool:
         """Report, publish and judge what a command did. Raises `Permanent` when it failed."""
-        hidden = self.hide_output or self.output_loglevel == "quiet"
+        hidden = self._hidden
         out, err = done.stdout.rstrip("\n"), done.stderr.rstrip("\n")
         if done.truncated:
             out += f"\n{CUT}"

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator
 
 from holdfast.resources.context import Context, Watch
-from holdfast.resources.contract import Resource, Uid
+from holdfast.resources.contract import Concern, Resource, Uid
 from holdfast.resources.delta import Delta, State
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Account, Line, Text, field, one_line, shaped
@@ -32,6 +32,7 @@ SPOOL = "/var/spool/cron"
 class InCrontab(Edgeable, Reversible, Resource):
     """What the kinds of this family share: the crontab of a user."""
 
+    concerns: ClassVar[Mapping[str, Concern]] = {"": "security"}
     user: Account = "root"
     """Whose crontab."""
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 from pydantic import model_validator
 
 from holdfast.resources.context import Context, Watch
-from holdfast.resources.contract import Resource, Uid
+from holdfast.resources.contract import Concern, Resource, Uid
 from holdfast.resources.delta import Delta, State
 from holdfast.resources.fields import Account, NewAccount, Number, Owners, field
 from holdfast.resources.interfaces.group import GroupInterface
@@ -26,6 +26,7 @@ from holdfast.resources.traits import Edgeable, Recvable, Sendable
 class GroupKind(Resource):
     """What the kinds of this family share."""
 
+    concerns: ClassVar[Mapping[str, Concern]] = {"": "security"}
     ignored: ClassVar[Mapping[str, str]] = {"local": "groups are always those of the host's own files"}
 
     name: Account

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from holdfast.resources.context import Context, Watch
-from holdfast.resources.contract import Resource, Uid
+from holdfast.resources.contract import Concern, Resource, Uid
 from holdfast.resources.delta import Delta, State
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import UNIT_TYPES, Unit, field
@@ -48,6 +48,7 @@ SUFFIXES = tuple(f".{word}" for word in UNIT_TYPES)
 class Service(Reversible, Resource):
     """What the kinds of this family share: looking at a service, and switching what is wrong."""
 
+    concerns: ClassVar[Mapping[str, Concern]] = {"": "operation"}
     ignored: ClassVar[Mapping[str, str]] = IGNORED
 
     name: Unit

@@ -6,13 +6,14 @@ import asyncio
 import errno
 import os
 import stat
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
 
 from pydantic import field_validator
 
 from holdfast.resources import paths
 from holdfast.resources.context import Context, Watch
-from holdfast.resources.contract import Resource, Uid
+from holdfast.resources.contract import Concern, Resource, Uid
 from holdfast.resources.delta import Delta, State
 from holdfast.resources.errors import HoldfastError, Permanent, passing_or_not
 from holdfast.resources.fields import AbsPath, Text, shaped
@@ -52,6 +53,7 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
         - value: 1
     """
 
+    concerns: ClassVar[Mapping[str, Concern]] = {"": "security"}
     name: Annotated[
         str, shaped(r"[\w*:@+-]+([./][\w*:@+-]+)+", "the name of a parameter: it has at least one dot, as in net.ipv4.ip_forward")
     ]

@@ -11,12 +11,13 @@ app:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, Self
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Literal, Self
 
 from pydantic import model_validator
 
 from holdfast.resources.composite import Composite, Part
+from holdfast.resources.contract import Concern
 from holdfast.resources.fields import Mode, Unit, Variables
 from holdfast.resources.needs import UNITS
 
@@ -32,6 +33,7 @@ class Running(Composite, kind="systemd_unit.running"):
     Made of `file.managed` and `service.running`, which watches it.
     """
 
+    concerns: ClassVar[Mapping[str, Concern]] = {"": "operation"}
     name: Unit
     """The unit; `.service` where it has no suffix. Of `app@one` the file is that of all, `app@.service`."""
     contents: str | tuple[str, ...] | None = None

@@ -17,7 +17,7 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import BeforeValidator, field_validator, model_validator
 
 from holdfast.resources.context import Context, Watch, announced
-from holdfast.resources.contract import Resource, Uid
+from holdfast.resources.contract import Concern, Resource, Uid
 from holdfast.resources.delta import Delta, State
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import AbsPath, Account, NewAccount, Number, Owners, Text, field, shaped
@@ -54,6 +54,7 @@ PLAIN_TEXT = shaped(r"[^:,\x00-\x1f\x7f]*", "text for a field of the account fil
 class UserKind(Reversible, Resource):
     """What the kinds of this family share."""
 
+    concerns: ClassVar[Mapping[str, Concern]] = {"": "security"}
     name: Account
     """Login name."""
 

@@ -257,7 +257,9 @@ class Apt(Provider):
         await self._wait()
         self.host.log.warning("an installation was interrupted: finishing it", packages=sorted(database.unfinished))
         with self._at_work():
-            await self.host.run("dpkg", "--force-confdef", "--force-confold", "--configure", "--pending", env=QUIET, check=False)
+            await self.host.run(
+                "dpkg", "--force-confdef", "--force-confold", "--configure", "--pending", env=QUIET, check=False, shown=True
+            )
 
     @contextmanager
     def _at_work(self) -> Iterator[None]:
@@ -281,7 +283,7 @@ class Apt(Provider):
             mode = SIMULATE if test else (f"--option=DPkg::Lock::Timeout={left:.0f}",)
             with nullcontext() if test else self._at_work():
                 done = await self.host.run(
-                    "apt-get", "--quiet", "--assume-yes", *mode, *KEEP, *arguments, env=QUIET, check=False, limit=1 << 24
+                    "apt-get", "--quiet", "--assume-yes", *mode, *KEEP, *arguments, env=QUIET, check=False, limit=1 << 24, shown=not test
                 )
             if not (done.retcode and "Could not get lock" in done.stderr):
                 break

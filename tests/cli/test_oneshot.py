@@ -126,7 +126,7 @@ def test_plan_changes_nothing(tree):
     done = tree("plan", check=2)
 
     assert "+hello" in done.stdout
-    assert "1 would change" in done.stdout
+    assert "1 would be created" in done.stdout
     assert list(tree.host.iterdir()) == []
     tree("apply", "--detailed-exitcode", check=2)
     tree("plan", check=0)

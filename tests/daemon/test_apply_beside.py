@@ -206,7 +206,7 @@ def test_there_is_one_apply_at_a_time(tree):
             assert "wait until it has ended" in said
             tree("plan", check=2)
             (tree.root / "other").mkdir(mode=0o755)
-            tree("apply", "--detailed-exitcode", "--states", tree.root / "other", check=0)
+            tree("apply", "--detailed-exitcode", "--states", tree.root / "other", "--anyway", check=0)
         process.wait(60)
         tree("apply", "--detailed-exitcode", check=2)
 
@@ -266,7 +266,7 @@ def test_an_apply_of_other_states_has_nothing_to_do_with_the_agent(tree, tmp_pat
     other.mkdir(mode=0o755)
     (other / "a.sls").write_text("a:\n  cmd.run:\n    - name: 'true'\nb:\n  cmd.wait:\n    - name: 'false'\n    - watch: [cmd: a]\n")
     with Agent(tree):
-        tree("apply", "--states", str(other), check=1)
+        tree("apply", "--states", str(other), "--anyway", check=1)
         assert not any(each["pending_refresh"] for each in tree.json("status")["resources"])
     with closing(Journal(tree.root / "state/journal.db", durable=False)) as journal:
         assert journal.owed() == []

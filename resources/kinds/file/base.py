@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
@@ -14,7 +15,7 @@ from pydantic import BeforeValidator
 
 from holdfast.resources import accounts, paths
 from holdfast.resources.context import Context, Watch
-from holdfast.resources.contract import Resource, Uid
+from holdfast.resources.contract import Concern, Resource, Uid
 from holdfast.resources.errors import HoldfastError, Permanent, passing_or_not
 from holdfast.resources.fields import AbsPath, Mode, Owner, field, parse_mode
 from holdfast.resources.needs import Need, lies_in, owned_by, unit_behind, unit_parts
@@ -43,6 +44,13 @@ REASONS = {
 }
 WINDOWS = dict.fromkeys(("win_owner", "win_perms", "win_deny_perms", "win_inheritance", "win_perms_reset"), "Windows only")
 """Arguments of Salt's that mean nothing here."""
+
+
+DECIDES = re.compile(
+    r"/etc/(passwd|shadow|group|gshadow|sudoers|securetty|hosts\.(allow|deny)|crontab|(sudoers\.d|ssh|pam\.d|security|polkit-1|apparmor\.d|selinux|cron\.\w+)(/.*)?)"
+    r"|/(root|home/[^/]+)/\.ssh(/.*)?|/var/spool/cron(/.*)?"
+)
+"""Paths of files that decide who may do what."""
 
 
 def failure(doing: str, path: str, error: OSError) -> HoldfastError:
@@ -107,6 +115,11 @@ class Ownership:
             changes["mode"] = f"{self.mode:04o}"
         return changes
 
+    def of_new(self, mode: int) -> str:
+        """Mode and owner of what would be made, for a plan; `mode` is that of what is made where none is declared."""
+        user, group = (name or _me(number) for name, number in ((self.user, os.geteuid()), (self.group, os.getegid())))
+        return f" with mode {mode if self.mode is None else self.mode:04o}, owner {user}:{group}"
+
     def demand(self, path: str) -> None:
         """Raise `Permanent` when the user or group does not exist."""
         for word, name, number in (("user", self.user, self.uid), ("group", self.group, self.gid)):
@@ -120,6 +133,10 @@ class Ownership:
     def make(self, place: Place, mode: int) -> None:
         """Make a directory with this owner, of this mode where none is declared. Raises `OSError` and `Unsafe`."""
         place.mkdir(max(self.uid, UNDECLARED), max(self.gid, UNDECLARED), mode if self.mode is None else self.mode)
+
+
+def _me(number: int) -> str:
+    return str(number) if number else "root"
 
 
 def put_link(place: Place, target: str, owner: Ownership) -> None:
@@ -188,6 +205,7 @@ ModeOrKeep = Annotated[str, BeforeValidator(parse_mode_or_keep)]
 class PathResource(Recvable, Resource):
     """A resource that is one path."""
 
+    concerns: ClassVar[Mapping[str, Concern]] = {"mode": "security", "user": "security", "group": "security", "": "content"}
     removes: ClassVar[bool] = False
     """It is right when nothing is there."""
 
@@ -209,6 +227,10 @@ class PathResource(Recvable, Resource):
         if isinstance(other, PathResource) and (self.partial or other.partial):
             return None if self.partial and other.partial else other.refuses(self) if self.partial else self.refuses(other)
         return super().contradicts(other)
+
+    def concern(self, changes: Mapping[str, Any]) -> Concern:
+        """As its parts, but for files that decide who may do what."""
+        return "security" if DECIDES.fullmatch(self.name) else super().concern(changes)
 
     def refuses(self, part: PathResource) -> str | None:
         """Why the part of the file that another declares can never be in what this declares; None where it can, or nobody knows yet."""

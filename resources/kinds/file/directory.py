@@ -129,7 +129,9 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
                     changes |= one
                 changes |= {"removed": [*removed]} if removed else {}
             parts = [*wrong] if done else []
-            note(ctx, changes, self._sentence(parts, len(removed), len(below), apply=apply, new=seen is None and bool(done)))
+            new = seen is None and bool(done)
+            foreseen = owner.of_new(NEW_MODE) if new and not apply else ""
+            note(ctx, changes, self._sentence(parts, len(removed), len(below), apply=apply, new=new) + foreseen)
 
         ctx.report.account = tell if apply else None
         if apply and (wrong or seen is None):

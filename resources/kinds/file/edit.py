@@ -131,14 +131,15 @@ class Edit(Placed):
             raise Unsafe(f"cannot edit {path}: {refusal}; declare the whole file with file.managed")
         if apply:
             await self._write(ctx, path, place, seen, new)
-        mode = (await self.owner_of_new(ctx)).mode if seen is None else seen.st_mode
-        instead = hidden(self.show_changes, mode)
+        owner = await self.owner_of_new(ctx)
+        instead = hidden(self.show_changes, owner.mode if seen is None else seen.st_mode)
         ctx.report.diff = "" if instead else unified(_bytes(old), _bytes(new), path)
         done = f"edited {self.name}" if seen is not None else f"created {self.name}"
         changes = {"diff": instead or ctx.report.diff}
         if not apply:
             changes = {"new": self.name} if seen is None else self.foreseen(changes)
-        note(ctx, changes, done if apply else f"would have {done}")
+        foreseen = owner.of_new(NEW_MODE) if seen is None and not apply else ""
+        note(ctx, changes, done if apply else f"would have {done}{foreseen}")
         return False
 
     def foreseen(self, changes: dict[str, str]) -> dict[str, str]:

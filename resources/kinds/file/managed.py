@@ -414,7 +414,8 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
         ctx.report.diff = "" if instead or "diff" in left else diff
         parts = " and ".join(["content" if part == "diff" else part for part in changes])
         done = f"created {look.path}" if look.seen is None else f"changed {parts} of {look.path}"
-        note(ctx, changes, done if apply else f"would have {done}")
+        foreseen = look.owner.of_new(NEW_MODE) if look.seen is None and not apply else ""
+        note(ctx, changes, done if apply else f"would have {done}{foreseen}")
 
     def _told_of_new(self, owner: Ownership) -> dict[str, str]:
         """Changes as Salt words them: what is other than of the new file that it begins with, which is private."""

@@ -1,0 +1,182 @@
+"""How far a one-shot run has come, on a terminal: what runs, since when, and what its commands write, as it comes.
+
+Below all that was said stand a few lines that are drawn again and again. Nothing here waits for the terminal while the run goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import re
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+
+from holdfast.agent.cli.terminal import NARROW, one_line, span
+from holdfast.agent.console import coloured, width_of
+from holdfast.agent.outlet import StreamOutlet
+from holdfast.agent.widths import beginning, columns, fit
+from holdfast.resources.secrets import Cover
+
+TICK = 0.1
+"""Seconds between two pictures."""
+CALM = 0.3
+"""Seconds after which the first picture is drawn: short runs need none."""
+SHOWN = 4
+"""Resources that are shown at most."""
+LINES = 200
+"""Lines of output that are shown at most between two pictures; of more, the last ones."""
+LONGEST = 64 << 10
+"""Bytes of a line that are looked at."""
+WIDEST = 500
+"""Columns of a line of output."""
+PATIENCE = 3600.0
+"""Seconds that a terminal which is held (Ctrl-S) is waited for at the end."""
+SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+"""What a command writes to steer a terminal: colours, titles."""
+
+
+def possible() -> bool:
+    """Whether standard output is a terminal on which lines can be drawn again."""
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+
+
+class Progress:
+    """The terminal at stdout during one run of `total` resources.
+
+    `hidden` says of an identity that nothing of it may be shown.
+    """
+
+    def __init__(self, total: int, cover: Cover, hidden: Callable[[str], bool], *, descriptor: int = 1) -> None:
+        self._total, self._cover, self._hidden = total, cover, hidden
+        self._descriptor, self._outlet = descriptor, StreamOutlet(descriptor)
+        self._colour = coloured(descriptor)
+        self._began = time.monotonic()
+        self._running: dict[str, float] = {}
+        """Identity -> when it began."""
+        self._done: set[str] = set()
+        self._parts: dict[tuple[str, str], bytearray] = {}
+        """Command and stream -> the beginning of a line."""
+        self._lines: deque[tuple[str, str, bytes]] = deque(maxlen=LINES)
+        """Output that is not shown yet: whose it is, what it is shown with, the line."""
+        self._skipped = 0
+        """Lines of it that there was no room for."""
+        self.told: dict[str, bool] = {}
+        """Identity -> whether all that its commands have written was shown."""
+        self._drawn: list[str] = []
+        """The lines that stand below."""
+        self._timer: asyncio.TimerHandle | None = None
+
+    def started(self, identity: str) -> None:
+        """A resource begins to run."""
+        self._running[identity] = time.monotonic()
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(TICK, self._tick)
+
+    def ended(self, identity: str) -> None:
+        """It has run, or did not have to."""
+        self._running.pop(identity, None)
+        self._done.add(identity)
+
+    def output(self, identity: str, stream: str, data: bytes) -> None:
+        """A command of a resource, or of a provider, has written something; nothing more will come when it is empty."""
+        if self._hidden(identity) or (identity not in self._running and any(map(self._hidden, self._running)) and data):
+            return
+        self.told.setdefault(identity, True)
+        part = self._parts.setdefault((identity, stream), bytearray())
+        *lines, rest = data.split(b"\n")
+        for line in lines:
+            part += line[: LONGEST - len(part)]
+            self._add(identity, bytes(part))
+            part.clear()
+        part += rest[: LONGEST - len(part)]
+        if not data:
+            self._parts.pop((identity, stream))
+            if part:
+                self._add(identity, bytes(part))
+
+    def _add(self, identity: str, line: bytes) -> None:
+        if len(self._lines) == LINES:
+            self.told[self._lines[0][0]] = False
+            self._skipped += 1
+        label = f"{one_line(_shown(identity))}: " if len(self._running) > 1 else ""
+        self._lines.append((identity, label, line))
+
+    def say(self, text: str) -> None:
+        """Write lines that stay, made safe already, behind all output that has come before."""
+        self._write(self._erased() + self._output() + text + "\n")
+
+    def clear(self) -> None:
+        """Somebody else is about to write to the terminal."""
+        self._write(self._erased() + self._output())
+
+    def close(self) -> None:
+        """The run is over: leave what was said, and nothing else."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for identity, stream in list(self._parts):
+            self.output(identity, stream, b"")
+        self.clear()
+        self._outlet.flush(PATIENCE)
+        self._outlet.close()
+
+    def _tick(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(TICK, self._tick)
+        now = time.monotonic()
+        lines = list(picture(self._running, len(self._done), self._total, now, self._width)) if now - self._began >= CALM else []
+        if self._lines or lines != self._drawn:
+            text = self._erased() + self._output() + "\n".join(lines)
+            self._drawn = lines
+            self._write(f"\x1b[2m{text}\x1b[0m" if self._colour else text)
+
+    @property
+    def _width(self) -> int:
+        return width_of(self._descriptor) or 80
+
+    def _erased(self) -> str:
+        """What takes the lines below away; a terminal that has become narrower since shows each in several."""
+        lines, self._drawn = self._drawn, []
+        rows = sum(max(1, math.ceil(columns(line) / self._width)) for line in lines)
+        return "\r" + (f"\x1b[{rows - 1}A" if rows > 1 else "") + "\x1b[J" if rows else ""
+
+    def _output(self) -> str:
+        """What commands have written since; each line with the name of its resource where several ran."""
+        text = ""
+        if self._skipped:
+            text, self._skipped = f"    [{self._skipped} lines are not shown]\n", 0
+        for _, label, line in self._lines:
+            text += f"    {label}{legible(line, self._cover)}\n"
+        self._lines.clear()
+        return text
+
+    def _write(self, text: str) -> None:
+        if text:
+            self._outlet.write(text.encode("utf-8", "backslashreplace"))
+
+
+def picture(running: Mapping[str, float], done: int, total: int, now: float, width: int) -> list[str]:
+    """What runs, those first that run longest: `[12/25] pkg.installed[nginx] 34 s`; no line as wide as the terminal."""
+    if not running:
+        return []
+    counted, room = f"[{min(done + 1, total)}/{total}] ", max(1, width - 1)
+    indent = " " * (0 if width < NARROW else len(counted))
+    oldest = sorted(running.items(), key=lambda each: each[1])
+    lines = []
+    for number, (identity, began) in enumerate(oldest[:SHOWN]):
+        before, after = indent if number else counted, f" {span(now - began)}"
+        lines.append(before + fit(one_line(identity), room - len(before) - len(after)) + after)
+    return [fit(line, room) for line in [*lines, *([f"{indent}and {len(running) - SHOWN} more"] if len(running) > SHOWN else [])]]
+
+
+def legible(line: bytes, cover: Cover) -> str:
+    """A line of output: of what was written over, the last; without what steers a terminal, secrets masked, then cut."""
+    text = SEQUENCE.sub("", line.decode(errors="replace").rstrip("\r").rpartition("\r")[2])
+    covered: str = cover(text)
+    return beginning(one_line(covered.replace("\t", "        ")), WIDEST)
+
+
+def _shown(identity: str) -> str:
+    """The name of whose output it is; commands of a provider work for several resources."""
+    return identity.removeprefix("interface[").removesuffix("]") if identity.startswith("interface[") else identity

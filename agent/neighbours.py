@@ -1,0 +1,56 @@
+"""Agents that keep this host beside a one-shot run: where one keeps other states, each would undo what the other does."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from holdfast.agent.control.client import ask
+from holdfast.agent.control.schema import ControlError, Request
+from holdfast.agent.places import socket_of
+from holdfast.agent.settings import Settings
+from holdfast.resources.errors import HoldfastError
+from holdfast.states.errors import CompileError
+
+ANSWER = 5.0
+"""Seconds within which an agent must say what it keeps."""
+PARTS = ("states", "pillar", "environment", "id")
+"""The lines of `Settings.tree`, in order."""
+PATHS = PARTS[:2]
+
+
+def demand_no_other(settings: Settings, verb: str) -> None:
+    """Raise `HoldfastError` when the agent with these settings, or the one of the system, keeps other states than these.
+
+    An agent that this process may not ask, or that does not answer, is no reason to stop: nobody knows what it keeps.
+    """
+    for socket in dict.fromkeys((settings.socket, *_of_the_system())):
+        try:
+            kept = ask(socket, Request("keeps"), ANSWER)
+        except ControlError:
+            continue
+        if found := list(_differences(str(kept), settings.tree)):
+            raise HoldfastError(
+                f"cannot {verb}: the agent at {socket} keeps other states on this host ({'; '.join(found)}), and each would undo what "
+                f"the other does; {verb} the agent's own states, stop the agent, or say --anyway"
+            )
+
+
+def _of_the_system() -> Iterator[Path]:
+    """Where the installed agent listens, as far as its settings can be read."""
+    try:
+        yield socket_of(None, {})
+    except CompileError:
+        return
+
+
+def _differences(theirs: str, ours: str) -> Iterator[str]:
+    """What two trees (`Settings.tree`) differ in. Two paths to one directory do not differ."""
+    for part, their, our in zip(PARTS, theirs.split("\n"), ours.split("\n"), strict=False):
+        if their != our and not (part in PATHS and os.path.realpath(their) == os.path.realpath(our)):
+            yield f"{part} {_named(their)}, not {_named(our)}"
+
+
+def _named(value: str) -> str:
+    return "the name of the host" if value == "None" else value

@@ -1,0 +1,85 @@
+"""A part of the states by names and patterns, with all that it needs to run as it would among the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
+
+from holdfast.resources.errors import HoldfastError
+from holdfast.resources.registry import nearest
+from holdfast.states.automatic import automatic
+from holdfast.states.data import Call
+
+CANDIDATES = 10_000
+"""Names at most among which the nearest one is looked for."""
+
+
+class NothingMatches(HoldfastError):
+    """A name or pattern stands for no state."""
+
+
+def selected(calls: Sequence[Call], words: Iterable[str], *, autoedge: bool) -> frozenset[str]:
+    """Identities of the states that the words mean, and of all that these need.
+
+    That is what Salt has for `state.sls_id` and terraform for `-target`: whatever stands above them by a requisite, automatic edges
+    (`autoedge`) included, and those that have one of them as their prereq. Whoever merely listens waits for nobody; whoever watches one of them
+    is not needed, and is owed its refresh. Raises `NothingMatches` with all words that mean nothing.
+    """
+    found: set[int] = set()
+    problems: list[str] = []
+    for word in dict.fromkeys(words):
+        positions = _meant(calls, word)
+        found.update(positions)
+        if not positions:
+            problems.append(_missing(calls, word))
+    if problems:
+        raise NothingMatches("; ".join(problems))
+    return frozenset(calls[position].identity for position in _needed(calls, found, autoedge=autoedge))
+
+
+def _meant(calls: Sequence[Call], word: str) -> list[int]:
+    """Positions of the calls that a word means: by identity, ID, name, or the end of a path, whichever is found first; or by a pattern, each of the first three."""
+    if any(mark in word for mark in "*?"):
+        pattern = word.replace("[", "[[]")  # brackets stand for themselves: they are part of each identity
+        return [call.position for call in calls if any(fnmatchcase(name, pattern) for name in _names(call))]
+    ways: tuple[Callable[[Call], bool], ...] = (
+        lambda call: call.identity == word,
+        lambda call: call.low["__id__"] == word,
+        lambda call: call.low["name"] == word,
+        lambda call: any(name.startswith("/") and name.endswith(f"/{word}") for name in _names(call)),
+    )
+    return next((found for way in ways if (found := [call.position for call in calls if way(call)])), [])
+
+
+def _names(call: Call) -> tuple[str, str, str]:
+    return call.identity, str(call.low["__id__"]), str(call.low["name"])
+
+
+def _missing(calls: Sequence[Call], word: str) -> str:
+    whole = "[" in word
+    known = (name for call in calls[:CANDIDATES] for name in (_names(call)[:1] if whole else _names(call)[1:]))
+    near = nearest(word, dict.fromkeys(known))
+    return f"no state is called {word!r}" + (f"; did you mean {near!r}?" if near else "")
+
+
+def _needed(calls: Sequence[Call], found: set[int], *, autoedge: bool) -> set[int]:
+    """These and all above them."""
+    edges = automatic(calls).edges if autoedge else {}
+    before: dict[int, list[int]] = {}
+    for call in calls:
+        for target in call.requisites.get("prereq", ()):
+            before.setdefault(target, []).append(call.position)
+    todo = list(found)
+    while todo:
+        position = todo.pop()
+        new = {*_above(calls[position]), *edges.get(position, ()), *before.get(position, ())} - found
+        found |= new
+        todo += new
+    return found
+
+
+def _above(call: Call) -> Iterator[int]:
+    """Those that must have come first, or that must be known, for it to run."""
+    for kind, targets in call.requisites.items():
+        if kind != "listen":
+            yield from targets

@@ -1,0 +1,198 @@
+"""`plan --format html`: one page that shows all that differs, and that no content can make into anything else."""
+
+import base64
+import hashlib
+import re
+import stat
+import time
+from html.parser import HTMLParser
+
+import pytest
+
+from holdfast.agent.cli.page import Row, page
+from holdfast.agent.cli.tally import tally
+from holdfast.agent.engine.report import Outcome
+from holdfast.resources import registry
+from holdfast.resources.contract import CONCERNS
+from holdfast_process import Tree
+
+EVIL = '</pre></style><script>alert(1)</script><img src="https://example.org/x" onerror=alert(1)> & \u202e\x1b[2J'
+VOID = ("meta", "br")
+
+
+class Reader(HTMLParser):
+    """The elements of a page, their attributes and its text; each element that is opened must be closed in order."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.names, self.attributes, self.text, self.policy = [], set(), [], "", ""
+
+    def handle_starttag(self, tag, attrs):
+        """An element begins."""
+        self.names.add(tag)
+        self.attributes += attrs
+        if ("http-equiv", "Content-Security-Policy") in attrs:
+            self.policy = dict(attrs)["content"]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        """And ends."""
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        """Text."""
+        self.text += data
+
+
+def read(text):
+    """A page that is well-formed."""
+    reader = Reader()
+    reader.feed(text)
+    reader.close()
+    assert reader.open == []
+    return reader
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """States whose names and contents are hostile, and a secret."""
+    tree = Tree(tmp_path)
+    (tree.etc / "pillar/top.sls").write_text("base:\n  '*':\n    - app\n")
+    (tree.etc / "pillar/app.sls").write_text("app:\n  password: correct-horse\n")
+    tree.sls(
+        "site",
+        '"HOST/a<script>alert(1)<b>\'":\n  file.managed:\n    - contents: |\n        </pre><script>alert(2)</script> & correct-horse\n'
+        "HOST/moded:\n  file.managed:\n    - mode: '0600'\n"
+        "HOST/right:\n  file.directory: []\n"
+        "/etc/ssh/sshd_config.d/holdfast-test.conf:\n  file.managed:\n    - makedirs: true\n"
+        "bad:\n  test.fail_without_changes: []\nrun:\n  cmd.run:\n    - name: 'true'\n",
+    )
+    (tree.host / "moded").touch(mode=0o644)
+    (tree.host / "right").mkdir()
+    return tree
+
+
+def test_the_page_is_whole_and_safe(tree):
+    """Nothing but its own markup, no script, nothing that is fetched; the policy allows its style by its hash; secrets are masked."""
+    text = tree("plan", "--format", "html", check=1).stdout
+    found = read(text)
+
+    assert {"script", "img", "link", "iframe", "object", "form"}.isdisjoint(found.names)
+    assert not any(name.startswith("on") or name in ("src", "style") for name, _ in found.attributes)
+    assert all(value.startswith("#") for name, value in found.attributes if name == "href")
+    style = re.search("<style>(.*?)</style>", text, re.DOTALL)[1]
+    assert "url(" not in style
+    assert f"default-src 'none'; style-src 'sha256-{base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()}'" in found.policy
+    assert "</pre><script>alert(2)</script> & ********" in found.text
+    assert "correct-horse" not in text
+    assert f"file.managed[{tree.host}/a<script>alert(1)<b>']" in found.text
+
+
+def test_what_differs_is_shown_by_what_it_concerns(tree):
+    """Failures first, then modes, owners and files that decide about access, then what runs, then content; what is right by its name."""
+    text = tree("plan", "--format", "html", check=1).stdout
+    sections = {
+        name: re.search(f'<section class="{name}".*?</section>', text, re.DOTALL)[0] for name in re.findall(r'<section class="(\w+)"', text)
+    }
+
+    assert list(sections) == ["failed", "security", "operation", "content", "right"]
+    assert "test.fail_without_changes[bad]" in sections["failed"]
+    assert f"file.managed[{tree.host}/moded]" in sections["security"]
+    assert "file.managed[/etc/ssh/sshd_config.d/holdfast-test.conf]" in sections["security"]
+    assert "cmd.run[run]" in sections["operation"]
+    assert "would have created with mode 0644, owner " in sections["content"]
+    assert f"{tree.etc}/states/site.sls:" in sections["content"]
+    assert f"<code>file.directory[{tree.host}/right]</code>" in sections["right"]
+    found = read(text).text
+    assert "Plan for test" in found
+    assert time.strftime("%Y-%m-%dT", time.gmtime()) in found
+    assert "4 of 6 resources differ from what is declared; 1 could not be checked." in found
+
+
+def test_the_file_is_private_and_whole_or_not_there(tree, tmp_path):
+    """It has what is in private files; a link of that name is replaced, not followed; a directory that is not there is told before anything runs."""
+    target, report = tmp_path / "target", tmp_path / "report.html"
+    target.write_text("kept")
+    report.symlink_to(target)
+    done = tree("plan", "--format", "html", "-o", report, check=1)
+
+    assert done.stdout.startswith("not converged in ")
+    assert not report.is_symlink()
+    assert stat.S_IMODE(report.stat().st_mode) == 0o600
+    assert target.read_text() == "kept"
+    read(report.read_text())
+    assert "/no: No such file or directory" in tree("plan", "--format", "html", "-o", tmp_path / "no/report.html", check=1).stderr.replace(
+        "\n", ""
+    )
+    assert "-o goes with --format html" in tree("plan", "-o", report, check=64).stderr
+
+
+def rows(number):
+    """Differences with hostile texts in all that there is."""
+    return [
+        Row(
+            f"file.managed[{EVIL}{each}]",
+            "would-change",
+            "content",
+            EVIL,
+            EVIL,
+            {EVIL: {"old": EVIL, "new": [EVIL]}, "x": {EVIL: EVIL}},
+            f"+{EVIL}\n-x\n",
+        )
+        for each in range(number)
+    ]
+
+
+def test_no_text_becomes_markup():
+    """Wherever it stands; what steers a display is written out."""
+    text = "".join(page(EVIL, {EVIL: EVIL}, rows(3), [EVIL]))
+    found = read(text)
+
+    assert {"script", "img"}.isdisjoint(found.names)
+    assert not any(name == "onerror" for name, _ in found.attributes)
+    assert "\u202e" not in text
+    assert "\x1b" not in text
+
+
+def test_five_thousand_resources_are_no_matter():
+    """In size and in time; diffs beyond a limit are left out, and that is said."""
+    found = [
+        Row(f"file.managed[/srv/{n}]", "would-change", "content", "said", "a.sls:1", {"mode": "0644"}, "+line\n" * 20) for n in range(5000)
+    ]
+    began = time.process_time()
+    text = "".join(page("t", {}, found, []))
+
+    assert time.process_time() - began < 5
+    assert len(text) < 5 << 20
+    large = [Row("x", "would-change", "content", "said", "a.sls:1", {}, "+" + "x" * (9 << 20)) for _ in range(3)]
+    text = "".join(page("t", {}, large, []))
+    assert len(text) < 20 << 20
+    assert "left out, for this page would become too large" in text
+
+
+def test_each_kind_says_what_it_concerns():
+    """In its declaration, for everything and for parts; kinds for tests alone concern nothing."""
+    for kind in registry.kinds():
+        assert set(kind.concerns.values()) <= set(CONCERNS)
+        assert (kind.concerns[""] != "other") or kind.kind.startswith("test.") or not kind.__module__.startswith("holdfast."), kind.kind
+
+
+@pytest.mark.parametrize(
+    ("comment", "result", "counted"),
+    [
+        ("created /a", True, "1 created"),
+        ("would have created /a with mode 0644, owner root:root", None, "1 would be created"),
+        ("installed nginx 1.2", True, "1 created"),
+        ("would install nginx 1.2", None, "1 would be created"),
+        ("user bob was created", True, "1 created"),
+        ("group a would be removed", None, "1 would be removed"),
+        ("removed /a", True, "1 removed"),
+        ("changed mode of /a", True, "1 changed"),
+    ],
+)
+def test_the_summary_counts_by_what_was_done(comment, result, counted):
+    """And what is right."""
+    done = Outcome("a", 0, result, {"x": "y"}, comment), Outcome("b", 1, result=True)
+
+    assert tally(done, 2.0).endswith(f" in 2.0 s: {counted}, 1 ok")

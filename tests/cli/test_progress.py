@@ -1,0 +1,216 @@
+"""What `apply` shows on a terminal while it runs: what runs, how far it is, and what commands write; and what is left of that in the end."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from contextlib import contextmanager
+
+import pytest
+
+from holdfast.agent.cli import progress
+from holdfast.agent.cli.progress import Progress, legible, picture
+from holdfast.agent.widths import columns
+from holdfast.resources.secrets import Cover
+from holdfast_process import COMMAND, Tree, environment
+from terminal import Terminal, screen
+
+NOTHING = Cover()
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A file, then a command that writes a line and goes on when it may."""
+    tree = Tree(tmp_path)
+    (tree.etc / "pillar/top.sls").write_text("base:\n  '*':\n    - app\n")
+    (tree.etc / "pillar/app.sls").write_text("app:\n  password: correct-horse\n")
+    tree.sls(
+        "site",
+        "HOST/file:\n  file.managed:\n    - contents: x\n"
+        "slow:\n  cmd.run:\n    - name: >-\n        echo first; printf '\\033[31m'correct-'horse\\033[0m\\007'; printf '10%%\\r99%%\\n';\n"
+        "        touch HOST/up; while [ ! -e HOST/go ]; do sleep 0.02; done; echo last\n",
+    )
+    return tree
+
+
+def apply(tree, *words, width=80, **variables):
+    """The verb on a terminal."""
+    return Terminal([*COMMAND, "apply", *words, "--config", str(tree.config)], {**environment(), **variables}, width)
+
+
+def test_what_runs_and_what_it_writes_is_shown_as_it_comes(tree):
+    """With place, name and time below it; secrets are masked, nothing steers the terminal, and in the end the result alone is left."""
+    terminal = apply(tree)
+    terminal.until("[2/2] cmd.run[slow] 0 s")
+    assert b"    first\r\n" in terminal.written
+    assert not (tree.host / "go").exists()
+    terminal.until("[2/2] cmd.run[slow] 1 s", (tree.host / "go").touch)
+    assert terminal.end() in (0, 2)
+
+    left = screen(terminal.written)
+    assert left[-2].startswith("converged in ")
+    assert left[-2].endswith(": 1 created, 1 changed")
+    assert [line.strip() for line in left if line.startswith("    ")][-3:] == ["first", "99%", "last"]
+    assert left[-3].startswith("ran cmd.run[slow] in ")  # with nothing below it: its output stands above
+    assert b"correct-horse" not in terminal.written
+    assert b"\x07" not in terminal.written
+    assert not any("[2/2]" in line for line in left)
+
+
+def test_quiet_shows_failures_and_the_summary(tree):
+    """Neither what was done, nor output, nor what runs."""
+    (tree.host / "go").touch()
+    tree.sls("bad", "bad:\n  test.fail_without_changes: []\n")
+    terminal = apply(tree, "--quiet")
+
+    assert terminal.end() == 1
+    left = screen(terminal.written)
+    assert [line.split(" ")[0] for line in left if line] == ["failed", "not"]
+    assert b"\x1b[J" not in terminal.written
+
+
+def test_a_pipe_and_a_dumb_terminal_get_lines_alone(tree):
+    """Nothing is drawn, and output comes with the result, as ever."""
+    (tree.host / "go").touch()
+    terminal = Terminal(["/usr/bin/env", "TERM=dumb", *COMMAND, "apply", "--config", str(tree.config)], environment())
+
+    terminal.end()
+    assert b"\x1b" not in terminal.written
+    assert "    stdout:" in screen(terminal.written)
+    assert "\x1b" not in tree("apply").stdout
+
+
+@pytest.mark.parametrize("how", ["ctrl-c", "gone"])
+def test_what_ends_the_run_ends_its_commands(tree, how):
+    """Ctrl-C, and a terminal that goes away: in order, with what was under way named where there is still somebody to read it."""
+    tree.sls("site", "slow:\n  cmd.run:\n    - name: echo $$ > HOST/pid; touch HOST/up; exec sleep 1000\n")
+    terminal = apply(tree)
+    terminal.until("cmd.run[slow] 0 s")
+    pid = int((tree.host / "pid").read_text())
+    if how == "gone":
+        os.close(terminal.descriptor)
+        _, status = os.waitpid(terminal.pid, 0)
+        assert os.waitstatus_to_exitcode(status) == 130
+    else:
+        os.write(terminal.descriptor, b"\x03")
+        assert terminal.end() == 130
+        left = " ".join(screen(terminal.written))
+        assert "interrupted: cmd.run[slow] was ended after" in left
+        assert "[1/1]" not in left
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_nohup_keeps_a_run_going_when_its_terminal_goes_away(tree):
+    """Who ignores SIGHUP means it."""
+    ignoring = "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN); os.execv(sys.executable, sys.argv[1:])"
+    terminal = Terminal([sys.executable, "-c", ignoring, *COMMAND, "apply", "--config", str(tree.config)], environment())
+    terminal.until("cmd.run[slow] 0 s")
+    os.kill(terminal.pid, signal.SIGHUP)
+    (tree.host / "go").touch()
+
+    assert terminal.end() in (0, 2)
+
+
+@pytest.mark.parametrize("width", [10, 20, 40, 80])
+def test_no_line_is_as_wide_as_the_terminal(width):
+    """Many with long names, of which four are shown; the oldest first."""
+    running = {f"file.managed[/srv/{'ä' * 50}/{number}]": float(10 - number) for number in range(7)}
+    lines = picture(running, 3, 5000, 100.0, width)
+
+    assert len(lines) == 5
+    assert all(columns(line) < width for line in lines)
+    assert lines[0].startswith("[4/5000]"[: width - 2])
+    assert lines[0].endswith((" 1 min", "…"))
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        (b"\x1b[1;31mred\x1b[0m\x1b]0;title\x07", "red"),
+        (b"10%\r50%\r100%\r", "100%"),
+        (b"a\tb\x07\xff", "a        b\\x07\ufffd"),
+        (b"pass \x1b[1mcorrect-\x1b[0mhorse", "pass ********"),
+        ("\u202eabc".encode(), "\\u202eabc"),
+        (b"x" * 10_000, "x" * progress.WIDEST),
+    ],
+)
+def test_lines_are_made_legible(line, shown):
+    """Safe, masked, and of bounded length."""
+    assert legible(line, Cover({"password": "correct-horse"})) == shown
+
+
+@contextmanager
+def drawn():
+    """A `Progress` on one end of a pipe, and what it has written."""
+    inside, outside = os.pipe()
+    found = bytearray()
+    try:
+        yield outside, found
+        os.close(outside)
+        while data := os.read(inside, 65536):
+            found += data
+    finally:
+        os.close(inside)
+
+
+def test_output_of_several_has_their_names_and_a_flood_is_cut():
+    """Each line of its own resource; of many at once the last ones, and how many are missing; what may not be shown is not."""
+
+    async def run(outside):
+        shown = Progress(3, NOTHING, {"cmd.run[secret]"}.__contains__, descriptor=outside)
+        shown.started("cmd.run[a]")
+        shown.output("cmd.run[a]", "stdout", b"alone\nbegin")
+        shown.started("cmd.run[b]")
+        shown.output("cmd.run[a]", "stdout", b"ning\n")
+        shown.output("cmd.run[b]", "stderr", b"no end")
+        shown.output("cmd.run[b]", "stderr", b"")
+        shown.output("interface[pkg]", "stdout", b"Setting up\n")
+        shown.output("cmd.run[secret]", "stdout", b"treasure\n")
+        shown.clear()
+        shown.output("cmd.run[b]", "stdout", b"".join(b"%d\n" % number for number in range(1000)))
+        shown.ended("cmd.run[a]")
+        shown.ended("cmd.run[b]")
+        shown.started("cmd.run[secret]")
+        shown.output("interface[pkg]", "stdout", b"treasure\n")
+        shown.close()
+        assert shown.told == {"cmd.run[a]": True, "cmd.run[b]": False, "interface[pkg]": True}
+
+    with drawn() as (outside, found):
+        asyncio.run(run(outside))
+    lines = [line.strip() for line in found.decode().split("\n")]
+    assert lines[:4] == ["alone", "cmd.run[a]: beginning", "cmd.run[b]: no end", "pkg: Setting up"]
+    assert lines[4:6] == ["[800 lines are not shown]", "cmd.run[b]: 800"]
+    assert b"treasure" not in found
+
+
+def test_output_of_what_is_not_to_be_logged_is_not_shown(tree):
+    """`no_log`, `hide_output`."""
+    tree.sls(
+        "site",
+        "a:\n  cmd.run:\n    - name: echo trea''sure\n    - no_log: true\n"
+        "b:\n  cmd.run:\n    - name: echo trea''sure\n    - hide_output: true\n",
+    )
+    terminal = apply(tree)
+
+    terminal.end()
+    assert b"treasure" not in terminal.written
+
+
+def test_a_plan_shows_mode_and_owner_of_what_would_be_created(tree):
+    """Declared ones, and those that it gets anyway."""
+    tree.sls(
+        "site",
+        "HOST/a:\n  file.managed:\n    - mode: '0640'\n    - group: daemon\nHOST/b:\n  file.directory: []\nHOST/c:\n  file.append:\n    - text: x\n",
+    )
+    told = tree("plan").stdout
+
+    for name, kind, mode, owner in (
+        ("a", "managed", "0640", "daemon"),
+        ("b", "directory", "0755", "root"),
+        ("c", "append", "0644", "root"),
+    ):
+        assert f"would have created file.{kind}[{tree.host}/{name}] with mode {mode}, owner root:{owner}\n" in told
+    assert "3 would be created" in told
+    assert json.loads(tree("plan", "--format", "json").stdout)["results"][1]["comment"].endswith("owner root:root")
