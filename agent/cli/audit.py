@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.agent.cli.page import Row, page
-from holdfast.agent.engine.report import Notice, Outcome, Ran
+from holdfast.agent.engine.report import Notice, Outcome, Ran, result_of
 from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.host.files import Replacement, replace
-from holdfast.agent.narrate import Narrator, result_of
+from holdfast.agent.narrate import Narrator
 from holdfast.agent.settings import Settings
 from holdfast.agent.tree import Compiled
 from holdfast.agent.version import version

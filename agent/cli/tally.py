@@ -6,8 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from holdfast.agent.engine.report import Outcome
-from holdfast.agent.narrate import duration, result_of
+from holdfast.agent.engine.report import Outcome, result_of
+from holdfast.agent.narrate import duration
 
 SORTS = ("created", "changed", "removed")
 """What can be done to a resource."""
