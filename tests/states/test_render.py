@@ -72,7 +72,7 @@ def test_broken_yaml_of_a_template_names_the_source_line(problems):
     [
         ("a: 1\n{{ grain }}", "template-undefined", 2, "grains"),
         ("\n\n{{ pillar.nope.deep }}", "template-undefined", 3, "default"),
-        ("{% if x %}\na: 1\n", "template-syntax", 1, "closed"),
+        ("{% if x %}\na: 1\n", "template-syntax", 1, ""),
         ("\n{{ 1 | jsn }}", "template-syntax", 2, "json"),
         ("\n{{ 1 / 0 }}", "template-error", 2, ""),
         ("\n\n{% include 'nope' %}", "template-missing", 3, "states directory"),
@@ -81,7 +81,7 @@ def test_broken_yaml_of_a_template_names_the_source_line(problems):
         ("\n{{ salt['grain.get']('os') }}", "template-call", 2, "grains.get"),
         ("\n{{ salt['cmd.run']('id') }}", "template-forbidden", 2, "template_commands"),
         ("{{ salt.cmd.run('id') }}", "template-forbidden", 1, ""),
-        ("{{ salt.mine.get('*', 'x') }}", "template-call", 1, "pillar"),
+        ("{{ salt.mine.send('x') }}", "template-call", 1, "pillar"),
         ('#jinja2: {"trim_block": true}\na: lamp.lit\n', "template-options", 1, "trim_blocks"),
         ("#!jinja|yaml\n#jinja2: x\na: lamp.lit\n", "template-options", 2, "trim_blocks"),
         ("\n{{ raise('stop here') }}", "template-raise", 2, ""),
