@@ -135,8 +135,9 @@ def main(args: list[str] | None = None) -> None:
 def _leave(code: int, *, at_once: bool) -> NoReturn:
     """End with this code: `at_once` without taking apart what the kernel takes back anyway. All files are closed and all threads waited for by then."""
     if at_once:
-        with suppress(OSError, ValueError):
-            sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):  # its reader is gone, or its disk full: that is told by now
+                stream.flush()
         os._exit(code)
     sys.exit(code)
 

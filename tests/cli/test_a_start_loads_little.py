@@ -65,6 +65,24 @@ def test_what_is_used_is_loaded(tmp_path: Path) -> None:
     assert "holdfast.states.helpers.facts" not in found
 
 
+def test_what_was_said_before_an_error_is_written(tmp_path: Path) -> None:
+    """The process leaves at once after an error or an interruption, too, and loses nothing."""
+    code = (
+        "import sys; from holdfast.agent.cli import main as m\n"
+        "def cli(**_):\n    print('said before')\n    raise {error}\n"
+        "m.cli = cli; sys.argv[1:] = ['check']; m.main()"
+    )
+    for error, status in (("KeyboardInterrupt", 130), ("OSError(2, 'gone', 'f')", 1)):
+        done = subprocess.run(
+            [sys.executable, "-c", code.replace("{error}", error)],
+            env={**os.environ, "PYTHONPATH": str(SRC), "PYTHONUNBUFFERED": ""},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stdout) == (status, "said before\n"), done.stderr
+
+
 def test_all_that_was_said_is_written_before_the_end(tmp_path: Path) -> None:
     """The process leaves at once, but nothing of a long report is lost in a pipe, and a device that is full is an error."""
     (tmp_path / "a.sls").write_text("".join(f"s{number}:\n  test.nop: []\n" for number in range(2000)))
