@@ -335,11 +335,12 @@ class Engine:
     @property
     def stuck(self) -> bool:
         """It will not converge by itself before the next recheck: something is wrong, nothing runs, and nothing waits for a retry or the end of a pause."""
-        if any(each.until is not None for each in self.pauses):
-            return False
+        timed = any(each.until is not None for each in self.pauses)
         if self.paused or self.going_down:
-            return not self._scheduler.workers.at_work
+            return not timed and not self._scheduler.workers.at_work
         wrong = {*self._runs.failing, *self._runs.differing}
+        if timed and all(vertex.paused for vertex in wrong):
+            return False
         waits = self._passes.running or self._unwatched or self._held or any(vertex.timer is not None for vertex in wrong)
         return bool(wrong) and not waits
 

@@ -50,6 +50,8 @@ def test_what_will_not_converge_by_itself_is_not_waited_for(tree: Tree) -> None:
         (tree.host / "bad").write_text("drifted\n")
         tree("recheck", check=0)
         assert "drifted" in tree("status", "--wait", check=1).stdout
+        tree("pause", "file.*", "--for", "2h", check=0)
+        tree("status", "--wait", "--timeout", "0.1", check=4)
         tree("resume", check=0)
         tree("status", "--wait", check=0)
         tree.sls("bad", "bad: [\n")
