@@ -152,11 +152,10 @@ def _bar(counts: Frame, paper: Paper) -> str:
 
 
 def _rows(frame: Frame, paper: Paper, room: int, tick: int) -> Iterator[str]:
-    """Resources in order of execution: all, or those where something happens; what is said of one has more lines where there is room."""
-    rows, hidden = frame["rows"], _hidden(frame)
+    """Resources, what is wrong first, else in order of execution; what is said of one has more lines where there is room."""
+    rows, hidden = sorted(frame["rows"], key=_urgency), _hidden(frame)
     if len(rows) > room:
-        order = sorted(range(len(rows)), key=lambda place: (_urgency(rows[place]), place))
-        rows = [rows[place] for place in sorted(order[: max(0, room - 1)])]
+        rows = rows[: max(0, room - 1)]
         hidden = frame["counts"]["resources"] - len(rows)
     width = min(max((columns(row["identity"]) for row in rows), default=0), max(20, ((paper.width or 80) - 13) * 6 // 10))
     spare = max(0, room - len(rows) - bool(hidden))
@@ -166,7 +165,7 @@ def _rows(frame: Frame, paper: Paper, room: int, tick: int) -> Iterator[str]:
         said = duration(row["for"]) if row.get("for") is not None else row.get("comment", "")
         first, *rest = paper.lines(said, 14 + width, min(MOST, 1 + spare))
         spare -= len(rest)
-        yield f"{paper.state(state, f'{mark} {state:9}')} {paper.name(row['identity'], width)}  {paper.dim(first)}"
+        yield f"{paper.state(state, f'{mark} {state:9}')} {_name(row['identity'], width if said else (paper.width or 80) - 13, paper)}  {paper.dim(first)}".rstrip()
         yield from (" " * (14 + width) + paper.dim(line) for line in rest)
     if hidden > 0 and room > 0:
         yield paper.dim(f"and {hidden} more")
@@ -189,7 +188,13 @@ def _recent(frame: Frame, paper: Paper) -> Iterator[str]:
         took, width = f"{duration(entry['duration'])} ({entry['cause']}{times})", paper.width or 80
         took = took if width >= 60 else ""
         width -= 13 + columns(at) + columns(took)
-        yield f"{paper.dim(at)} {paper.state(entry['what'], entry['what'].ljust(10))} {paper.name(entry['identity'], width).rstrip()} {paper.dim(took)}"
+        yield f"{paper.dim(at)} {paper.state(entry['what'], entry['what'].ljust(10))} {_name(entry['identity'], width, paper).rstrip()} {paper.dim(took)}"
+
+
+def _name(identity: str, width: int, paper: Paper) -> str:
+    """An identity in so many columns; its ID alone where it is longer, for that is what tells it from others."""
+    kind, bracket, name = identity.partition("[")
+    return paper.name(name.removesuffix("]") if kind and bracket and columns(identity) > width else identity, width)
 
 
 def _spin(tick: int) -> str:

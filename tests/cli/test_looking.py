@@ -308,3 +308,18 @@ def test_no_identity_is_cut_in_the_status(state, name):
     assert all(columns(line) <= 80 for line in lines)
     assert long["identity"] in "".join(line[10:] for line in lines)
     assert ("out of paper" in lines[-1]) == (state == "failed")
+
+
+def test_the_live_view_shows_what_is_wrong_first_and_whole_ids():
+    """Where an identity is too long its kind is left out, not a part of its ID."""
+    name = "/etc/a-formula/conf.d/of-a-long-name/site.conf"
+    rows = [
+        {"identity": "test.nop[a]", "state": "ok"},
+        {"identity": f"file.managed[{name}]", "state": "failed", "comment": "out of paper " * 3},
+    ]
+    counts = {**FRAME["counts"], "resources": 2}
+    lines = plain(watch.picture({**FRAME, "rows": rows, "counts": counts, "recent": []}, Paper(100), 24, 0))
+
+    places = [next(number for number, line in enumerate(lines) if text in line) for text in (name, "test.nop[a]")]
+    assert places == sorted(places)
+    assert f"file.managed[{name}" not in lines[places[0]]
