@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from abc import abstractmethod
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 
 from holdfast.resources.context import Completed, Watch
 from holdfast.resources.errors import Permanent
 
 ALIVE = 0.5
 """Seconds that a watching command must run, or until it writes a line, to count as armed: one that is missing ends sooner."""
+
+
+class Closable(Protocol):
+    """What goes on until it is closed."""
+
+    def close(self) -> None:
+        """End it; harmless when done twice."""
+        ...
+
+
+class Told(AsyncGenerator[None, None]):
+    """A watch that can tell by a callback as well, and never fails once it is armed: so nobody has to wait for it, which takes memory."""
+
+    @abstractmethod
+    def listen(self, callback: Callable[[], None]) -> Closable:
+        """Arm it; `callback`, which must neither block nor raise, is called for each event until the result is closed."""
 
 
 async def idle() -> Watch:

@@ -30,7 +30,9 @@ class Departures:
             vertex.removed = True
             if vertex.timer:
                 vertex.timer.cancel()
-        await cancel([vertex.watcher for vertex in leaving if vertex.watcher])
+            if vertex.watcher and not isinstance(vertex.watcher, asyncio.Task):
+                vertex.watcher.close()
+        await cancel([vertex.watcher for vertex in leaving if isinstance(vertex.watcher, asyncio.Task)])
         for vertex in leaving:
             if running := [task for task in (vertex.task, vertex.look) if task]:
                 self._ending[vertex] = asyncio.create_task(_end(running, 0 if self._hurried else patience))

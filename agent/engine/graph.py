@@ -21,6 +21,7 @@ from holdfast.agent.engine.states import Group
 from holdfast.resources.context import Context
 from holdfast.resources.contract import Resource, acts
 from holdfast.resources.traits import Groupable, Refreshable
+from holdfast.resources.watches import Closable
 from holdfast.states.data import RECV, Call
 
 CARRIES = {
@@ -137,7 +138,8 @@ class Vertex:
     batch: Batch | None = None
     """Those with whom it runs, to put things right in one go."""
     task: asyncio.Task[None] | None = None
-    watcher: asyncio.Task[None] | None = None
+    watcher: asyncio.Task[None] | Closable | None = None
+    """Watches it: a task, or what tells by a callback."""
     timer: asyncio.TimerHandle | None = None
     """Has it looked at again: for a retry, a rerun, or because it was held back until then."""
 

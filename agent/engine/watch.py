@@ -1,14 +1,14 @@
 """Watch supervision: one task for each resource that has something to watch, for as long as it is in the graph.
 
 A watch that raises, or ends by itself, is restarted with growing delays; nothing runs between its failure and the moment
-when the new one is armed. Only cancellation ends it.
+when the new one is armed. Only cancellation ends it. Where a watch tells by a callback, as those of paths do, the task ends when it is armed.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 from holdfast.agent.engine.attempt import backoff, describe_os_error
 from holdfast.agent.engine.graph import Vertex
@@ -17,7 +17,7 @@ from holdfast.resources.context import Watch
 from holdfast.resources.contract import Resource
 from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.traits import Backed, Reactive
-from holdfast.resources.watches import either, idle
+from holdfast.resources.watches import Told, either, idle
 
 ARMING = 60.0
 """Seconds a watch may take to say "armed": until then nothing that comes later in the order starts."""
@@ -53,14 +53,39 @@ class Hooks(NamedTuple):
     """Called before each wait, with the exception if it is a bug of the kind."""
 
 
-async def supervise(vertex: Vertex, hooks: Hooks) -> NoReturn:
-    """Watch for ever."""
+class Ear:
+    """Takes what a watch tells by a callback to the engine, once for all that comes together."""
+
+    __slots__ = ("_cause", "_hooks", "_told", "_vertex")
+
+    def __init__(self, vertex: Vertex, hooks: Hooks, cause: Cause) -> None:
+        self._vertex, self._hooks, self._cause = vertex, hooks, cause
+        self._told = False
+
+    def hear(self) -> None:
+        """Something may have changed."""
+        if not self._told:
+            self._told = True
+            asyncio.get_running_loop().call_soon(self._tell)
+
+    def _tell(self) -> None:
+        self._told = False
+        if not self._vertex.removed:
+            self._hooks.event(self._vertex, self._cause)
+
+
+async def supervise(vertex: Vertex, hooks: Hooks) -> None:
+    """Watch for ever; or only until the watch is armed, where it tells by a callback from then on."""
     loop, failures = asyncio.get_running_loop(), 0
     cause: Cause = "poll" if vertex.call.meta.poll is not None else "drift"
     while True:
         began = loop.time()
         try:
             watch = hooks.watch(vertex)
+            if isinstance(watch, Told):
+                vertex.watcher = watch.listen(Ear(vertex, hooks, cause).hear)
+                hooks.armed(vertex)
+                return
             try:
                 async with asyncio.timeout(ARMING):
                     await anext(watch)

@@ -25,8 +25,9 @@ from __future__ import annotations
 import asyncio
 import errno
 import stat
-from collections.abc import AsyncIterator, Callable, Container, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Container, Coroutine, Iterable, Sequence
 from contextlib import suppress
+from typing import Any
 
 from holdfast.agent.health import Health
 from holdfast.agent.host.inotify import APPEARED, ISDIR, MODIFY, OVERFLOW, STRUCTURE, Kernel
@@ -35,6 +36,7 @@ from holdfast.agent.host.pathnodes import Node, Subscription, seal, status
 from holdfast.agent.host.pathtree import Tree
 from holdfast.agent.host.sweep import PERIOD as SWEEP
 from holdfast.agent.host.sweep import Sweep
+from holdfast.resources.watches import Told
 
 SETTLE = 0.02
 """Seconds that a file being written is left alone when its writer does not close it: a repair in mid-write would only show half of
@@ -79,20 +81,12 @@ class PathWatcher:
 
     # -- for users ---------------------------------------------------------------------------------------------
 
-    async def watch(self, *paths: str, recursive: bool = False) -> AsyncIterator[None]:
+    def watch(self, *paths: str, recursive: bool = False) -> Told:
         """Events of these absolute paths: the first item once armed, later ones "may have changed", coalesced.
 
-        A directory's entries count only with `recursive`, and then all below it do. Raises `ValueError` for a relative path.
+        A directory's entries count only with `recursive`, and then all below it do. Raises `ValueError` for a relative path, when it is armed.
         """
-        bell = _Bell()
-        subscription = self.subscribe(paths, bell.ring, recursive=recursive)
-        try:
-            yield None
-            while True:
-                await bell.rung()
-                yield None
-        finally:
-            subscription.close()
+        return _Watch(self, paths, recursive=recursive)
 
     def subscribe(self, paths: Iterable[str], callback: Callable[[], None], *, recursive: bool = False) -> Subscription:
         """The same with a callback, which must neither block nor raise; armed on return."""
@@ -342,27 +336,37 @@ def _printable(path: str) -> str:
     return path if path.isprintable() else repr(path)
 
 
-class _Bell:
-    """An `asyncio.Event` for one who waits, in a tenth of the memory: there is one for each path that is watched."""
+class _Watch(Told):
+    """A watch of paths, not armed before somebody waits for it or listens to it."""
 
-    __slots__ = ("_rang", "_waiter")
+    def __init__(self, watcher: PathWatcher, paths: Sequence[str], *, recursive: bool) -> None:
+        self._watcher, self._paths, self._recursive = watcher, paths, recursive
+        self._events = self._wait()
 
-    def __init__(self) -> None:
-        self._rang = False
-        self._waiter: asyncio.Future[None] | None = None
+    def listen(self, callback: Callable[[], None]) -> Subscription:
+        """Armed on return."""
+        return self._watcher.subscribe(self._paths, callback, recursive=self._recursive)
 
-    def ring(self) -> None:
-        """Something has happened."""
-        self._rang = True
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+    def asend(self, value: None, /) -> Coroutine[Any, Any, None]:
+        """The next event."""
+        return self._events.asend(value)
 
-    async def rung(self) -> None:
-        """Wait until something has happened since the last time."""
-        if not self._rang:
-            self._waiter = asyncio.get_running_loop().create_future()
-            try:
-                await self._waiter
-            finally:
-                self._waiter = None
-        self._rang = False
+    def athrow(self, *error: Any) -> Coroutine[Any, Any, None]:
+        """Have this raised where it waits."""
+        return self._events.athrow(*error)
+
+    def aclose(self) -> Coroutine[Any, Any, None]:
+        """End it."""
+        return self._events.aclose()
+
+    async def _wait(self) -> AsyncGenerator[None, None]:
+        rang = asyncio.Event()
+        subscription = self.listen(rang.set)
+        try:
+            yield None
+            while True:
+                await rang.wait()
+                rang.clear()
+                yield None
+        finally:
+            subscription.close()

@@ -1,0 +1,119 @@
+"""Watches that tell by a callback: no task waits for them, and they are closed when their resource leaves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import engine_bench
+from engine_bench import Bench, Machine, Setting, compilation, in_virtual_time, state
+from holdfast import Context, Watch
+from holdfast.agent.engine.report import Notice
+from holdfast.resources.watches import Told
+
+OPEN: dict[str, Callable[[], None]] = {}
+"""Name -> what its watch calls, while it is armed."""
+
+
+class Line(Told):
+    """Tells whoever listens."""
+
+    def __init__(self, name: str, refuses: set[str]) -> None:
+        self.name, self._refuses = name, refuses
+
+    def listen(self, callback: Callable[[], None]) -> Line:
+        """Armed, unless it refuses."""
+        if self.name in self._refuses:
+            raise OSError(28, "no room for a watch")
+        OPEN[self.name] = callback
+        return self
+
+    def close(self) -> None:
+        """Tell nobody any more."""
+        OPEN.pop(self.name, None)
+
+    def asend(self, value: None, /) -> Any:
+        """Nobody waits for it."""
+        raise AssertionError("somebody waits for it")
+
+    def athrow(self, *error: Any) -> Any:
+        """Likewise."""
+        raise AssertionError("somebody waits for it")
+
+
+class Called(Setting, kind="zcalled.present"):
+    """A setting whose watch calls back."""
+
+    def watch(self, ctx: Context) -> Watch:
+        """By name."""
+        return Line(self.name, self.machine.unwatchable)
+
+
+@pytest.fixture(autouse=True)
+def kind(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """It may be declared."""
+    monkeypatch.setitem(engine_bench.KINDS, "zcalled.present", Called)
+    yield
+    OPEN.clear()
+
+
+def called(name: str, **spec: Any) -> tuple[Any, ...]:
+    """One of these."""
+    return state(name, "zcalled.present", **spec)
+
+
+@in_virtual_time
+async def test_a_call_is_an_event(bench: Bench, machine: Machine) -> None:
+    """Drift is repaired; calls that come together are one look; and no task is left once the watch is armed."""
+    engine = bench.engine()
+    await engine.swap(compilation(called("a"), called("b")))
+    await engine.settle()
+    await asyncio.sleep(0)
+    assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("watch ")]
+    bench.forget()
+    machine.settings["a"] = "drifted"
+    for _ in range(5):
+        OPEN["a"]()
+    await asyncio.sleep(1)
+
+    assert machine.settings["a"] == "right"
+    assert machine.log == ["check a", "apply a", "check a"]
+    await engine.stop()
+    assert OPEN == {}
+
+
+@in_virtual_time
+async def test_what_leaves_is_not_heard_any_more(bench: Bench, machine: Machine) -> None:
+    """Also a call that comes just before."""
+    engine = bench.engine()
+    await engine.swap(compilation(called("a"), called("b")))
+    await engine.settle()
+    bench.forget()
+    OPEN["b"]()
+    await engine.swap(compilation(called("a")))
+    await asyncio.sleep(1)
+
+    assert OPEN.keys() == {"a"}
+    assert machine.log == []
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_one_that_cannot_be_armed_is_tried_again(bench: Bench, machine: Machine) -> None:
+    """It counts as unwatched until then."""
+    machine.unwatchable.add("a")
+    engine = bench.engine()
+    await engine.swap(compilation(called("a")))
+    failed = await bench.until(lambda event: isinstance(event, Notice) and event.code == "watch-failed")
+    assert isinstance(failed, Notice)
+    assert "no room for a watch" in failed.text
+    assert [row["state"] for row in engine.status()] == ["failed"]
+    machine.unwatchable.clear()
+    await asyncio.sleep(60)
+
+    assert OPEN.keys() == {"a"}
+    assert [row["state"] for row in engine.status()] == ["ok"]
+    await engine.stop()
