@@ -44,12 +44,15 @@ def unified(old: bytes, new: bytes, path: str) -> str:
         return f"binary content of {path} differs: {len(old)} bytes, now {len(new)}\n"
     if len(before) + len(after) > LINES:
         return f"content of {path} differs: {len(before)} lines, now {len(after)}\n"
-    marked = (
-        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
-        for line in difflib.unified_diff(before, after, path, path)
-    )
-    diff = "".join(marked)
+    lines = difflib.unified_diff(before, after, path, path) if before else _of_new(after, path)
+    diff = "".join([line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines])
     return diff if len(diff) <= LIMIT else f"{diff[:LIMIT]}\n[diff cut at {LIMIT} characters]\n"
+
+
+def _of_new(lines: list[str], path: str) -> list[str]:
+    """What `difflib` makes of nothing and some lines, for which it takes as long as for writing the file."""
+    span = "1" if len(lines) == 1 else f"1,{len(lines)}"
+    return [f"--- {path}\n", f"+++ {path}\n", f"@@ -0,0 +{span} @@\n", *("+" + line for line in lines)]
 
 
 def text_lines(data: bytes) -> list[str]:

@@ -14,6 +14,8 @@ PACKAGES = (Path("/var/lib/dpkg/lock-frontend"), Path("/var/lib/dpkg/lock"))
 """Locks of those who change packages; a frontend is named before the dpkg that works for it."""
 FLOCK = "hhqqi4x"
 """C's `struct flock` on 64-bit Linux: type, whence, start, length, pid."""
+WISH = struct.pack(FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+"""A lock to write the whole file, of which is asked who keeps it from us."""
 
 
 def held() -> bool:
@@ -28,8 +30,7 @@ def holder(path: Path) -> int:
     except OSError:
         return 0
     try:
-        wish = struct.pack(FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-        kind, _, _, _, pid = struct.unpack(FLOCK, fcntl.fcntl(descriptor, fcntl.F_GETLK, wish))
+        kind, _, _, _, pid = struct.unpack(FLOCK, fcntl.fcntl(descriptor, fcntl.F_GETLK, WISH))
     finally:
         os.close(descriptor)  # would give up a lock of our own, but we hold none
     return 0 if kind == fcntl.F_UNLCK else pid or -1

@@ -10,6 +10,7 @@ import random
 import sys
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 
 from holdfast.agent.engine import guards
@@ -89,7 +90,7 @@ async def run(job: Job, emit: Callable[[Notice], None]) -> tuple[Outcome, Failur
     )
     meta = job.call.meta
     try:
-        async with asyncio.timeout(meta.timeout):
+        async with nullcontext() if meta.timeout is None else asyncio.timeout(meta.timeout):
             if job.disabled:
                 return _skip(job, clock, "disabled", f"disabled by {job.disabled!r} in the settings"), None
             refusal = await guards.refusal(job.call, job.ctx)

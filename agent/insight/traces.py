@@ -92,8 +92,9 @@ class Traces:
 
     def begin(self, event: PassStarted) -> None:
         """A pass begins."""
+        if len(self._passes) == self._passes.maxlen:
+            self._kept -= len(self._passes[0].runs)
         self._passes.append(Pass(event.number, event.cause, time.time(), self._clock()))
-        self._kept = sum(len(each.runs) for each in self._passes)
 
     def add(self, outcome: Outcome, begun: float, waited: float, now: float) -> None:
         """A run is over; times are those of one clock. Older passes make room for it."""

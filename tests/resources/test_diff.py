@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
+
+import pytest
+
 from holdfast.resources.diff import unified
 
 
@@ -14,3 +18,11 @@ def test_only_line_feeds_end_a_line():
 def test_a_missing_last_line_feed_is_said():
     """As diff(1) does."""
     assert unified(b"", b"x", "/f").endswith("+x\n\\ No newline at end of file\n")
+
+
+@pytest.mark.parametrize("text", ["a\n", "a\nb\n", "\n", "a\x0cb\r\nc\n", "x\n" * 3000])
+def test_the_diff_of_a_new_file_is_that_of_difflib(text: str) -> None:
+    """It is made without difflib, which takes as long for it as the file takes to be written."""
+    assert unified(b"", text.encode(), "/f") == "".join(
+        difflib.unified_diff([], [f"{line}\n" for line in text.split("\n")[:-1]], "/f", "/f")
+    )

@@ -6,9 +6,10 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator
@@ -60,13 +61,21 @@ def failure(doing: str, path: str, error: OSError) -> HoldfastError:
     return passing_or_not(text, error)
 
 
-@contextmanager
-def telling(doing: str, path: str) -> Iterator[None]:
-    """Turn any `OSError` inside into a sentence about `path`."""
-    try:
-        yield
-    except OSError as error:
-        raise failure(doing, path, error) from None
+class telling:  # noqa: N801 - used like a function, as those of contextlib
+    """Turn any `OSError` inside into a sentence about `path`. A class, for each look at a file enters one or two."""
+
+    __slots__ = ("_doing", "_path")
+
+    def __init__(self, doing: str, path: str) -> None:
+        self._doing, self._path = doing, path
+
+    def __enter__(self) -> None:
+        """Nothing is to be done."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Tell. Raises `Permanent` or `Temporary`."""
+        if isinstance(error, OSError):
+            raise failure(self._doing, self._path, error) from None
 
 
 def found(path: str, *, follow: bool = False) -> tuple[Place | None, os.stat_result | None]:
