@@ -15,7 +15,7 @@ import pytest
 
 from holdfast.agent.host import flushes
 from holdfast.agent.host.host import Host
-from holdfast.agent.host.run import Command
+from holdfast.agent.host.starting import Command
 from holdfast.resources import paths
 from holdfast.resources.context import Report
 from holdfast.resources.paths.place import Directory
@@ -35,7 +35,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         said.append(f"run {command.argv[0]}")
 
     monkeypatch.setattr(Directory, "sync", noted)
-    monkeypatch.setattr("holdfast.agent.host.context.run", run)
+    monkeypatch.setattr("holdfast.agent.host.run.run", run)
     return said
 
 
