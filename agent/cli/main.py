@@ -84,10 +84,11 @@ class Lazy(click.Group):
 def load(name: str) -> ModuleType:
     """Import a module with all that it needs, without a garbage collection: nothing of that is ever garbage, so none looks at it again."""
     gc.disable()
-    module = importlib.import_module(name)
-    gc.freeze()
-    gc.enable()
-    return module
+    try:
+        return importlib.import_module(name)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def _show_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
