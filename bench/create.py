@@ -1,17 +1,20 @@
 """One-shot runs that make all files, flushed to the disk and not, whole process, against ten lines of Python that do the same.
 
-Both make the same flushes: each file before it is renamed, each directory once. Prints one line of JSON; each time is the least of a few
-runs that take turns, for other programs on the machine only add to it.
+Both make the same flushes: each file before it is renamed, each directory once. Where nothing is flushed the files are on a tmpfs, and `CFENGINE`
+may name cf-agent, which flushes nothing, to compare with. Prints one line of JSON; each time is the least of a few runs that take turns, for other
+programs on the machine only add to it.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+from cfengine import promise_files
 from harness import CONTENT, HOLDFAST, declare_files, private_directory
 
 RUNS = 2
@@ -42,18 +45,21 @@ def timed(argv: list[str], paths: list[Path]) -> float:
     return seconds
 
 
-def compared(count: int, *, durable: bool) -> tuple[float, float]:
-    """Seconds of `holdfast apply`, and of the ten lines."""
-    flag = str(durable).lower()
-    with private_directory(on_disk=True) as base:
+def compared(count: int, *, durable: bool) -> dict[str, float]:
+    """Seconds of `holdfast apply` ("create"), of the ten lines, and of CFEngine where there is one and nothing is flushed."""
+    flag, program = str(durable).lower(), os.environ.get("CFENGINE")
+    with private_directory(on_disk=durable) as base:
         paths = declare_files(base, count, 10)
         config = base / "agent.yaml"
         config.write_text(f"states: {base}/states\npillar: {base}/pillar\nstate_dir: {base}/state\ndurable: {flag}\n")
-        ours = [*HOLDFAST, "apply", "--config", str(config), "--format", "json"]
-        theirs = [sys.executable, "-c", TEN_LINES, flag]
-        both = [[timed(argv, paths) for argv in (ours, theirs)] for _ in range(RUNS)]
-    first, second = (min(times) for times in zip(*both, strict=True))
-    return first, second
+        commands = {
+            "create": [*HOLDFAST, "apply", "--config", str(config), "--format", "json"],
+            "ten_lines": [sys.executable, "-c", TEN_LINES, flag],
+        }
+        if program and not durable:
+            commands["cfengine"] = [program, "--no-lock", "--file", str(promise_files(base, paths))]
+        rounds = [[timed(argv, paths) for argv in commands.values()] for _ in range(RUNS)]
+    return {name: min(times) for name, times in zip(commands, zip(*rounds, strict=True), strict=True)}
 
 
 def main() -> None:
@@ -61,10 +67,11 @@ def main() -> None:
     figures: dict[str, float] = {}
     for count in SIZES:
         for name, durable in (("flushed", True), ("unflushed", False)):
-            ours, theirs = compared(count, durable=durable)
-            figures[f"create_{name}_{count}_s"] = round(ours, 3)
-            figures[f"ten_lines_{name}_{count}_s"] = round(theirs, 3)
-            figures[f"ratio_{name}_{count}"] = round(ours / theirs, 2)
+            found = compared(count, durable=durable)
+            for who, seconds in found.items():
+                figures[f"{who}_{name}_{count}_s"] = round(seconds, 3)
+                if who != "create":
+                    figures[f"{who}_ratio_{name}_{count}"] = round(found["create"] / seconds, 2)
     print(json.dumps(figures))
 
 
