@@ -410,6 +410,7 @@ class Daemon:
             self._pausing.tell()
             self._say()
         elif isinstance(event, PassEnded):
+            self._collector.built(len(event.record.outcomes))
             self._say()
 
     def _tell_of_watches(self) -> None:

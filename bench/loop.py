@@ -13,6 +13,7 @@ import gc
 import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -23,6 +24,7 @@ from typing import Any
 
 from harness import corrupt_and_wait, declare_files, private_directory, process_figures, settings
 
+from holdfast.agent.cli.status import LISTED
 from holdfast.agent.control.client import ask, converse
 from holdfast.agent.control.schema import ControlError, Request
 from holdfast.agent.daemon import run
@@ -126,6 +128,8 @@ class Driver:
         identity = f"file.managed[{middle}]"
         self._timed("drift", lambda: corrupt_and_wait(middle))
         self._timed("recheck", lambda: (self._ask("recheck"), self._until_converged()))
+        self._timed("drift_in_recheck", lambda: self._drift_in_recheck(middle))
+        self._timed("short_status", lambda: self._ask("status", number=LISTED))
         for verb in ("status", "metrics"):
             self._timed(verb, lambda verb=verb: self._ask(verb))  # type: ignore[misc]
         self._timed("why", lambda: self._ask("why", identity=identity))
@@ -143,6 +147,17 @@ class Driver:
                 if next(iter(converse(self.socket, Request("watch"), PATIENCE)))["frame"]["converged"]:
                     return
             time.sleep(0.05)
+
+    def _drift_in_recheck(self, path: Path) -> None:
+        """From another process: threads of this one would wait for the loop's thread."""
+        code = "import sys, pathlib, harness; input(); print(harness.corrupt_and_wait(pathlib.Path(sys.argv[1])))"
+        command = [sys.executable, "-c", code, str(path)]
+        with subprocess.Popen(command, cwd=Path(__file__).parent, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+            time.sleep(1)
+            self._ask("recheck")
+            said, _ = other.communicate("\n")
+        self.figures["drift_in_recheck_ms"] = round(1000 * float(said), 1)
+        self._until_converged()
 
     def _edit(self) -> None:
         file = self.base / "states" / "files.sls"
@@ -180,7 +195,7 @@ def main() -> None:
                 print(f"{phase}: {timer.spent[phase]:.3f} s of CPU", file=sys.stderr)
                 for seconds, collecting, name in found:
                     print(f"  {1000 * seconds:8.2f} ms (gc {1000 * collecting:.2f}) {name}", file=sys.stderr)
-        print(json.dumps({**driver.figures, **longest}))
+        print(json.dumps({**driver.figures, "recheck_cpu_s": round(timer.spent["recheck"], 2), **longest}))
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ ROWS = (
     ("change", "a state more near the front, all after it move: compile and swap", "ms", "grow_ms", None),
     ("change", "swap of an equal graph, compiled anew, of 10 000 resources", "ms", "equal_swap_ms", 100),
     ("change", "memory for each file resource: what is kept of its state", "KiB", "states_kib", 9),
-    ("change", "and what the engine and its watch need while idle", "KiB", "engine_kib", 5.85),
+    ("change", "and what the engine and its watch need while idle", "KiB", "engine_kib", 4.6),
     ("engine", "one event, 100 000 resources, from the watch to the end of the pass", "us", "event_us_100000", None),
     ("engine", "the same against 100 resources", "times", "event_us_growth", 1.5),
     ("engine", "one event at the end of a chain of 100 000 against one of 100", "times", "chain_us_growth", 1.5),
@@ -55,14 +55,34 @@ ROWS = (
     ("edges", "automatic edges again when one of them has changed", "ms", "again_ms", 10),
     ("check", "holdfast check, 5 000 states in one file", "s", "plain_s", 3.0),
     ("check", "the same made by 500 templates", "s", "templates_s", 3.0),
+    ("loop", "5 000 files in the running agent: longest callback of a recheck, CPU", "ms", "recheck_longest_ms", 5),
+    ("loop", "the same of a status, by CPU time of the loop's thread", "ms", "status_longest_ms", 5),
+    ("loop", "of a status for a terminal", "ms", "short_status_longest_ms", 5),
+    ("loop", "of a frame of watch", "ms", "watch_longest_ms", 5),
+    ("loop", "of why", "ms", "why_longest_ms", 5),
+    ("loop", "of a scrape of the metrics", "ms", "metrics_longest_ms", 5),
+    ("loop", "of a recheck, all of its callbacks", "s", "recheck_cpu_s", None),
+    ("loop", "of an edit: the swap", "ms", "edit_longest_ms", None),
+    ("loop", "of the start", "ms", "start_longest_ms", None),
+    ("loop", "a drift in the middle of a recheck, repaired", "ms", "drift_in_recheck_ms", 10),
+    ("loop 50000 500", "50 000 files in 500 directories: from nothing until converged", "s", "start_s", None),
+    ("loop 50000 500", "memory then", "MiB", "rss_mib", 300),
+    ("loop 50000 500", "status for a terminal", "s", "short_status_s", 0.3),
+    ("loop 50000 500", "a frame of watch", "s", "watch_s", 0.3),
+    ("loop 50000 500", "why", "s", "why_s", 0.3),
+    ("loop 50000 500", "metrics", "s", "metrics_s", 0.3),
+    ("loop 50000 500", "longest callback of a recheck, CPU", "ms", "recheck_longest_ms", 5),
     ("idle", "idle agent, 1 000 resources: CPU", "%", "idle_cpu_percent", 0.1),
     ("idle", "idle agent, 1 000 resources: RSS", "MiB", "idle_rss_mib", 70.0),
 )
 
 
 def figures(script: str) -> dict[str, Any]:
-    """What one benchmark printed; an empty answer when it failed, with its words on standard error."""
-    done = subprocess.run([sys.executable, str(Path(__file__).with_name(f"{script}.py"))], stdout=subprocess.PIPE, text=True, check=False)
+    """What one benchmark printed, given with its arguments; an empty answer when it failed, with its words on standard error."""
+    name, *arguments = script.split()
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name(f"{name}.py")), *arguments], stdout=subprocess.PIPE, text=True, check=False
+    )
     if done.returncode:
         return {}
     return dict(json.loads(done.stdout.strip().splitlines()[-1]))

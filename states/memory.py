@@ -57,6 +57,12 @@ class Collector:
             gc.set_threshold(*thresholds)
             gc.unfreeze()
 
+    def built(self, number: int) -> None:
+        """So many resources have just been looked at: of many, what that has left in memory lives long, and is not walked first."""
+        if number > LEAST:
+            self._rounds += 1
+            gc.freeze()
+
     def replaced(self, number: int, of: int) -> None:
         """So many resources of so many have been replaced or removed: garbage that may be frozen."""
         self._replaced += number

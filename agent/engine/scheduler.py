@@ -3,7 +3,8 @@
 A vertex starts when it is dirty, armed, not held back, and nothing before it in its requisites, near or far, is unsettled; when
 definition order lets it (`order`), a worker is free (`workers`) and no semaphore that it names is full.
 
-There are three queues: those that definition order binds, those that were marked, and those that are due for a routine look (recheck, poll).
+There are three queues: those that definition order binds, those that were marked, and those that are due for a routine look (recheck, also one that
+an operator asks for, and poll).
 They take turns. The last two are served in the order of marking, so that no vertex waits for ever.
 
 Work follows what is unsettled, not what exists: heaps with lazy deletion, a search upward through requisites
@@ -87,7 +88,7 @@ class Scheduler:
         if vertex.removed:
             return
         if vertex.dirty:
-            if vertex.cause in ROUTINE and cause not in ROUTINE:
+            if _is_routine(vertex, vertex.cause) and not _is_routine(vertex, cause):
                 vertex.cause, vertex.round = cause, self._round
                 self.offer(vertex)
             return
@@ -110,7 +111,7 @@ class Scheduler:
         if vertex.first:
             self._bound.push(vertex)
         else:
-            (self._routine if vertex.cause in ROUTINE else self._marked).push(vertex, vertex.round)
+            (self._routine if _is_routine(vertex, vertex.cause) else self._marked).push(vertex, vertex.round)
 
     def pump(self) -> None:
         """Start all that may start."""
@@ -328,3 +329,8 @@ class Scheduler:
         for above in (vertex, *seen):
             above.clear = self._epoch
         return None
+
+
+def _is_routine(vertex: Vertex, cause: Cause) -> bool:
+    """Nothing has happened to it: a recheck or a poll is due, or an operator has everything looked at. What he triggers is due."""
+    return cause in ROUTINE or (cause == "command" and not vertex.due)

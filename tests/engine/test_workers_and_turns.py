@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from engine_bench import Bench, Machine, compilation, in_virtual_time, state
+from holdfast.agent.engine.report import Cause
 from holdfast.agent.engine.workers import LONG, MOST_LONG
 
 
@@ -91,15 +92,16 @@ async def test_one_that_is_marked_again_and_again_does_not_keep_others_from_thei
     await engine.stop()
 
 
+@pytest.mark.parametrize("cause", ["recheck", "command"])
 @in_virtual_time
-async def test_a_drift_does_not_wait_for_a_recheck_of_everything(bench: Bench, machine: Machine) -> None:
+async def test_a_drift_does_not_wait_for_a_recheck_of_everything(bench: Bench, machine: Machine, cause: Cause) -> None:
     """It is repaired after two or three others, not after hundreds; also one that was to be looked at anyway."""
     engine = bench.engine(workers=1)
     names = [f"s{n:03}" for n in range(300)]
     await engine.swap(compilation(*map(state, names)))
     await engine.settle()
     bench.forget()
-    engine.recheck("recheck")
+    engine.recheck(cause)
     for name in ("s001", "s299"):
         machine.drift(name)
     await bench.until(lambda _: machine.settings["s299"] == machine.settings["s001"] == "right")
@@ -107,4 +109,21 @@ async def test_a_drift_does_not_wait_for_a_recheck_of_everything(bench: Bench, m
     assert len([line for line in machine.log if line.startswith("check")]) < 15
     await engine.settle()
     assert {line for line in machine.log if line.startswith("check")} == {f"check {name}" for name in names}
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_what_an_operator_triggers_does_not_wait_for_a_recheck_of_everything(bench: Bench, machine: Machine) -> None:
+    """Also when the recheck has it to be looked at already."""
+    engine = bench.engine(workers=1)
+    names = [f"s{n:03}" for n in range(90)]
+    await engine.swap(compilation(*map(state, names)))
+    await engine.settle()
+    bench.forget()
+    engine.recheck()
+    engine.trigger("zsetting.present[s080]")
+    await bench.until(lambda _: "check s080" in machine.log)
+
+    assert len(machine.log) < 15
+    await engine.settle()
     await engine.stop()

@@ -55,6 +55,17 @@ def test_what_survives_a_full_collection_is_walked_once(collector: Collector) ->
     assert tree
 
 
+def test_what_a_large_pass_has_left_is_not_walked_at_all(collector: Collector) -> None:
+    """Of a small one it is no matter."""
+    with collector_at_rest():
+        tree = [[number] for number in range(BULK // 2)]
+        before = gc.get_freeze_count()
+        collector.built(10)
+        assert gc.get_freeze_count() == before
+        collector.built(5000)
+        assert gc.get_freeze_count() >= before + len(tree)
+
+
 def test_garbage_that_is_frozen_is_found_when_enough_was_replaced(collector: Collector) -> None:
     """A quarter of all resources, at once or little by little: so memory stays flat however often states change."""
     ring = Ring()
