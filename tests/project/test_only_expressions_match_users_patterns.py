@@ -20,6 +20,7 @@ EXCEPTIONS = {
     "resources/kinds/file/edit.py: regular": "it is only compiled",
     "resources/kinds/file/keyvalue.py: _find": "key and separator are escaped, and the signs are literals or escaped",
     "resources/fields.py: shaped": "the patterns are literals of the kinds",
+    "agent/cli/options.py: span": "the units are literals",
     "resources/providers/_homes.py: default": "the name is a literal of the callers",
     "states/lines.py: <module>": "the marks are literals",
     "states/lint/secrets.py: <module>": "the shapes are literals",
