@@ -26,6 +26,7 @@ _COLOURS = {
     "converged": "1;32",
     "recovered": "32",
     "skipped": "2",
+    "superseded": "2",
     "failed": "1;31",
     "still": "31",
     "not": "1;31",

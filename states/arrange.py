@@ -53,6 +53,10 @@ class Order:
         self._lows = [chunk.low for chunk in chunks]
         self._refreshes = [_refreshes(chunk) for chunk in chunks]
 
+    def of(self, chunks: Sequence[Chunk]) -> list[Chunk]:
+        """The chunks in order of execution."""
+        return [chunks[index] for index in self._sequence]
+
     def calls(self, chunks: Sequence[Chunk]) -> Iterator[Call]:
         """The calls in order of execution."""
         for position, index in enumerate(self._sequence):

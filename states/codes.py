@@ -108,7 +108,7 @@ CALLS = _of(
         "argument-missing": "an argument that is required is not given",
         "argument-type": "an argument is of a wrong type",
         "argument-value": "an argument has a value that it cannot have",
-        "contradiction": "two states declare one thing differently",
+        "contradiction": "two states declare one thing differently; a warning where the earlier one is `lenient`",
         "identity-repeated": "two states cannot be told apart",
         "recv-sender": "an argument is to receive what no state sends, or several",
         "recv-type": "what an argument is to receive does not fit it",

@@ -6,7 +6,7 @@ not be shown the next only then. Nothing here knows of time or of the machine, s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from holdfast.states.memory import collector_at_rest
 from holdfast.states.order import by_number, number
 from holdfast.states.render import Renderer
 from holdfast.states.requisites import Edge, Resolver
+from holdfast.states.sequences import superseded
 from holdfast.states.source import TOP, Shelf, Tree, exists
 from holdfast.states.sources import Judge
 from holdfast.states.top import chosen
@@ -166,9 +167,9 @@ class _Run:
         order = self.kept.order
         if wrong or order is None or not order.holds(chunks, loaded.included, self.disabled):
             order = Order(chunks, loaded, self.disabled)
-        doubles, sometimes = contradictions(everything)
-        self.warnings += [*warnings, *checker.warnings, *(() if wrong else sometimes), *(() if wrong.lost else order.warnings)]
-        wrong.add([*order.problems, *checker.problems, *doubles, *ambiguous(everything), *misfits(chunks, loaded)])
+        found = contradictions(in_order(order.of(chunks), opened))
+        self.warnings += [*warnings, *checker.warnings, *(() if wrong else found.warnings), *(() if wrong.lost else order.warnings)]
+        wrong.add([*order.problems, *checker.problems, *found.problems, *ambiguous(everything), *misfits(chunks, loaded)])
         wrong.add(self.kept.judge.judge(self.tree.anew(), everything))
         if self.traced:
             self.trace.checked = [Checked(one, one.checked.resource, one.checked.meta) for one in wrong.apart(chunks) if one.checked]
@@ -178,8 +179,16 @@ class _Run:
         if wrong:
             raise Refused(wrong.problems, tuple(chunk.low for chunk in chunks), high_data(loaded))
         self.kept.order, self.kept.opened = order, opened
-        self.trace.calls = self.kept.expander.expand(tuple(order.calls(chunks)), opened)
+        self.trace.calls = superseded(self.kept.expander.expand(tuple(order.calls(chunks)), opened), found.superseded)
         return self.trace.calls
+
+
+def in_order(chunks: Iterable[Chunk], opened: Mapping[str, Opened]) -> Iterator[Chunk]:
+    """Chunks in order of execution, those of parts before their composites."""
+    for chunk in chunks:
+        if parts := opened.get(chunk.identity):
+            yield from parts.chunks()
+        yield chunk
 
 
 def ambiguous(chunks: Sequence[Chunk]) -> Iterator[Problem]:

@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
+from dataclasses import dataclass, field
 
 from holdfast.resources.contract import Resource, Uid
 from holdfast.states.check import conditional
 from holdfast.states.errors import Problem
 from holdfast.states.low import Chunk
+from holdfast.states.marks import NOT_YOURS
+
+ONCE = "the earlier one acts once, in its turn, and the later one is kept"
+"""What becomes of states that contradict each other where the earlier one is lenient."""
 
 
-def contradictions(chunks: Iterable[Chunk]) -> tuple[list[Problem], list[Problem]]:
-    """States that declare one thing differently: problems; and warnings where one of the two applies only sometimes."""
+@dataclass(slots=True)
+class Contradictions:
+    """What was found among the states of a tree."""
+
+    problems: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
+    """Where one of the two applies only sometimes, or the earlier one is lenient."""
+    superseded: dict[str, list[str]] = field(default_factory=dict)
+    """Identity of a lenient state -> those of later ones that contradict it, in order of execution."""
+
+
+def contradictions(chunks: Iterable[Chunk]) -> Contradictions:
+    """States that declare one thing differently; `chunks` stand in order of execution."""
+    found = Contradictions()
     owners: dict[Uid, list[tuple[Chunk, Resource, bool]]] = {}
-    problems: list[Problem] = []
-    warnings: list[Problem] = []
     for chunk, resource, places in _shared(chunks):
+        told = False
         for uid, own in places.items():
             others = owners.setdefault(uid, [])
             # not contradicting is not transitive: each of two may go with a third that says nothing of what they differ in
@@ -25,14 +41,25 @@ def contradictions(chunks: Iterable[Chunk]) -> tuple[list[Problem], list[Problem
                 if (own or theirs.spreads) and (its or resource.spreads) and (own or its) and (why := theirs.contradicts(resource))
             ]
             others.append((chunk, resource, own))
-            if not clashes:
-                continue
-            sometimes, owner, why = min(clashes, key=lambda clash: clash[0])
-            message = f"{chunk.identity} and {owner.identity} ({owner.spot.place}) declare the same {uid[0]} {uid[1]} differently: {why}"
-            code, found = ("contradiction-possible", warnings) if sometimes else ("contradiction", problems)
-            found.append(chunk.spot.problem(code, message, "keep one of the two"))
-            break
-    return problems, warnings
+            strict = []
+            for sometimes, owner, why in clashes:
+                if sometimes or not owner.spot.document.lenient:
+                    strict.append((sometimes, _message(chunk, owner, uid, why)))
+                elif chunk.identity not in (later := found.superseded.setdefault(owner.identity, [])):
+                    if not later:
+                        message = _message(owner, chunk, uid, why)
+                        found.warnings.append(owner.spot.accepted("contradiction", message, ONCE, "keep one of the two"))
+                    later.append(chunk.identity)
+            if strict and not told:
+                told = True
+                sometimes, message = min(strict, key=lambda clash: clash[0])
+                code, hint = ("contradiction-possible", "") if sometimes else ("contradiction", f"; {NOT_YOURS}")
+                (found.warnings if sometimes else found.problems).append(chunk.spot.problem(code, message, f"keep one of the two{hint}"))
+    return found
+
+
+def _message(here: Chunk, there: Chunk, uid: Uid, why: str) -> str:
+    return f"{here.identity} and {there.identity} ({there.spot.place}) declare the same {uid[0]} {uid[1]} differently: {why}"
 
 
 def _shared(chunks: Iterable[Chunk]) -> list[tuple[Chunk, Resource, dict[Uid, bool]]]:

@@ -37,6 +37,16 @@ RELATIONS = (*REQUISITES, RECV)
 
 
 @dataclass(frozen=True, slots=True)
+class Superseded:
+    """A call that is followed by others which say something else of the same thing (only in lenient state files)."""
+
+    by: tuple[int, ...]
+    """Positions of those calls, in order; the last of them ends the sequence."""
+    version: str
+    """Changes when the declaration of any call of the sequence changes, those between included."""
+
+
+@dataclass(frozen=True, slots=True)
 class Call:
     """One single state call: checked, with its place in the order of execution."""
 
@@ -56,6 +66,8 @@ class Call:
     """Why it stands here in the order: "order 10003", "pulled forward by service.running[apache] (watch)"."""
     part: bool = False
     """It is a part of a composite: no state file says it, so it is not among the low data."""
+    superseded: Superseded | None = None
+    """Later calls say something else of the same thing: this one acts once for each version of the sequence, and the last of them is kept."""
 
     @property
     def kind(self) -> str:

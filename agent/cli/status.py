@@ -22,9 +22,9 @@ SHORT = 50
 """Resources up to which all of them are listed."""
 LISTED = 200
 """Most resources of a long list, but with --all."""
-QUIET = ("ok", "skipped")
+QUIET = ("ok", "skipped", "superseded")
 """States that a long list leaves out."""
-STATE = 10
+STATE = 11
 """Columns of the state."""
 MOST = 8
 """Lines that tell what is wrong with one; `why` tells all."""

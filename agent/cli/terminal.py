@@ -23,6 +23,7 @@ COLOURS = {
     "drifted": "34",
     "would": "34",
     "skipped": "2",
+    "superseded": "2",
     "ok": "32",
 }
 """State of a resource -> its colour (SGR)."""

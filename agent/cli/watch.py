@@ -34,6 +34,7 @@ MARKS = {
     "blocked": "⊘",
     "waiting": "…",
     "skipped": "-",
+    "superseded": "-",
     "drifted": "~",
     "would": "~",
     "flapping": "↯",

@@ -39,6 +39,7 @@ NEXT = {
     "poll": "looked at every {every:g} s",
     "event": "looked at as soon as its watch tells of something",
     "action": "run again when its declaration changes, or a requisite of it calls for that: nothing tells whether it is needed",
+    "superseded": "run again when a state of its sequence is declared differently; a later state of the same thing is kept",
     "recheck": "looked at with everything else in {when}",
 }
 """What happens next -> the words for it."""

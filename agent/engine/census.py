@@ -9,7 +9,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from holdfast.agent.engine import limits
 from holdfast.agent.engine.graph import Vertex
 from holdfast.agent.engine.options import EngineOptions
+from holdfast.agent.engine.report import Reason
 from holdfast.agent.engine.states import QUIET, URGENT, Group, State
+
+_WITHOUT_A_RUN: Mapping[Reason, State] = {"": "ok", "superseded": "superseded"}
+"""Why a vertex that is right did not run -> its state; for all other reasons it is skipped."""
 
 
 def word(vertex: Vertex, *, unwatched: bool, flapping: bool) -> State:
@@ -31,7 +35,7 @@ def _found(vertex: Vertex) -> State:
         return "drifted"
     if vertex.dirty or vertex.timer is not None or outcome is None:
         return "waiting"
-    return "would" if outcome.result is None else "skipped" if outcome.reason else "ok"
+    return "would" if outcome.result is None else _WITHOUT_A_RUN.get(outcome.reason, "skipped")
 
 
 class Census:

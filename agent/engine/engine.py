@@ -187,7 +187,7 @@ class Engine:
                     vertex.after = self._departures.before(partial(self._succeeds, vertex))
                     self._arm(vertex)
                 failed = vertex.failed and vertex.call.meta.rewatch and vertex.settled and cause != "grains changed"
-                again = everything or failed or vertex.identity in outdated or blames_others(vertex)
+                again = everything or failed or vertex.identity in outdated or blames_others(vertex) or self._runs.to_act(vertex)
                 if again or vertex not in kept or not same_shape(vertex.requisites, kept[vertex]):
                     self._mark(vertex, cause)
                     for sender in vertex.requisites.get(RECV, ()):
@@ -413,6 +413,7 @@ class Engine:
             same = old.resource is call.resource or old.resource.cmp(call.resource) is None
         except Exception:  # noqa: BLE001 - the code of a kind may raise anything; then it is another
             same = False
+        same = same and (old.call.superseded is None) is (call.superseded is None)
         return old if same and (old.call.meta is call.meta or old.call.meta == call.meta) else None
 
     def _recount(self, leaving: Iterable[Vertex], new: Iterable[Vertex]) -> None:
@@ -606,6 +607,8 @@ class Engine:
                 self._alarms.clear(vertex)  # what has happened may have made possible what has failed
                 self._scheduler.offer(vertex)
             self._scheduler.mark(vertex, cause)
+            if vertex.successors and self._runs.to_act(vertex):
+                stack.extend(each for each in vertex.successors if not each.dirty)
 
     def _schedule_recheck(self) -> None:
         if self._recheck:
@@ -628,7 +631,7 @@ class Engine:
         self._gave_up = True
         for vertex in self._graph:
             vertex.dirty = False
-        self._scheduler.rebuild(self._graph)
+        self._scheduler.rebuild(self._graph.vertices)
 
     def _quiet(self) -> None:
         """Nothing is at work: listeners have their turn, one after the other, then the pass is over.

@@ -30,7 +30,7 @@ class Wait(NamedTuple):
     """One thing that keeps a resource from running now."""
 
     code: str
-    """`paused`, `obstacle`, `place`, `watch`, `rate-limit`, `flapping`, `requisites`, `order`, `semaphore`, `workers`."""
+    """`paused`, `obstacle`, `place`, `watch`, `rate-limit`, `flapping`, `requisites`, `order`, `sequence`, `semaphore`, `workers`."""
     text: str
     who: tuple[Vertex, ...] = ()
     """Those that it waits for, those first that themselves wait for nobody."""
@@ -108,7 +108,10 @@ def _others(vertex: Vertex, view: View) -> Iterator[Wait]:
     earlier = _earlier(vertex, view) if vertex.first else ()
     if earlier and not above:
         yield Wait("order", "it is new, and runs when all before it in definition order are settled", earlier)
-    if above or earlier:
+    holder = view.scheduler.sequences.blocker(vertex, view.scheduler.unsettled)
+    if holder:
+        yield Wait("sequence", "states of one thing, and what stands between, run in order", (holder,))
+    if above or earlier or holder:
         return
     name = view.scheduler.semaphores.full(vertex)
     if name:
@@ -233,9 +236,10 @@ def _next(vertex: Vertex, view: View, now: float) -> Iterator[dict[str, Any]]:
         yield {"what": "poll", "in": None, "every": meta.poll}
     elif vertex.watcher is not None:
         yield {"what": "event", "in": None}
-    if Judge.is_action(vertex):
-        yield {"what": "action", "in": None}
-    if view.recheck is not None and (vertex.failed or not Judge.is_action(vertex)):
+    remembered = "superseded" if vertex.successors else "action" if Judge.is_action(vertex) else ""
+    if remembered:
+        yield {"what": remembered, "in": None}
+    if view.recheck is not None and (vertex.failed or not remembered):
         yield {"what": "recheck", "in": _in(view.recheck, now)}
 
 

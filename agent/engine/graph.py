@@ -68,6 +68,10 @@ class Vertex:
     """Those that have this as their prereq: they run before it, and only if it would change."""
     prepared: frozenset[tuple[Vertex, int]] = frozenset()
     """Targets of its prereqs for which it has run, each with its marks at that time."""
+    successors: tuple[Vertex, ...] = ()
+    """Those that say something else of the same thing and come later: it acts once for each version of the sequence, and they are kept."""
+    closes: bool = True
+    """It has not run since one that it supersedes has acted, or since it came into the graph: it waits for all between."""
     foremost: int = 0
     """Position of the first that looks at it, through prereqs near or far; its own where none does."""
 
@@ -218,11 +222,11 @@ def edges(calls: Sequence[Call]) -> Iterator[Edge]:
 
 
 def remembered(calls: Sequence[Call]) -> dict[str, str]:
-    """Identity -> thing of each call about which the journal has something to remember: actions, and ends of edges that carry something."""
+    """Identity -> thing of each call about which the journal has something to remember: actions, superseded ones, and ends of edges that carry something."""
     found: dict[str, str] = {}
     for call in calls:
         carriers = [targets for kind, targets in call.requisites.items() if kind in CARRIES or kind == RECV]
-        if carriers or acts(call.resource):
+        if carriers or call.superseded or acts(call.resource):
             for each in (call, *(calls[target] for targets in carriers for target in targets)):
                 if each.identity not in found:
                     found[each.identity] = thing(each.kind, each.resource.name)
@@ -281,6 +285,8 @@ def connect(vertices: Sequence[Vertex], automatic: Mapping[int, tuple[int, ...]]
         vertex.downstream = _unless_equal(vertex.downstream, tuple(after))
         vertex.notify = _unless_equal(vertex.notify, tuple(notify.get(vertex, ())))
         vertex.prerequired = tuple(prerequired.get(vertex, ()))
+        later = vertex.call.superseded
+        vertex.successors = _unless_equal(vertex.successors, tuple([vertices[i] for i in later.by])) if later else ()
         vertex.foremost = min([owner.foremost for owner in vertex.prerequired], default=vertex.call.position)
     return Graph(vertices)
 

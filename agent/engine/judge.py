@@ -14,7 +14,7 @@ from holdfast.agent.engine.courier import incoming
 from holdfast.agent.engine.graph import CARRIES, Vertex
 from holdfast.agent.engine.journal import Journal
 from holdfast.agent.engine.looks import Looks, Probes
-from holdfast.agent.engine.report import Notice, Outcome
+from holdfast.agent.engine.report import Notice, Outcome, Reason
 from holdfast.agent.engine.requisites import Decision, Upstream, decide
 from holdfast.agent.engine.transfer import Transfers
 from holdfast.resources.traits import Reactive
@@ -95,6 +95,8 @@ class Judge:
 
     async def _probe(self, target: Vertex, probes: Probes) -> tuple[Outcome, Failure | None]:
         """What the target of a prereq would do if it ran now."""
+        if spent := self.spent(target):
+            return spent, None
         decision = self._table(target, probes, probing=True)
         if not decision.run:
             return self.not_run(target, decision), None
@@ -152,6 +154,15 @@ class Judge:
             started=time.time(),
         )
 
+    def spent(self, vertex: Vertex) -> Outcome | None:
+        """The outcome of a superseded vertex that has acted for this version of its sequence; None: it is to act, or is not superseded."""
+        if not self._daemon or not vertex.successors or vertex.due or vertex.forced:
+            return None
+        at = self._journal.done_at(vertex.key, digest(vertex))
+        if at is None:
+            return None
+        return self._as_before(vertex, "superseded", f"superseded by {vertex.successors[-1].identity}; it has acted once, at {_when(at)}")
+
     def done(self, vertex: Vertex, decision: Decision) -> Outcome | None:
         """The outcome of an action that has run already and has no reason to run again; None: run."""
         if not self._daemon or not self.is_action(vertex) or vertex.due or vertex.forced:
@@ -168,14 +179,18 @@ class Judge:
             or (vertex.call.meta.rerun == "start" and vertex.outcome is None)
         ):
             return None
-        comment = f"done already, at {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(at))}"
+        return self._as_before(vertex, "action", f"done already, at {_when(at)}")
+
+    @staticmethod
+    def _as_before(vertex: Vertex, reason: Reason, comment: str) -> Outcome:
+        """The outcome of a vertex that is not run because what it did before still counts."""
         return Outcome(
             vertex.identity,
             vertex.position,
             result=True,
             comment=comment,
             ran=False,
-            reason="action",
+            reason=reason,
             cause=vertex.cause,
             started=time.time(),
         )
@@ -185,6 +200,14 @@ class Judge:
         """It cannot tell whether it is needed: no guard, and its kind says so."""
         meta = vertex.call.meta
         return vertex.resource.action() and meta.onlyif is None and meta.unless is None and not meta.creates
+
+    def once(self, vertex: Vertex) -> bool:
+        """It is remembered that it was done: it cannot tell whether it is needed, or what it does does not last."""
+        return bool(vertex.successors) or self.is_action(vertex)
+
+
+def _when(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
 
 
 def _later(vertex: Vertex, upstream: Vertex) -> bool:
@@ -205,13 +228,14 @@ def _overdue(vertex: Vertex, at: float) -> bool:
 
 
 def digest(vertex: Vertex) -> str:
-    """Hash of a declaration: what an action was when it last succeeded. What it is to receive, and what its sources contain, belong to that.
+    """Hash of a declaration: what an action, or a superseded vertex, was when it last succeeded.
 
-    What was done by an earlier version is done: a field of `later` counts only where it is not at its default.
+    What it is to receive, and what its sources contain, belong to that, and the version of the sequence of a superseded one. What was done by an earlier version is done: a field of `later` counts only where it is not at its default.
     """
     recv = "".join(f" {wanted!r}" for wanted in vertex.call.meta.recv)
     resource = vertex.resource
     declared = type(resource).model_fields
     aside = {name for name in resource.later if getattr(resource, name) == declared[name].default}
     fields = resource.model_dump_json(exclude=aside.union(resource.reaction if isinstance(resource, Reactive) else ()))
-    return hashlib.sha256(f"{vertex.call.kind} {fields}{recv}{vertex.ctx.source_version()}".encode()).hexdigest()
+    sequence = f" {vertex.call.superseded.version}" if vertex.call.superseded else ""
+    return hashlib.sha256(f"{vertex.call.kind} {fields}{recv}{vertex.ctx.source_version()}{sequence}".encode()).hexdigest()

@@ -21,7 +21,7 @@ WATCHED = ("drift", "poll")
 ROUTINE = ("poll", "recheck")
 """Causes that do not say that anything has happened."""
 
-Reason = Literal["", "requisite_failed", "onfail", "onchanges", "prereq", "onlyif", "unless", "creates", "disabled", "action"]
+Reason = Literal["", "requisite_failed", "onfail", "onchanges", "prereq", "onlyif", "unless", "creates", "disabled", "action", "superseded"]
 """Why a resource did not run."""
 GUARDS: frozenset[Reason] = frozenset({"onlyif", "unless", "creates"})
 """Those of them that are a guard's answer: it may be another one later."""

@@ -117,6 +117,9 @@ class Runs:
             await self._listen(vertex)
             return
         seen = self._courier.seen(vertex)
+        if spent := self._judge.spent(vertex):
+            self.conclude(vertex, spent, seen)
+            return
         decision = await self._judge.decide(vertex)
         if vertex.removed:
             raise asyncio.CancelledError  # it has left, and what has not begun does not begin: what it knew is forgotten already
@@ -134,7 +137,7 @@ class Runs:
         if self._rests(vertex, outcome, failure):
             return
         if vertex.real and outcome.result:
-            vertex.forced = self._judge.is_action(vertex)  # should what follows break off, it is to be done again
+            vertex.forced = self._judge.once(vertex)  # should what follows break off, it is to be done again
             vertex.prepared = ahead
             self._transfers.used(vertex, prepared.values)
         self.conclude(vertex, outcome, seen, failure)
@@ -153,7 +156,9 @@ class Runs:
     async def _listen(self, vertex: Vertex) -> None:
         """The turn of a listener: the refresh alone, whatever its requisites say."""
         seen = self._courier.seen(vertex, listen=True)
-        if vertex.refreshable is None:
+        if spent := self._judge.spent(vertex):
+            outcome, failure = spent, None
+        elif vertex.refreshable is None:
             comment = f"cannot refresh: {vertex.call.kind} has no refresh action; use require"
             outcome, failure = Outcome(vertex.identity, vertex.position, result=False, comment=comment, ran=False, cause="refresh"), None
             self._courier.delivered(seen, outcome)  # it would fail for ever
@@ -253,6 +258,10 @@ class Runs:
             begun = report.touched or bool(report.changes) or self._judge.is_action(vertex)
             self._courier.interrupted(vertex, begun=begun)
 
+    def to_act(self, vertex: Vertex) -> bool:
+        """It is superseded, and has not acted for this version of its sequence."""
+        return bool(vertex.successors) and self._judge.spent(vertex) is None
+
     def unwatched(self, vertex: Vertex, why: str) -> None:
         """It was to be looked at, but its watch is down: until there is another it counts as failed."""
         try:
@@ -288,15 +297,27 @@ class Runs:
             self._courier.delivered(seen or [], outcome)
         would = vertex.would_change and not would_before
         told = [] if outcome.listener else self._courier.tell(vertex, outcome, real=real, newly_failed=newly_failed, newly_would=would)
-        if outcome.ran and outcome.result and real and self._judge.is_action(vertex):
+        if outcome.ran and outcome.result and real and not outcome.listener and self._judge.once(vertex):
             self._journal.done(vertex.key, digest(vertex), time.time())
         if outcome.ran and outcome.result and not outcome.listener:
             told += self._transfers.publish(vertex)
         self._record(vertex, outcome)
         for who in told:
             self._mark(who, "refresh", vertex)
+        self._succeed(vertex, outcome)
         self._wake_below(vertex, outcome, recovered=recovered)
         self._later(vertex, outcome, failure)
+
+    def _succeed(self, vertex: Vertex, outcome: Outcome) -> None:
+        """What says something else of the same thing, and comes later, runs after one that has acted."""
+        if outcome.ran:
+            vertex.closes = False
+            if vertex.successors and self._daemon and vertex.real and outcome.result:
+                text = f"has acted, as the first of several states of one thing; {vertex.successors[-1].identity} is kept from now on"
+                self._emit(Notice("info", "superseded", vertex.identity, text))
+            for successor in vertex.successors:
+                successor.closes = True
+                self._mark(successor, "refresh", vertex)
 
     def _wake_below(self, vertex: Vertex, outcome: Outcome, *, recovered: bool) -> None:
         """Those that failed, or did not run, because of this one are looked at again when it is right."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from heapq import heappop
 
 from holdfast.agent.engine.batch import Batch
@@ -24,6 +24,7 @@ from holdfast.agent.engine.graph import Vertex
 from holdfast.agent.engine.order import DefinitionOrder, Heap, Item
 from holdfast.agent.engine.report import ROUTINE, WATCHED, Cause, Pause
 from holdfast.agent.engine.semaphores import Semaphores
+from holdfast.agent.engine.sequences import Sequences
 from holdfast.agent.engine.workers import Workers
 
 SPARE = 64
@@ -54,6 +55,7 @@ class Scheduler:
         """Why nothing is started now; empty: what may start is started."""
         self.unsettled: set[Vertex] = set()
         self.semaphores = Semaphores()
+        self.sequences = Sequences()
         self.lent: set[str] = set()
         """Keys of resources that a run beside this engine is at: they do not start here."""
         self._start = start
@@ -158,6 +160,7 @@ class Scheduler:
         vertex.dirty, vertex.first, vertex.round = True, False, self._round
         self._enter(vertex)
         self._noted(vertex)
+        self._release(vertex)
         self._over(vertex)
 
     def settle(self, vertex: Vertex) -> None:
@@ -166,16 +169,21 @@ class Scheduler:
         vertex.rest = vertex.obstacle = None
         self.unsettled.discard(vertex)
         self._noted(vertex)
+        self._release(vertex)
+        self._over(vertex)
+
+    def _release(self, vertex: Vertex) -> None:
+        """Who waited for it is looked at again."""
         waiters, vertex.waiters = vertex.waiters, None
         for waiter in waiters or ():
             self.offer(waiter)
-        self._over(vertex)
 
-    def rebuild(self, vertices: Iterable[Vertex]) -> None:
+    def rebuild(self, vertices: Collection[Vertex]) -> None:
         """Positions have changed with the graph: build the heaps anew from what is unsettled."""
         for heap in (self._bound, self._marked, self._routine, self._lowest):
             heap.clear()
         self._order.clear()
+        self.sequences.rebuild(vertices)
         self._groups.clear()
         self._epoch += 1
         self.unsettled = {vertex for vertex in vertices if not vertex.settled}
@@ -308,7 +316,9 @@ class Scheduler:
         self.pump()
 
     def _blocker(self, vertex: Vertex) -> Vertex | None:
-        """An unsettled vertex somewhere above in the requisites; None when there is none."""
+        """An unsettled vertex somewhere above in the requisites, or in a sequence; None when there is none."""
+        if self.sequences and (holder := self.sequences.blocker(vertex, self.unsettled)):
+            return holder
         heap, position = self._lowest, vertex.position
         while heap and heap.first.settled:
             heappop(heap)

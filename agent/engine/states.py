@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-State = Literal["running", "blocked", "failed", "flapping", "unwatched", "waiting", "drifted", "would", "skipped", "ok"]
+State = Literal["running", "blocked", "failed", "flapping", "unwatched", "waiting", "drifted", "would", "superseded", "skipped", "ok"]
 """The state of one resource in a word: the first of these that holds.
 
 `blocked`: not run, for something that it requires failed; `unwatched`: its watch has failed and is not armed again yet;
 `waiting`: it is to be looked at, now or at a known time; `drifted`: it would be repaired but for a pause, or may have to be; `would`: it
-would be changed (noop)."""
-QUIET: frozenset[State] = frozenset({"ok", "skipped"})
+would be changed (noop); `superseded`: it has acted once, and a later state of the same thing is kept."""
+QUIET: frozenset[State] = frozenset({"ok", "skipped", "superseded"})
 """States of which there is nothing to say."""
 
 URGENT: tuple[State, ...] = ("running", "failed", "flapping", "blocked", "unwatched", "waiting", "drifted", "would")

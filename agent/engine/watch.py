@@ -30,6 +30,8 @@ def needs_watch(vertex: Vertex) -> bool:
     meta = vertex.call.meta
     if isinstance(vertex.resource, Backed):
         return True
+    if vertex.call.superseded:
+        return False
     if meta.poll is not None:
         return meta.poll > 0
     return bool(meta.creates) or _watches(vertex.resource)

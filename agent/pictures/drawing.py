@@ -43,6 +43,7 @@ FILLS = {
     "drifted": "#dbeafe",
     "would": "#dbeafe",
     "skipped": "#f1f5f9",
+    "superseded": "#f1f5f9",
 }
 """State -> the colour of a resource."""
 PLAIN = "#f8fafc"

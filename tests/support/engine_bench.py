@@ -28,8 +28,11 @@ from holdfast.resources.traits import Declaration, Edgeable, Groupable, Member, 
 from holdfast.resources.watches import idle
 from holdfast.states.data import RECV, RELATIONS, Call, Compilation
 from holdfast.states.errors import Place
+from holdfast.states.sequences import superseded
 
 P = ParamSpec("P")
+LATER = "superseded_by"
+"""What a state says of those that come later and say something else of its setting."""
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
@@ -386,11 +389,14 @@ def state(name: str, /, kind: str = "zsetting.present", *, meta: Mapping[str, An
 def compilation(*states: tuple[Any, ...]) -> Compilation:
     """Compile states that stand in order of execution; requisites, and senders as `id`, name earlier (or, prereq and listen, any) states."""
     position = {name: i for i, (name, *_) in enumerate(states)}
-    calls = []
+    calls: list[Call] = []
+    later: dict[str, list[str]] = {}
     for i, (name, kind, meta, spec) in enumerate(states):
         senders = {RECV: [source["id"] for source in meta["recv"].values() if "id" in source]} if "recv" in meta else {}
         requisites = {k: tuple(position[t] for t in named) for k, named in {**senders, **spec}.items() if k in RELATIONS and named}
-        arguments = {k: v for k, v in spec.items() if k not in RELATIONS}
+        arguments = {k: v for k, v in spec.items() if k not in {*RELATIONS, LATER}}
+        if LATER in spec:
+            later[f"{kind}[{name}]"] = [f"{states[position[other]][1]}[{other}]" for other in spec[LATER]]
         family, _, function = kind.partition(".")
         low = {
             "state": family,
@@ -400,11 +406,12 @@ def compilation(*states: tuple[Any, ...]) -> Compilation:
             "__sls__": "test",
             "__env__": "base",
             "order": 10000 + i,
+            **arguments,
             **{k: [*spec[k]] for k in requisites if k in spec},
         }
         resource = KINDS[kind].declare(low["name"], **arguments)
         calls.append(Call(i, f"{kind}[{name}]", low, Place("test.sls", i + 1), resource, Meta.model_validate(meta), requisites))
-    return Compilation(tuple(calls))
+    return Compilation(superseded(tuple(calls), later))
 
 
 async def at_once(call: Callable[..., object], *args: object) -> object:

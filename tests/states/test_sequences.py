@@ -1,0 +1,105 @@
+"""Several states of one thing, one after the other, where they are lenient: the compiler says which of them later ones supersede."""
+
+from __future__ import annotations
+
+import pytest
+
+SEQUENCE = """
+first:
+  file.managed: [{name: /policy}, {contents: exit 101}]
+work:
+  test.nop: []
+last:
+  file.absent: [{name: /policy}]
+"""
+
+
+def followed(compilation):
+    """Identity of each superseded call -> those of the calls that supersede it."""
+    calls = compilation.calls
+    return {call.identity: [calls[at].identity for at in call.superseded.by] for call in calls if call.superseded}
+
+
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [
+        ("file.managed: [{name: /x}]", "file.absent: [{name: /x}]"),
+        ("file.absent: [{name: /x}]", "file.directory: [{name: /x}]"),
+        ("file.absent: [{name: /x}]", "file.managed: [{name: /x/y}]"),
+        ("file.managed: [{name: /x}, {contents: a}]", "file.managed: [{name: /x}, {contents: b}]"),
+        ("file.managed: [{name: /x}, {contents: a}]", "file.append: [{name: /x}, {text: b}]"),
+        ("service.dead: [{name: x}]", "service.running: [{name: x}]"),
+        ("service.enabled: [{name: x}]", "service.disabled: [{name: x}]"),
+        ("pkg.removed: [{name: x}]", "pkg.installed: [{name: x}]"),
+        ("user.present: [{name: x}]", "user.absent: [{name: x}]"),
+    ],
+)
+def test_the_earlier_of_two_states_is_superseded_where_it_is_lenient(compile_tree, problems, first, last):
+    """A warning at the earlier one says so; where it is strict it is an error that names the setting."""
+    text = f"a:\n  {first}\nb:\n  {last}\n"
+    compiled = compile_tree(text, lenient=("site",))
+    (warning,) = [problem for problem in compiled.warnings if problem.waived]
+
+    a, b = (call.identity for call in compiled.calls)
+    assert followed(compiled) == {a: [b]}
+    assert (warning.code, warning.place.line) == ("contradiction", 2)
+    assert "the later one is kept" in warning.message
+    (problem,) = problems(text)
+    assert (problem.code, problem.place.line) == ("contradiction", 4)
+    assert problem.hint == "keep one of the two; if these are not your states, name their SLS in `lenient`"
+
+
+def test_a_strict_state_is_not_superseded_by_a_lenient_one(compile_tree, problems):
+    """It would silently be given up; the other way round one's own state is kept."""
+    own, others = "a: {file.managed: [{name: /x}]}", "b: {file.absent: [{name: /x}]}"
+    (problem,) = problems(
+        {"site.sls": f"include: [others]\n{own}\nc: {{test.nop: []}}", "others.sls": others, "x.sls": ""},
+        "others",
+        "site",
+        lenient=("site",),
+    )
+    assert problem.code == "contradiction"
+
+    compiled = compile_tree({"site.sls": f"include: [others]\n{own}", "others.sls": others}, "site", lenient=("others",))
+    assert followed(compiled) == {"file.absent[b]": ["file.managed[a]"]}
+
+
+def test_the_order_of_execution_says_which_is_earlier(compile_tree):
+    """Not that of the file."""
+    text = "a:\n  file.managed: [{name: /x}, {require: [b]}]\nb:\n  file.absent: [{name: /x}]\n"
+
+    assert followed(compile_tree(text, lenient=("*",))) == {"file.absent[b]": ["file.managed[a]"]}
+
+
+def test_states_under_a_condition_supersede_nothing(compile_tree):
+    """Which of the two applies is not known, so both are kept, as in strict states; a warning tells."""
+    for condition in ("onlyif: x", "onchanges: [c]", "prereq: [c]"):
+        text = (
+            f"a:\n  file.managed: [{{name: /x}}, {{{condition}}}]\nc:\n  file.managed: [{{name: /y}}]\nb:\n  file.absent: [{{name: /x}}]\n"
+        )
+        compiled = compile_tree(text, lenient=("*",))
+
+        assert followed(compiled) == {}
+        assert [problem.code for problem in compiled.warnings] == ["contradiction-possible"]
+
+
+def test_of_three_each_earlier_one_is_superseded(compile_tree):
+    """By all later ones that say something else; one that is declared again in the end is superseded by what stands between alone."""
+    text = "".join(f"s{n}:\n  file.{what}: [{{name: /x}}]\n" for n, what in enumerate(("managed", "absent", "managed")))
+
+    assert followed(compile_tree(text, lenient=("*",))) == {
+        "file.managed[s0]": ["file.absent[s1]"],
+        "file.absent[s1]": ["file.managed[s2]"],
+    }
+
+
+def test_a_version_is_that_of_all_from_the_earlier_to_the_last(compile_tree):
+    """What stands between belongs to it; what stands around it, and its place, do not."""
+
+    def version(text):
+        return next(call.superseded.version for call in compile_tree(text, lenient=("*",)).calls if call.superseded)
+
+    before = version(SEQUENCE)
+    assert version("other:\n  test.nop: []\n" + SEQUENCE + "more:\n  test.nop: []\n") == before
+    for old, new in (("exit 101", "exit 1"), ("test.nop: []", "test.nop: [{color: red}]"), ("last:", "final:")):
+        assert version(SEQUENCE.replace(old, new)) != before
