@@ -124,8 +124,10 @@ def matching(given: str, view: View, verb: str) -> list[Vertex]:
     vertex = view.graph.by_identity.get(given)
     if vertex is not None and not gone(vertex):
         return [vertex]
+    # First one cheap look at all: there may be very many, and the loop waits.
+    near = [each for each in view.graph if given in str(each.call.low["name"]) or given in str(each.call.low["__id__"])]
     for meant in (_has("__id__", given), _has("name", given), _ends(given)):
-        if found := [each for each in view.present if meant(each.call.low)]:
+        if found := [each for each in near if meant(each.call.low) and not gone(each)]:
             return found
     nearly = nearest(given, [each.identity for each in itertools.islice(view.present, CANDIDATES)])
     raise ControlError(f"cannot {verb} {given}: there is no such resource{f'; did you mean {nearly}?' if nearly else ''}")
