@@ -41,10 +41,11 @@ class Courier:
         """A new graph: any of its listeners may have something to hear, and any end of an edge something to act on."""
         self._listeners, self._behind = set(), set()
         for vertex in vertices:
-            if vertex.requisites and not CARRIES.keys().isdisjoint(vertex.requisites):
-                self._behind.add(vertex)
-                if "listen" in vertex.requisites:
-                    self._listeners.add(vertex)
+            for kind in vertex.requisites:
+                if kind in CARRIES:
+                    self._behind.add(vertex)
+                    if kind == "listen":
+                        self._listeners.add(vertex)
 
     def seen(self, vertex: Vertex, *, listen: bool = False) -> Seen:
         """What this run, if it comes to a good end, will have delivered: of `listen` edges, or of all others.
