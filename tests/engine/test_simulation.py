@@ -33,6 +33,7 @@ from holdfast.agent.engine.reversals import Reversals
 from holdfast.agent.engine.runs import Runs
 from holdfast.agent.engine.scheduler import Scheduler
 from holdfast.agent.engine.semaphores import Semaphores
+from holdfast.agent.engine.sequences import Sequences
 from holdfast.agent.engine.tables import Reversal
 from holdfast.agent.engine.transfer import Prepared, Transfers
 from holdfast.resources.traits import Declaration, Member
@@ -170,6 +171,7 @@ SABOTAGE = [
     ("which it was not", Reversals, "remember", remembers_what_is_to_be),
     ("is not undone", Runs, "start", undone_before_it_runs),
     ("is asked again what was before", Reversals, "wanted", lambda _, vertex: vertex.call.meta.reverse),
+    ("which begins a sequence", Sequences, "blocker", never(None)),
     ("is overdue", Runs, "_until_rerun", never(1e6)),
     ("again for no reason", Journal, "done_at", never(None)),
     ("and counted as", Census, "note", never(None)),

@@ -64,7 +64,7 @@ def _helpless(there: Sequence[Vertex]) -> set[Vertex]:
 def _not_as_declared(vertex: Vertex, rules: Rules, world: World) -> Iterator[str]:
     values, resource, outcome = rules.values, vertex.resource, vertex.outcome
     assert outcome is not None
-    if isinstance(resource, Setting) and outcome.ran:
+    if isinstance(resource, Setting) and outcome.ran and not vertex.successors:
         wanted = values.wanted(vertex) if vertex.call.meta.recv else resource.value
         if world.settings.get(resource.name) != wanted:
             yield f"{vertex.identity} is not as declared"

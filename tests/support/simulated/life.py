@@ -187,7 +187,7 @@ class Life(Bench):
     # -- what may happen ---------------------------------------------------------------------------------------
 
     def _vertex(self, name: str) -> Vertex | None:
-        return next((each for each in self._engine._graph if each.resource.name == name and not each.removed), None)
+        return next((each for each in self._engine._graph if each.resource.name == name and not each.removed and not each.successors), None)
 
     def drift(self, name: str, value: str) -> None:
         """Somebody changes it by hand."""

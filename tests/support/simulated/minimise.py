@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from engine_bench import LATER
 from simulated.life import faults
 from simulated.plan import REQUISITES, Plan, State
 
@@ -75,6 +76,8 @@ def _plainer(one: State) -> Iterator[State]:
 def _without(one: State, name: str) -> State:
     """A state that does not refer to that name."""
     own, kind, meta, spec = one
+    if spec.get(LATER) == [name]:
+        spec = {key: value for key, value in spec.items() if key != LATER}
     left = {key: [each for each in value if each != name] if key in REQUISITES else value for key, value in spec.items()}
     if any(wanted["id"] == name for wanted in meta.get("recv", {}).values()):
         meta = {key: value for key, value in meta.items() if key != "recv"}

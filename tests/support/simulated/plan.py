@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any
 
-from engine_bench import state
+from engine_bench import LATER, state
 
 State = tuple[Any, ...]
 """As `state` makes it: name, kind, meta, and what it says with its requisites."""
@@ -78,6 +78,10 @@ def planned(seed: int) -> Plan:
     troubles = tuple(random_troubles(chance, states))
     stop = chance.choice(((), (0.0,), (0.5,), (3.0,))) if chance.random() < 0.2 else None
     ordering = "requisites" if chance.random() < 0.2 else "definition"
+    if chance.random() < 0.3:
+        states = with_sequence(chance, states)
+        swaps = {index: with_sequence(chance, one[2]) for index, one in enumerate(troubles) if one[1] == "swap"}
+        troubles = tuple((*one[:2], swaps[index]) if index in swaps else one for index, one in enumerate(troubles))
     return Plan(tuple(states), troubles, chance.choice((1, 2, 4)), seed % 2 == 0, ordering, stop, seed)
 
 
@@ -102,9 +106,30 @@ def random_states(chance: random.Random) -> list[State]:
     return states
 
 
+def with_sequence(chance: random.Random, states: list[State]) -> list[State]:
+    """The same, and before one of them another state of its setting that it supersedes."""
+    targets = {name for one in states for name in one[3].get("prereq", ())}
+    last = [one[0] for one in states if one[1] == "zsetting.present" and one[0] not in targets and not {"noop", "poll"} & one[2].keys()]
+    last = [one[0] for one in states if one[0] in last and CONDITIONAL.isdisjoint(one[3])]
+    if not last:
+        return states
+    chosen = chance.choice(last)
+    place = chance.randrange(next(index for index, one in enumerate(states) if one[0] == chosen) + 1)
+    meta = {"retry": chance.choice((2, -1))} if chance.random() < 0.2 else {}
+    earlier = state(f"{chosen} before", meta=meta, name=chosen, value=chance.choice(("early", "earlier")), **{LATER: [chosen]})
+    return [*states[:place], earlier, *states[place:]]
+
+
 def other_state(chance: random.Random, states: list[State]) -> list[State]:
-    """The same states, but that one of them, which there must be, is something else; it has its requisites, and its place among those that send."""
-    chosen = chance.randrange(len(states))
+    """The same states, but that one of them, which there must be, is something else; it has its requisites, and its place among those that send.
+
+    Those of one setting stay as they are.
+    """
+    several = {name for one in states if LATER in one[3] for name in (one[0], *one[3][LATER])}
+    single = [index for index, one in enumerate(states) if one[0] not in several]
+    if not single:
+        return states
+    chosen = chance.choice(single)
     name, _, meta, spec = states[chosen]
     requisites = {kind: targets for kind, targets in spec.items() if kind in REQUISITES}
     sends = any(sender_of(each) == name for each in states)

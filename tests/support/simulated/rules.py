@@ -104,6 +104,7 @@ class Rules:
         if isinstance(vertex.resource, Lined) and self._machine.lost != now and vertex.ctx.background != (self._machine.line or None):
             yield f"starts with the line {vertex.ctx.background}, but there is {self._machine.line}"
         yield from (f"starts before {up.identity} is settled" for up in self._above(vertex) if not up.settled)
+        yield from self._out_of_sequence(vertex)
         forward = meta.aggregate and vertex.batch is not None
         if vertex.first and options.ordering == "definition" and not vertex.listening and not forward:
             for up in engine._graph.vertices[: vertex.position]:
@@ -115,6 +116,18 @@ class Rules:
         if meta.limit and fresh and vertex.cause in {"drift", "poll"} and not vertex.listening and _alone(vertex):
             yield from self._too_often(vertex, now)
 
+    def _out_of_sequence(self, vertex: Vertex) -> Iterator[str]:
+        """What stands between two states of one thing waits for the earlier one, and so does the later one."""
+        for earlier in self._begin(vertex):
+            endless = earlier.rest is not None and earlier.call.meta.retry is not None and earlier.call.meta.retry.attempts < 0
+            if not (earlier.settled or endless):
+                yield f"does not wait for {earlier.identity}, which begins a sequence"
+
+    def _begin(self, vertex: Vertex) -> list[Vertex]:
+        """Those that begin the sequences in which it stands."""
+        earlier = self._engine._graph.vertices[: vertex.position]
+        return [each for each in earlier if each.successors and vertex.position <= each.successors[-1].position]
+
     def _lets_pass(self, vertex: Vertex, now: float) -> bool:
         """It has run, or is left alone for an obstacle, or waits for such a one, near or far, or has had its time."""
         waiting = [vertex]
@@ -123,7 +136,7 @@ class Rules:
             if one in self._ran or one.obstacle or now - self._since.setdefault(one, now) >= PATIENCE:
                 return True
             if not one.first:
-                new = self._above(one).union(*map(self._above, _wanted(one))) - seen
+                new = self._above(one).union(self._begin(one), *map(self._above, _wanted(one))) - seen
                 seen |= new
                 waiting += new
         return False
@@ -132,7 +145,11 @@ class Rules:
         """Or need not be; or was, until this very moment."""
         name, machine = vertex.resource.name, self._machine
         return (
-            isinstance(vertex.resource, Action) or bool(vertex.call.meta.poll) or name in machine.armed or machine.fallen.get(name) == now
+            isinstance(vertex.resource, Action)
+            or bool(vertex.successors)
+            or bool(vertex.call.meta.poll)
+            or name in machine.armed
+            or machine.fallen.get(name) == now
         )
 
     def _too_often(self, vertex: Vertex, now: float) -> Iterator[str]:
