@@ -144,8 +144,11 @@ def test_a_long_list_leaves_out_what_is_right():
     """And says so; a tree still has a branch with its counts for each SLS."""
     rows = [row(f"test.nop[{number}]", sls="many") for number in range(100)] + [row("cmd.run[x]", "failed")]
 
-    assert list(status.table(rows, Paper(), everything=False)) == ["failed    cmd.run[x]", "and 100 more that are right (--all lists them)"]
-    assert list(status.tree(rows, Paper(), everything=False)) == ["many  100 ok", "web  1 failed", "└─ failed    cmd.run[x]"]
+    assert list(status.table(rows, Paper(), everything=False)) == [
+        "failed     cmd.run[x]",
+        "and 100 more that are right (--all lists them)",
+    ]
+    assert list(status.tree(rows, Paper(), everything=False)) == ["many  100 ok", "web  1 failed", "└─ failed     cmd.run[x]"]
     assert len(list(status.table(rows, Paper(), everything=True))) == 101
 
 
@@ -155,7 +158,7 @@ def test_what_is_not_listed_of_very_many_is_counted():
     counts = {"failed": 1, "waiting": 4000, "would": 7, "ok": 9000, "skipped": 5}
 
     assert list(status.table(rows, Paper(), counts, everything=False)) == [
-        "failed    cmd.run[x]",
+        "failed     cmd.run[x]",
         "and more: 4000 waiting, 7 would (--all lists them)",
         "and 9005 more that are right (--all lists them)",
     ]
@@ -306,7 +309,7 @@ def test_no_identity_is_cut_in_the_status(state, name):
     lines = plain(status.table([long], Paper(80), everything=True))
 
     assert all(columns(line) <= 80 for line in lines)
-    assert long["identity"] in "".join(line[10:] for line in lines)
+    assert long["identity"] in "".join(line[status.STATE :] for line in lines)
     assert ("out of paper" in lines[-1]) == (state == "failed")
 
 

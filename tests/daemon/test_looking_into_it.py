@@ -82,7 +82,8 @@ def test_the_end_of_a_path_is_enough_where_only_one_has_it(tree):
         assert tree("trigger", "host/conf", check=0).stdout.startswith(f"ok file.managed[{tree.host}/conf]")
         tree.sls("twice", "HOST/other/conf: {file.exists: []}\n")
         tree("reload", check=0)
-        assert "cannot explain conf: which one? there are " in tree("why", "conf", check=1).stderr
+        both = tree("why", "conf", check=0).stdout
+        assert all(f"{each}]" in both for each in (f"file.exists[{tree.host}/other/conf", f"file.managed[{tree.host}/conf"))
         assert all(
             "there is no such resource" in tree("why", each, check=1).stderr for each in ("pp.conf", "/etc/app.conf", "true conf", "")
         )
@@ -287,7 +288,7 @@ def test_watch_ends_with_the_agent(tree):
         text = terminal.read("has stopped")
 
         assert text.index("\x1b[?1049l") < text.index("has stopped")
-        assert terminal.process.wait(10) == 1
+        assert terminal.process.wait(10) == 69  # no agent answers
         terminal.close()
 
 

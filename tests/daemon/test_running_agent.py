@@ -263,7 +263,7 @@ def test_status_for_people(tree):
         first, second = tree("status", check=0).stdout.splitlines()
 
         assert first.startswith("test: converged: 1 resource (pid ")
-        assert re.fullmatch(rf"ok        file.managed\[{tree.host}/motd\]  changed \d+ s ago \(start\)", second)
+        assert re.fullmatch(rf"ok         file.managed\[{tree.host}/motd\]  changed \d+ s ago \(start\)", second)
 
 
 def test_a_new_directory_of_states_is_watched_though_what_it_holds_is_broken(tree):

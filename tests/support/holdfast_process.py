@@ -110,7 +110,9 @@ class Agent:
     def __enter__(self):
         """Wait until it is up and its first states are applied or refused."""
         self.wait(
-            lambda: any(word in self.log for word in ("converged in", "looked in", "there is nothing to do", "nothing runs until")),
+            lambda: any(
+                word in self.log for word in ("converged in", "looked in", "there is nothing to do", "nothing runs until", "paused until")
+            ),
             "the first pass",
         )
         return self
