@@ -30,12 +30,19 @@ def private_directory(*, on_disk: bool = False) -> Iterator[Path]:
         shutil.rmtree(path, ignore_errors=True)
 
 
+IN_ONE = 10_000
+"""States in one state file: a much longer one would be refused."""
+
+
 def declare_files(base: Path, files: int, directories: int) -> list[Path]:
     """State files that manage so many files in so many directories; the files themselves are made by the first run."""
     paths = []
     per = max(1, files // directories)
     lines: list[str] = []
     for index in range(files):
+        if index and index % IN_ONE == 0:
+            (base / "states" / f"more{index // IN_ONE}.sls").write_text("\n".join(lines))
+            lines = []
         folder = base / "managed" / f"d{index // per:04}"
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"f{index:05}"

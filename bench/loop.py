@@ -142,11 +142,13 @@ class Driver:
         return ask(self.socket, Request(verb, **more), PATIENCE)
 
     def _until_converged(self) -> None:
-        while True:
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until:
             with suppress(ControlError):  # it does not listen yet
                 if next(iter(converse(self.socket, Request("watch"), PATIENCE)))["frame"]["converged"]:
                     return
             time.sleep(0.05)
+        raise TimeoutError("the agent does not converge")
 
     def _drift_in_recheck(self, path: Path) -> None:
         """From another process: threads of this one would wait for the loop's thread."""
@@ -186,7 +188,7 @@ def main() -> None:
         paths = declare_files(base, arguments.files, arguments.directories)
         timer = Timer()
         driver = Driver(timer, base, paths)
-        threading.Thread(target=driver.drive, name="driver").start()
+        threading.Thread(target=driver.drive, name="driver", daemon=True).start()
         with timer.installed():
             run(settings(base), {})
         longest = {f"{phase}_longest_ms": timer.longest(phase) for phase in timer.found}
@@ -195,7 +197,7 @@ def main() -> None:
                 print(f"{phase}: {timer.spent[phase]:.3f} s of CPU", file=sys.stderr)
                 for seconds, collecting, name in found:
                     print(f"  {1000 * seconds:8.2f} ms (gc {1000 * collecting:.2f}) {name}", file=sys.stderr)
-        print(json.dumps({**driver.figures, "recheck_cpu_s": round(timer.spent["recheck"], 2), **longest}))
+        print(json.dumps({**driver.figures, "recheck_cpu_s": round(timer.spent.get("recheck", 0.0), 2), **longest}))
 
 
 if __name__ == "__main__":
