@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Iterator
 
@@ -13,6 +14,10 @@ from hypothesis import settings
 # looking for new ones is the work of every other run, and of scripts/fuzz.
 settings.register_profile("holdfast", deadline=None, derandomize="CI" in os.environ, print_blob=True)
 settings.load_profile("holdfast")
+
+for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) is signal.SIG_IGN:  # as in the background of a script; commands that tests start would ignore it, too
+        signal.signal(number, handler)
 
 CLOCK = time.time
 LONGEST = ("tests/lab/test_chaos.py", "tests/engine/test_simulation.py", "tests/salt/test_same_as_salt.py", "tests/engine/test_crashes.py")

@@ -81,7 +81,8 @@ def state_taken_away_and_put_back(site: Site) -> None:
 @damage(managed(SETTINGS))
 def damaged_while_paused(site: Site) -> None:
     """Noticed at once, repaired when it goes on."""
-    site.hurt(f"holdfast pause || true; echo x >{SETTINGS}; sleep 0.2; holdfast resume || true")
+    resume = "for _ in $(seq 100); do holdfast resume && break; sleep 0.1; done"  # a pause outlives the agent, which may be dead just now
+    site.hurt(f"holdfast pause || true; echo x >{SETTINGS}; sleep 0.2; {resume}")
 
 
 @damage(managed(LARGE))

@@ -220,7 +220,7 @@ def test_control_groups_of_a_dead_agent_are_removed(agent: lab.Host) -> None:
     """Killed in the middle of a command: systemd ends the command, and the next agent removes its group."""
     drop(agent, "long", "sleep 1000:\n  cmd.run\n")
     lab.wait_for("the command", lambda: len(groups(agent)) == 2, 20)
-    agent.sh("rm /etc/holdfast/states/long.sls")
+    drop(agent, "long", "short:\n  test.nop\n")
     agent.run("systemctl", "kill", "-s", "KILL", "holdfast")
     lab.wait_for("the agent is back", lambda: "converged" in shown(agent, "StatusText"), 30)
 

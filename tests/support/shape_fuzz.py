@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 from holdfast.agent import facts
 from holdfast.agent.control.schema import decode_request
@@ -293,6 +293,12 @@ class Shapes:
         return json.dumps(message).encode()
 
 
+class Graph(list):
+    """The vertices of a graph in which nothing has the identity that is asked for."""
+
+    by_identity: ClassVar[dict[str, Any]] = {}
+
+
 class Examiner:
     """Hands documents to what reads them, in a directory of its own. Each method raises what breaks the promise."""
 
@@ -351,7 +357,8 @@ class Examiner:
         request = self._ends(lambda: decode_request(line))
         if request is not None:
             call = SimpleNamespace(low={"__id__": "a[b]", "name": "/x/a"})
-            view = SimpleNamespace(graph=SimpleNamespace(by_identity={}), present=[SimpleNamespace(call=call, identity="test.nop[a[b]]")])
+            vertices = [SimpleNamespace(call=call, identity="test.nop[a[b]]", removed=False)]
+            view = SimpleNamespace(graph=Graph(vertices), present=vertices)
             self._ends(lambda: find(request.identity, view, "explain"))
             json.dumps([0][-request.lines :] if request.lines > 0 else [])
 
@@ -382,5 +389,5 @@ class Examiner:
             problems, said = None, str(error)
         assert problems or (problems is None and said), "an error without words"
         for problem in problems or ():
-            told(problem)
+            told(problem, veil=problem.place.file.startswith(str(self.root / "pillar")) and problem.code != "renderer-unknown")
         return None
