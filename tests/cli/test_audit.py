@@ -58,8 +58,7 @@ def read(text):
 def tree(tmp_path):
     """States whose names and contents are hostile, and a secret."""
     tree = Tree(tmp_path)
-    (tree.etc / "pillar/top.sls").write_text("base:\n  '*':\n    - app\n")
-    (tree.etc / "pillar/app.sls").write_text("app:\n  password: correct-horse\n")
+    tree.pillar("app:\n  password: correct-horse\n")
     tree.sls(
         "site",
         '"HOST/a<script>alert(1)<b>\'":\n  file.managed:\n    - contents: |\n        </pre><script>alert(2)</script> & correct-horse\n'

@@ -23,8 +23,7 @@ NOTHING = Cover()
 def tree(tmp_path):
     """A file, then a command that writes a line and goes on when it may."""
     tree = Tree(tmp_path)
-    (tree.etc / "pillar/top.sls").write_text("base:\n  '*':\n    - app\n")
-    (tree.etc / "pillar/app.sls").write_text("app:\n  password: correct-horse\n")
+    tree.pillar("app:\n  password: correct-horse\n")
     tree.sls(
         "site",
         "HOST/file:\n  file.managed:\n    - contents: x\n"

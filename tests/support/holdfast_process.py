@@ -57,6 +57,11 @@ class Tree:
         path.write_text(text.replace("HOST", str(self.host)))
         return path
 
+    def pillar(self, text):
+        """A pillar for every host."""
+        (self.etc / "pillar/top.sls").write_text("base:\n  '*':\n    - app\n")
+        (self.etc / "pillar/app.sls").write_text(text)
+
     def file(self, name="motd", contents="hello"):
         """A state file that manages one file."""
         return self.sls(name, f"HOST/{name}:\n  file.managed:\n    - contents: {contents}\n")
