@@ -35,6 +35,7 @@ from holdfast.agent.engine.reversals import ONCE, Reversals
 from holdfast.agent.engine.rounds import Rounds
 from holdfast.agent.engine.runs import Links, Runs
 from holdfast.agent.engine.scheduler import Scheduler
+from holdfast.agent.engine.sequences import same_thing
 from holdfast.agent.engine.status import View, gone, rows
 from holdfast.agent.engine.watch import Hooks, needs_watch, supervise, watch_of
 from holdfast.resources.context import Context, Watch
@@ -158,7 +159,7 @@ class Engine:
                 return 0
             automatic = await self._autoedges.find(compilation.calls) if (options or self.options).autoedge else NOTHING
             calls = [*compilation.calls, *self._reversals.calls(compilation.calls)] if self._daemon else compilation.calls
-            found = [None if call.identity in anew else self._keep(call) for call in calls]
+            found = self._apart([None if call.identity in anew else self._keep(call) for call in calls])
             kept = {vertex: vertex.requisites for vertex in found if vertex}
             vertices = [vertex or Vertex(call, self._host.context(call.identity)) for vertex, call in zip(found, calls, strict=True)]
             declared = {call.identity for call in calls}
@@ -415,6 +416,14 @@ class Engine:
             same = False
         same = same and (old.call.superseded is None) is (call.superseded is None)
         return old if same and (old.call.meta is call.meta or old.call.meta == call.meta) else None
+
+    def _apart(self, found: list[Vertex | None]) -> list[Vertex | None]:
+        """The vertices to keep, without those of a sequence of which one leaves while it runs: whoever takes their place waits for its end."""
+        if not self._scheduler.sequences:
+            return found
+        kept = {vertex for vertex in found if vertex}
+        busy = [old for old in self._graph if (old.task or old.look) and old not in kept]
+        return [None if vertex and any(same_thing(vertex, old) for old in busy) else vertex for vertex in found]
 
     def _recount(self, leaving: Iterable[Vertex], new: Iterable[Vertex]) -> None:
         """Those that anybody can ask for are counted: not in a one-shot run."""

@@ -46,6 +46,11 @@ class Sequences:
         return max(between, key=lambda each: each.position, default=None)
 
 
+def same_thing(one: Vertex, other: Vertex) -> bool:
+    """Whether they are states of one thing, in a sequence."""
+    return other in one.successors or one in other.successors
+
+
 def _holds(vertex: Vertex) -> bool:
     """Whether others wait for it: not while it waits between attempts that have no end."""
     retry = vertex.call.meta.retry

@@ -11,6 +11,7 @@ from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.explain import explain
 from holdfast.agent.engine.report import Event, Notice
 
+ALONE = state("first", name="it", value="early")
 FIRST, LAST = "zsetting.present[first]", "zsetting.present[last]"
 
 
@@ -101,6 +102,31 @@ async def test_an_edit_of_any_state_of_the_sequence_runs_it_again() -> None:
     assert applied(machine) == ["other"]
     assert machine.settings["it"] == "later"
     await engine.stop()
+
+
+@in_virtual_time
+async def test_an_edit_waits_for_the_state_that_runs() -> None:
+    """Whichever of the sequence is edited, removed, or added while one runs: no two of them are at the thing at once."""
+    edits = {"first": sequence(first="else"), "last": sequence(last="else"), "removed": sequence()[1:], "alone": (ALONE,)}
+    for running in ("first", "last"):
+        for edit, states in edits.items():
+            machine = fresh()
+            engine = Bench(machine).engine(workers=4)
+            await settled(engine, *sequence())
+            applied(machine)
+            machine.drift("it", "drifted")
+            machine.hold("apply it")
+            if running == "first":
+                await engine.swap(compiled(*sequence(work="other")))
+            await asyncio.sleep(10)
+            await engine.swap(compiled(*states))
+            await asyncio.sleep(1)
+            machine.free()
+            await engine.settle()
+
+            assert machine.overlaps == [], (running, edit)
+            assert machine.settings["it"] == {"last": "else", "alone": "early"}.get(edit, "late"), (running, edit)
+            await engine.stop()
 
 
 @in_virtual_time

@@ -78,9 +78,10 @@ def planned(seed: int) -> Plan:
     troubles = tuple(random_troubles(chance, states))
     stop = chance.choice(((), (0.0,), (0.5,), (3.0,))) if chance.random() < 0.2 else None
     ordering = "requisites" if chance.random() < 0.2 else "definition"
-    # A sequence that is edited while its last state runs begins anew at once, beside that run: no lives with both until that is mended.
-    if chance.random() < 0.3 and not any(one[1] == "swap" for one in troubles):
+    if chance.random() < 0.3:
         states = with_sequence(chance, states)
+        swaps = {index: with_sequence(chance, one[2]) for index, one in enumerate(troubles) if one[1] == "swap"}
+        troubles = tuple((*one[:2], swaps[index]) if index in swaps else one for index, one in enumerate(troubles))
     return Plan(tuple(states), troubles, chance.choice((1, 2, 4)), seed % 2 == 0, ordering, stop, seed)
 
 

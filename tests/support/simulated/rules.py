@@ -66,7 +66,11 @@ class Rules:
         self, edges: Iterable[Edge], declared: Mapping[str, str], others: Iterable[tuple[str, str]], *, whole: bool
     ) -> Adoption:
         """The journal takes over new states."""
-        rest = dict(others)
+        rest, now = dict(others), asyncio.get_running_loop().time()
+        # Whoever waited for one that was let go binds nobody in the graph that comes, either.
+        self._ran.update(
+            [vertex for vertex in self._engine._graph if not (vertex.first or vertex.settled) and self._lets_pass(vertex, now)]
+        )
         adoption = self._adopt(edges, declared, rest.items(), whole=whole)
         self.values.adopted(declared.keys() | rest.keys())
         return adoption
