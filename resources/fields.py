@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 from pydantic_core import PydanticUndefined
 
 from holdfast.resources.modes import symbolic
-from holdfast.resources.numbers import WrittenFloat, WrittenInt, plain_number
+from holdfast.resources.numbers import Written, plain_number
 
 
 def field(default: Any = PydanticUndefined, *, secret: bool = False, **rules: Any) -> Any:
@@ -64,7 +64,7 @@ def parse_umask(value: object) -> int:
 
 def parse_text(value: object) -> object:
     """Text where YAML may have read a number: `1.0` and `8080` are taken as written, `1.10` (which YAML reads as 1.1) is refused."""
-    if isinstance(value, (WrittenInt, WrittenFloat)):
+    if isinstance(value, Written):
         raise ValueError(f"it must be text, but YAML reads {value.written} as the number {value}: write '{value.written}', in quotes")  # noqa: TRY004 - pydantic reports only ValueError
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return str(value)

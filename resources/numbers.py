@@ -6,52 +6,42 @@ them. Behaves like any number otherwise.
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, ClassVar
 
 
-class WrittenInt(int):
-    """A whole number with its spelling."""
-
-    written: str
-
-    def __new__(cls, value: int, written: str) -> Self:
-        """The number `value`, which is spelled `written`."""
-        made = super().__new__(cls, value)
-        made.written = written
-        return made
-
-    def __reduce__(self) -> tuple[type[int], tuple[int]]:
-        """A copy is an ordinary number."""
-        return int, (int(self),)
-
-
-class WrittenFloat(float):
-    """A number with a fraction, with its spelling."""
+class Written:
+    """A number with its spelling."""
 
     written: str
+    plain: ClassVar[type[Any]]
+    """The type of the number without it."""
 
-    def __new__(cls, value: float, written: str) -> Self:
-        """The number `value`, which is spelled `written`."""
-        made = super().__new__(cls, value)
-        made.written = written
-        return made
-
-    def __reduce__(self) -> tuple[type[float], tuple[float]]:
+    def __reduce__(self) -> tuple[type[Any], tuple[int | float]]:
         """A copy is an ordinary number."""
-        return float, (float(self),)
+        return self.plain, (self.plain(self),)
+
+
+class _WrittenInt(Written, int):
+    plain = int
+
+
+class _WrittenFloat(Written, float):
+    plain = float
+
+
+_SPELLED: dict[type, type[Any]] = {int: _WrittenInt, float: _WrittenFloat}
 
 
 def with_spelling(value: object, written: str) -> object:
     """A number together with how it was written, if Python would write it otherwise; anything else as it is."""
-    if value.__class__ is int and str(value) != written:
-        return WrittenInt(int(value), written)
-    if value.__class__ is float and str(value) != written:
-        return WrittenFloat(float(value), written)
-    return value
+    spelled = _SPELLED.get(value.__class__)
+    if spelled is None or str(value) == written:
+        return value
+    made = spelled(value)
+    made.written = written
+    return made
 
 
 def plain_number(value: object) -> object:
     """A number without its spelling; anything else as it is."""
-    if value.__class__ is WrittenInt:
-        return int(value)
-    return float(value) if value.__class__ is WrittenFloat else value
+    return value.plain(value) if isinstance(value, Written) else value
