@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.resources.errors import Permanent
+from holdfast.resources.registry import nearest
+
+MANY = 1000
+"""Keys of one mapping among which no near one is looked for: it would take too long."""
 
 
 def lookup_value(data: Mapping[str, Any], key: str, delimiter: str, where: str) -> Any:
@@ -17,5 +21,29 @@ def lookup_value(data: Mapping[str, Any], key: str, delimiter: str, where: str) 
         elif isinstance(value, (list, tuple)) and part.isdigit() and int(part) < len(value):
             value = value[int(part)]
         else:
-            raise Permanent(f"cannot find {key!r} in the {where}: there is no {part!r}")
+            near = near_key(data, key, delimiter)
+            raise Permanent(f"cannot find {key!r} in the {where}: there is no {part!r}{f' (did you mean {near!r}?)' if near else ''}")
     return value
+
+
+def near_key(data: object, key: str, delimiter: str = ":") -> str | None:
+    """The key of a value that was probably meant by one of which there is none."""
+    parts = _near(data, key.split(delimiter))
+    return None if parts is None else delimiter.join(parts)
+
+
+def near_name(data: Mapping[Any, Any], name: str) -> str | None:
+    """The key of one mapping that was probably meant. Grains do not note that all of them are gone through."""
+    keys = dict.keys(data) if isinstance(data, dict) else data.keys()
+    return nearest(name, [key for key in keys if isinstance(key, str)]) if len(keys) <= MANY else None
+
+
+def _near(data: object, parts: Sequence[str]) -> list[str] | None:
+    """The parts of a key that leads to a value, each the one given or the nearest that there is."""
+    if not parts:
+        return []
+    if not isinstance(data, Mapping):
+        return None
+    part = parts[0] if parts[0] in data else near_name(data, parts[0])
+    rest = None if part is None else _near(data[part], parts[1:])
+    return None if part is None or rest is None else [part, *rest]

@@ -72,6 +72,10 @@ class FromSources:
     def draws(self) -> Iterable[Drawn]:
         """Its sources. Pure and cheap: asked whenever the states change."""
 
+    def inline(self) -> tuple[tuple[str, str], ...]:
+        """The templates that stand in its own arguments: (argument, text). Pure and cheap, too."""
+        return ()
+
 
 class Edgeable:
     """Takes part in automatic edges: whoever needs what another one offers waits for it, where the order of execution agrees.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
+from typing import NamedTuple
 
 from jinja2 import nodes
 
@@ -18,21 +18,48 @@ from holdfast.states.helpers.calls import NoSuchCall
 from holdfast.states.helpers.table import TABLE
 from holdfast.states.jinja import syntax_problem
 from holdfast.states.lint.template import Template, asked_calls, asked_words, called, jinja, read_template
-from holdfast.states.source import Text, Tree, is_there
+from holdfast.states.source import Text, Tree
 
 
-def certain_problems(text: Text, tree: Tree) -> Iterator[Problem]:
-    """All that is certainly wrong with a template."""
+class Part(NamedTuple):
+    """Another template that a template imports, includes or extends, whatever its variables are."""
+
+    name: str
+    missing: Problem | None
+    """What is wrong if there is no such template; None: it may be missing."""
+
+
+class Certain(NamedTuple):
+    """What is known of a template that is not rendered."""
+
+    problems: tuple[Problem, ...] = ()
+    parts: tuple[Part, ...] = ()
+
+
+def look_at(text: Text, tree: Tree) -> Certain:
+    """All that is certainly wrong with a template by itself, and what it needs."""
     plain = not text.text.startswith(OPTIONS)  # its signs are not those that are looked for
     template = read_template(text) if plain else None
-    found = [] if template is None else list(_unknown(template, tree))
-    yield from found
-    if not any(problem.code == "source-syntax" for problem in found) and (problem := syntax_problem(text, tree.root)) is not None:
-        yield replace(problem, code="source-syntax")
+    problems = [] if template is None else list(_unknown(template, tree))
+    if not any(problem.code == "source-syntax" for problem in problems) and (problem := syntax_problem(text, tree.root)) is not None:
+        problems.append(replace(problem, code="source-syntax"))
+    return Certain(tuple(problems), () if template is None else tuple(_parts(template)))
+
+
+def _parts(template: Template) -> Iterator[Part]:
+    """The templates that it needs, as far as their names stand there."""
+    for node in certain(template.tree):
+        if isinstance(node, (nodes.Import, nodes.FromImport, nodes.Include, nodes.Extends)):
+            name = node.template.value if isinstance(node.template, nodes.Const) else None
+            if isinstance(name, str):
+                problem = template.problem(
+                    node.lineno, name, "template-missing", f"there is no template {name}", "paths begin at the states directory"
+                )
+                yield Part(name, None if getattr(node, "ignore_missing", False) else problem)
 
 
 def _unknown(template: Template, tree: Tree) -> Iterator[Problem]:
-    """Filters, tests, calls and templates that there are not."""
+    """Filters, tests and calls that there are not."""
     asked = asked_calls(template)
     for node in certain(template.tree):
         if isinstance(node, (nodes.Filter, nodes.Test)):
@@ -44,11 +71,6 @@ def _unknown(template: Template, tree: Tree) -> Iterator[Problem]:
         elif isinstance(node, nodes.Call) and (name := called(node.node)) and name not in TABLE and name not in asked:
             error = NoSuchCall(name, TABLE, tree)
             yield template.problem(node.lineno, name, "template-call", str(error), error.hint)
-        elif isinstance(node, (nodes.Import, nodes.FromImport, nodes.Include, nodes.Extends)):
-            part = node.template.value if isinstance(node.template, nodes.Const) else None
-            if isinstance(part, str) and not getattr(node, "ignore_missing", False) and not _exists(tree, part):
-                hint = "paths begin at the states directory"
-                yield template.problem(node.lineno, part, "template-missing", f"there is no template {part}", hint)
 
 
 def certain(tree: nodes.Template) -> Iterator[nodes.Node]:
@@ -67,16 +89,3 @@ def certain(tree: nodes.Template) -> Iterator[nodes.Node]:
                 pass
             case _:
                 todo += node.iter_child_nodes()
-
-
-def _exists(tree: Tree, name: str) -> bool:
-    """Whether a template is there; one beside another, or that cannot be looked for, may be."""
-    if name.startswith(("./", "../")):
-        return True
-    try:
-        path: Path = tree.template(name)
-        return is_there(path)
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True

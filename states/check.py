@@ -103,7 +103,7 @@ class Checker:
             uids = None if resource is None else self._uids(resource, chunk)
             chunk.checked = chunk.call = None
             if resource is not None and meta is not None and uids is not None:
-                chunk.checked = Verdict(resource, meta, uids, tuple(self.warnings[before:]), _drawn(resource))
+                chunk.checked = Verdict(resource, meta, uids, tuple(self.warnings[before:]), *_templates(resource))
 
     def _make(self, kind: str, shape: Shape, chunk: Chunk) -> tuple[Resource | None, Meta | None]:
         """What the arguments of a call say; None where they are wrong."""
@@ -141,7 +141,7 @@ class Checker:
         try:
             if isinstance(resource, Edgeable):  # they are asked again and again, where nobody expects an error
                 resource.offers(), resource.needs()
-            _drawn(resource)
+            _templates(resource)
             return resource.uids()
         except Exception as error:  # noqa: BLE001 - a kind's own code
             self.problems.append(chunk.spot.problem("kind-broken", f"{chunk.identity} cannot say what it manages: {error}"))
@@ -201,10 +201,12 @@ def shape_of(cls: type[Resource]) -> Shape:
     )
 
 
-def _drawn(resource: Resource) -> tuple[Drawn, ...]:
-    """The sources of a resource, if any of them is in the tree."""
-    drawn = tuple(resource.draws()) if isinstance(resource, FromSources) else ()
-    return drawn if any(each.url.startswith(("salt://", "tree://")) for each in drawn) else ()
+def _templates(resource: Resource) -> tuple[tuple[Drawn, ...], tuple[tuple[str, str], ...]]:
+    """The sources of a resource, if any of them is in the tree, and the templates in its arguments."""
+    if not isinstance(resource, FromSources):
+        return (), ()
+    drawn = tuple(resource.draws())
+    return drawn if any(each.url.startswith(("salt://", "tree://")) for each in drawn) else (), resource.inline()
 
 
 def names(model: type[BaseModel]) -> Iterator[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 
 from holdfast.resources import paths
 from holdfast.states import hostfiles
@@ -54,6 +56,18 @@ def modules(tree: Tree, directory: str) -> list[str]:
         return sorted(name for name in hostfiles.names(f"{tree.root}/{directory}") if name.endswith((".py", ".pyx", ".so")))
     except (OSError, ValueError, paths.Unsafe):
         return []
+
+
+def grain_of(tree: Tree | None, grain: str) -> str:
+    """What to do about a grain that a module in a tree's `_grains` would set; empty where the text of none has its name in quotes."""
+    if tree is None:
+        return ""
+    for name in modules(tree, "_grains"):
+        with suppress(OSError, ValueError, paths.Unsafe):
+            text = hostfiles.read_text(f"{tree.root}/_grains/{name}")
+            if re.search(rf"""(['"]){re.escape(grain)}\1""", text):
+                return instead(tree, "_grains", name.removesuffix(".py"))
+    return ""
 
 
 def instead(tree: Tree | None, directory: str, name: str) -> str:

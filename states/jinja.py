@@ -49,7 +49,7 @@ class StateTemplates:
         try:
             marked = self._template(text.path, name, body, options).render(variables) + "\n" * text.text.endswith("\n")
         except Exception as error:
-            raise CompileError([explain(error, file, self._texts(), variables, secret=self.secret)]) from error
+            raise CompileError([explain(error, file, self._texts(), variables, secret=self.secret, tree=self.imports.tree)]) from error
         rendered, origins = split_marks(marked, name)
         files = {used: str(root / used) for used in {origin for origin, _ in origins}}
         lines = [(files[origin], line) for origin, line in origins]
@@ -116,7 +116,7 @@ def render_text(
         template = _template(text, root) if chosen is None else made.from_string(body.replace("\n", "", 1))
         return template.render(context) + "\n" * text.endswith("\n")
     except Exception as error:
-        problem = explain(error, "<template>", {"<template>": text, "<unknown>": text}, context)
+        problem = explain(error, "<template>", {"<template>": text, "<unknown>": text}, context, tree=tree)
         line = problem.place.line + (chosen is not None)
         place = Place(name, line) if problem.place.file.startswith("<") else problem.place
         raise CompileError([Problem(place, problem.code, problem.message, problem.hint, problem.text)]) from error

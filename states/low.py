@@ -38,6 +38,8 @@ class Verdict(NamedTuple):
     warnings: tuple[Problem, ...]
     drawn: tuple[Drawn, ...] = ()
     """Its sources, where any is in the tree."""
+    inline: tuple[tuple[str, str], ...] = ()
+    """The templates that stand in its arguments."""
 
 
 @dataclass(slots=True, eq=False)

@@ -7,23 +7,29 @@ import re
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import jinja2
 from jinja2.environment import TemplateModule
 from jinja2.runtime import Context
+from jinja2.utils import missing
 
 from holdfast.resources.errors import HoldfastError
 from holdfast.resources.expressions import Unbounded
+from holdfast.resources.lookup import near_name
 from holdfast.resources.registry import nearest
 from holdfast.states.budget import BoundedEnvironment, Spent, check_data
 from holdfast.states.errors import CompileError, Place, Problem
+from holdfast.states.extensions import grain_of
 from holdfast.states.filters.formats import readable
 from holdfast.states.filters.table import FILTERS, TESTS
+from holdfast.states.grains import Grains
 from holdfast.states.helpers.calls import NoSuchCall
 from holdfast.states.imports import Imports
 from holdfast.states.lines import DataTags, LineMarks
+from holdfast.states.source import Tree
 from holdfast.states.unclosed import unclosed
 from holdfast.states.veil import veiled
 from holdfast.states.world import Forbidden, TemplateStop
@@ -78,6 +84,26 @@ class FreshTemplate(jinja2.Template):
         return self.make_module({**given, GIVEN: ctx.parent.get(GIVEN, ())})
 
 
+class NoSuchKey(jinja2.UndefinedError):
+    """A template uses a key that a mapping does not have."""
+
+    def __init__(self, _: str, mapping: Mapping[Any, Any], name: Any) -> None:
+        super().__init__(f"the mapping has no key {name!r}")
+        self.mapping, self.name = mapping, name
+
+
+class Undefined(jinja2.StrictUndefined):
+    """What is not there. Whoever uses it is told which mapping lacks it."""
+
+    __slots__ = ()
+
+    def __init__(
+        self, hint: str | None = None, obj: Any = missing, name: Any = None, exc: Callable[[str], Exception] | None = None
+    ) -> None:
+        told = partial(NoSuchKey, mapping=obj, name=name) if isinstance(obj, Mapping) and hint is None else jinja2.UndefinedError
+        super().__init__(hint, obj, name, exc or told)  # type: ignore[arg-type]  # it is called, with a text
+
+
 class StateEnvironment(BoundedEnvironment):
     """Jinja as state files know it. Relative names (`./x`, `../x`) begin at the directory of the template that imports."""
 
@@ -94,7 +120,7 @@ class StateEnvironment(BoundedEnvironment):
 def environment(loader: jinja2.BaseLoader | None, *, marks: bool) -> StateEnvironment:
     """A new environment; with `marks` for text whose lines have to be known afterwards."""
     extensions: list[Any] = ["jinja2.ext.do", "jinja2.ext.loopcontrols", DataTags, *([LineMarks] if marks else [])]
-    made = StateEnvironment(loader=loader, extensions=extensions, undefined=jinja2.StrictUndefined, finalize=printed, cache_size=CACHED)
+    made = StateEnvironment(loader=loader, extensions=extensions, undefined=Undefined, finalize=printed, cache_size=CACHED)
     made.filters.update(FILTERS)
     made.bound_filters()
     del made.globals["lipsum"]  # another text each time, of any length
@@ -114,10 +140,12 @@ def printed(value: Any) -> Any:
     return readable(value)
 
 
-def explain(error: Exception, file: Path | str, texts: Mapping[str, str], names: Iterable[str], *, secret: bool = False) -> Problem:
+def explain(
+    error: Exception, file: Path | str, texts: Mapping[str, str], names: Iterable[str], *, secret: bool = False, tree: Tree | None = None
+) -> Problem:
     """The problem for whatever rendering `file` raised. `texts` has the text of each template by its path."""
     place = template_place(error, str(file), texts)
-    code, message, hint = _words(error, list(names))
+    code, message, hint = _words(error, list(names), tree)
     if isinstance(error, jinja2.TemplateSyntaxError) and (told := unclosed(_READER, error.source or texts.get(place.file, ""), error)):
         place, message, hint = replace(place, line=told[0]), f"the template cannot be read: {told[1]}", ""
     lines = texts.get(place.file, "").split("\n")
@@ -140,7 +168,7 @@ def template_place(error: Exception, file: str, texts: Mapping[str, str]) -> Pla
     return next((Place(frame.filename, frame.lineno or 0) for frame in reversed(frames) if frame.filename in texts), Place(file))
 
 
-def _words(error: Exception, names: list[str]) -> tuple[str, str, str]:  # noqa: C901, PLR0912 - a table, one row for each error
+def _words(error: Exception, names: list[str], tree: Tree | None) -> tuple[str, str, str]:  # noqa: C901, PLR0912 - a table, one row for each error
     """Code, message and hint for an error of a template."""
     said = str(error)
     match error:
@@ -153,7 +181,7 @@ def _words(error: Exception, names: list[str]) -> tuple[str, str, str]:  # noqa:
                 "paths begin at the states directory; './x' is beside this file",
             )
         case jinja2.UndefinedError():
-            words = "template-undefined", f"the template uses what is not there: {_undefined(said)}", _undefined_hint(said, names)
+            words = "template-undefined", f"the template uses what is not there: {said}", _undefined_hint(error, names, tree)
         case jinja2.exceptions.SecurityError():
             words = "template-forbidden", f"the template does what templates may not: {said}", ""
         case NoSuchCall():
@@ -189,14 +217,9 @@ def _syntax_hint(message: str) -> str:
     return "look for a tag that is not closed" if "end of" in message or "unexpected" in message else ""
 
 
-def _undefined(message: str) -> str:
-    """What Jinja says of something that is not there, without Python's words for a mapping."""
-    return re.sub(r"'dict object' has no attribute ('.*')", r"the mapping has no key \1", message)
-
-
 def _pinned(message: str, line: str) -> tuple[int, str]:
     """Where the name or key that is missing stands in its line, and the expression that lacks the key; 0 and "" where that is not sure."""
-    missing = re.match(r"'(\w+)' is undefined|'dict object' has no attribute '(.*)'", message)
+    missing = re.match(r"'(\w+)' is undefined|the mapping has no key '(.*)'", message)
     if missing is None or re.search(COMPUTED, line):
         return 0, ""
     name, key = missing[1], re.escape(missing[2] or "")
@@ -208,9 +231,13 @@ def _pinned(message: str, line: str) -> tuple[int, str]:
     return (before.start() + 1, before[0]) if before else (found[0] + 1, "")
 
 
-def _undefined_hint(message: str, names: list[str]) -> str:
-    missing = re.match(r"'(\w+)' is undefined", message)
-    near = nearest(missing[1], names) if missing else None
-    if near:
-        return f"did you mean {near}?"
-    return "give a default: salt['pillar.get']('a:b', 'value'), or {{ x | default('value') }}"
+def _undefined_hint(error: jinja2.UndefinedError, names: list[str], tree: Tree | None) -> str:
+    if isinstance(error, NoSuchKey):
+        known = near_name(error.mapping, str(error.name))
+        near = known and repr(known)
+        if isinstance(error.mapping, Grains) and (module := grain_of(tree, str(error.name))):
+            return module
+    else:
+        name = re.match(r"'(\w+)' is undefined", str(error))
+        near = nearest(name[1], names) if name else None
+    return f"did you mean {near}?" if near else "give a default: salt['pillar.get']('a:b', 'value'), or {{ x | default('value') }}"

@@ -10,7 +10,7 @@ from pathlib import Path
 from holdfast.states.compile import Compiler, Trace
 from holdfast.states.data import Request
 from holdfast.states.errors import CompileError, Place, Problem
-from holdfast.states.lint import files, owners, requisites, secrets, sources, states, templates, values  # noqa: F401 - their import enters the rules
+from holdfast.states.lint import files, keys, owners, requisites, secrets, sources, states, templates, values  # noqa: F401 - their import enters the rules
 from holdfast.states.lint.rule import RULES, Subject
 from holdfast.states.lint.silence import Ignored, ignored, silenced, unknown_codes
 from holdfast.states.memory import collector_at_rest

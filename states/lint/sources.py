@@ -11,6 +11,7 @@ from holdfast.resources.registry import nearest
 from holdfast.states.check import Checked
 from holdfast.states.errors import CompileError, Problem
 from holdfast.states.jinja import names_for
+from holdfast.states.lint.keys import mistyped_in
 from holdfast.states.lint.rule import Subject, rule
 from holdfast.states.lint.template import HANDED, Template, jinja, names_of, read_template
 from holdfast.states.lint.templates import unknown_in
@@ -29,13 +30,14 @@ OWN_OF = {"file.managed": PART | {"user", "group", "mode"}, **dict.fromkeys(ALL_
 
 @rule
 def unknown_in_sources(subject: Subject) -> Iterator[Problem]:
-    """Calls, filters and tests that there are not, in branches of templates that may never be taken: what is certain is an error."""
+    """Calls, filters and tests that there are not, in branches of templates that may never be taken (what is certain is an error), and keys."""
     tree = subject.all_files()
     for url in {url for call in subject.calls if _is_template(call) for some in _urls(call) for url in some if url.startswith(SCHEMES)}:
         text = _text(tree, url)
         template = None if text is None else read_template(text)
         if template is not None:
             yield from unknown_in(template)
+            yield from mistyped_in(template, subject)
 
 
 @rule

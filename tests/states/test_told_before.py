@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from holdfast.states.compile import Compiler
 from holdfast.states.veil import veiled
 
 
@@ -222,6 +223,101 @@ def test_templates_of_a_directory_are_looked_at(problems):
 
     (problem,) = problems({"site.sls": recurse, "d/a/b.conf": "\n{% if %}"})
     assert (problem.code, problem.place.line) == ("source-syntax", 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"), [("{% if true %}", 4), ("a\n        {{ 1 | nofilter }}", 5), ("a\n        {{ salt['no.such']() }}", 5)]
+)
+def test_a_template_in_the_state_itself_is_looked_at(text, line, problems):
+    """In the line where the text stands."""
+    written = f"#!yaml\n/x:\n  file.managed:\n    - contents: |\n        {text}\n    - template: jinja\n"
+
+    (problem,) = problems(written)
+    assert problem.place.line == line + 1
+    assert problem.text == written.split("\n")[line]
+    assert problem.code in ("source-syntax", "template-call")
+
+
+def test_a_template_in_a_state_that_a_template_has_made_is_told_at_its_argument(problems):
+    """Its text stands nowhere in the file."""
+    (problem,) = problems(
+        "{% set x = '{' ~ '% if true %' ~ '}' %}\n/x:\n  file.managed:\n    - contents: '{{ x }}'\n    - template: jinja\n"
+    )
+
+    assert (problem.code, problem.place.line) == ("source-syntax", 4)
+    assert problem.message.startswith("line 1 of contents: ")
+
+
+def test_content_that_is_not_rendered_may_look_like_a_template(compile_tree):
+    """Without `template` it is text."""
+    compile_tree("#!yaml\n/x:\n  file.managed:\n    - contents: '{% if true %}'\n")
+
+
+@pytest.mark.parametrize(
+    ("using", "name"),
+    [
+        ("{% import 'lib/a.jinja' as a %}", "lib/a.jinja"),
+        ("{% from 'lib/a.jinja' import x with context %}", "lib/a.jinja"),
+        ("{% include 'lib/a.jinja' %}", "lib/a.jinja"),
+        ("{% include 'lib/a.jinja' ignore missing %}", "lib/a.jinja"),
+        ("{% import_yaml 'lib/a.jinja' as a %}", "lib/a.jinja"),
+        ("{% include 'lib/b.jinja' %}", "lib/a.jinja"),
+        ("{% include 'lib/b.jinja' %}", "lib/b.jinja"),
+    ],
+)
+def test_what_the_template_of_a_file_imports_or_includes_is_looked_at(using, name, problems):
+    """At its own line, however many others lie between; relative names begin beside the template that has them."""
+    files = {"site.sls": CONF, "x.conf": using, "lib/b.jinja": "{% include './a.jinja' %}{% include 'lib/b.jinja' %}", "lib/a.jinja": ""}
+
+    (problem,) = problems(files | {name: "a\n{% for x in [1] %}\n{{ x }}\n"})
+    assert problem.place.file.endswith(name)
+    assert (problem.code, problem.place.line) == ("source-syntax", 2)
+
+
+def test_what_is_included_and_missing_is_told_where_it_is_named(problems):
+    """In the template that includes it, which another one includes."""
+    (problem,) = problems({"site.sls": CONF, "x.conf": "{% include 'b.jinja' %}", "b.jinja": "\n{% include './c.jinja' %}"})
+
+    assert problem.place.file.endswith("b.jinja")
+    assert (problem.code, problem.place.line) == ("template-missing", 2)
+
+
+@pytest.mark.parametrize("broken", [{}, {"p.jinja": "{% if %}"}, {"p.jinja": "{% include 'none' %}"}])
+def test_a_part_of_a_template_that_is_mended_is_read_again(broken, problems, compile_tree):
+    """A compiler that has refused it takes it, though the template that includes it is the same."""
+    compiler = Compiler()
+    problems({"site.sls": CONF, "x.conf": "{% include 'p.jinja' %}", **broken}, compiler=compiler)
+
+    compile_tree({"p.jinja": ""}, compiler=compiler)
+
+
+KEYS = [
+    ("{{ grains['os_famly'] }}", "did you mean 'os_family'?"),
+    ("{{ grains.os_famly }}", "did you mean 'os_family'?"),
+    ("{{ pillar['ngnix']['port'] }}", "did you mean 'nginx'?"),
+    ("{{ pillar.nginx.prot }}", "did you mean 'port'?"),
+    ("{% set m = {'pkg': 'nginx'} %}{{ m.pgk }}", "did you mean 'pkg'?"),
+    ("{{ grains.nothing_like_it }}", "give a default"),
+]
+
+
+@pytest.mark.parametrize(("text", "hint"), KEYS)
+def test_a_key_that_is_not_there_is_told_with_the_nearest_one(text, hint, problems):
+    """Of grains, of the pillar and of every mapping, in words of the language."""
+    (problem,) = problems(f"a\n{text}\n", pillar={"nginx": {"port": 80}})
+
+    assert (problem.code, problem.place.line) == ("template-undefined", 2)
+    assert problem.hint.startswith(hint)
+    assert "object" not in problem.message
+
+
+def test_a_grain_of_a_formula_is_told_where_it_is_used(problems):
+    """Salt would have it from the module that the formula brings along."""
+    module = "def main():\n    return {'shelf_size': 3}\n"
+
+    (problem,) = problems({"site.sls": "a\n{{ grains['shelf_size'] }}\n", "_grains/shelf.py": module})
+    assert problem.place.line == 2
+    assert "_grains/shelf.py is a module for Salt" in problem.hint
 
 
 def test_two_slips_are_two_errors(problems):

@@ -207,6 +207,10 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
         drawn += [Drawn(url) for url in hashes if url is not None and url.startswith(content.SCHEMES)]
         return drawn + [Drawn(url, *MODE, choice=True) for url, _ in self.source if self.mode == "keep"]
 
+    def inline(self) -> tuple[tuple[str, str], ...]:
+        """The content that stands in the state, where it is rendered."""
+        return () if self.template is None or self.contents is None or self.source else (("contents", self.contents),)
+
     async def inverse(self, ctx: Context) -> Declaration | None:
         """What is there now, or where a link leads that is followed."""
         place, _ = self._target()

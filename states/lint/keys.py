@@ -1,0 +1,120 @@
+"""The rule on keys of the pillar and of the grains that a template asks for, and of which there are only others that look alike."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from jinja2 import nodes
+
+from holdfast.resources.lookup import near_key
+from holdfast.states.errors import Problem
+from holdfast.states.extensions import grain_of
+from holdfast.states.lint.rule import Subject, rule
+from holdfast.states.lint.template import ASKING, DEFAULTING, Template, called
+from holdfast.states.values import MISSING, traverse
+
+
+class Asking(NamedTuple):
+    """Where a call has the key that it asks for."""
+
+    where: str
+    """Whose key it is: pillar, grains."""
+    position: int = 0
+    keyword: str = "key"
+    default: int | None = 1
+    """The position of its default; a keyword `default` is always one."""
+
+
+CALLS: Mapping[str, Asking] = {
+    "pillar.get": Asking("pillar"),
+    "pillar.fetch": Asking("pillar"),
+    "pillar.keys": Asking("pillar", default=None),
+    "pillar.filter_by": Asking("pillar", 1, "pillar", None),
+    "grains.get": Asking("grains"),
+    "grains.fetch": Asking("grains"),
+    "grains.equals": Asking("grains", default=None),
+    "grains.filter_by": Asking("grains", 1, "grain", None),
+}
+"""Calls that take what is not there for nothing, or for something else."""
+
+
+@rule
+def mistyped(subject: Subject) -> Iterator[Problem]:
+    """Keys in the templates of state files."""
+    for template in subject.templates:
+        yield from mistyped_in(template, subject)
+
+
+def mistyped_in(template: Template, subject: Subject) -> Iterator[Problem]:
+    """The keys of one template that are not there, where one that looks alike is. What it asks about, or gives a default, may be missing."""
+    asked = _asked(template)
+    for node in template.all(nodes.Call):
+        if node not in asked and (found := _key(node)):
+            where, key, plain = found
+            data = subject.request.grains if where == "grains" else subject.request.pillar
+            hint = _hint(subject, where, key, data, plain=plain)
+            if hint:
+                text = f"the {where} {'have' if where == 'grains' else 'has'} no {key!r}, and the call has no default"
+                yield template.problem(node.lineno, key, "key-missing", text, hint)
+
+
+def _hint(subject: Subject, where: str, key: str, data: Mapping[str, Any], *, plain: bool) -> str:
+    """What was probably meant by a key that is not there; empty where that is not sure."""
+    if key in data:
+        return ""
+    if traverse(data, key, MISSING) is not MISSING:
+        return f"write salt['{where}.get']('{key}') for a key below another" if plain else ""
+    if where == "grains" and (module := grain_of(subject.all_files(), key.partition(":")[0])):
+        return module
+    near = near_key(data, key)
+    return f"did you mean {near!r}?" if near and _letters(near) != _letters(key) else ""
+
+
+def _letters(key: str) -> str:
+    """A key without its digits: those that differ in nothing else are meant to be several."""
+    return re.sub(r"\d", "", key)
+
+
+def _key(call: nodes.Call) -> tuple[str, str, bool] | None:
+    """(whose key, the key, whether it is `get` of the mapping itself) that a call without a default asks for."""
+    target, plain = call.node, False
+    if name := called(target):
+        asking = CALLS.get(name)
+    elif isinstance(target, nodes.Getattr) and target.attr == "get" and isinstance(target.node, nodes.Name):
+        asking, plain = Asking(target.node.name) if target.node.name in ("pillar", "grains") else None, True
+    else:
+        return None
+    given = {pair.key: pair.value for pair in call.kwargs}
+    if asking is None or call.dyn_args or call.dyn_kwargs or not given.keys().isdisjoint(("default", "delimiter")):
+        return None
+    if asking.default is not None and len(call.args) > asking.default:
+        return None
+    key = call.args[asking.position] if len(call.args) > asking.position else given.get(asking.keyword)
+    return (asking.where, key.value, plain) if isinstance(key, nodes.Const) and isinstance(key.value, str) else None
+
+
+def _asked(template: Template) -> set[nodes.Node]:
+    """The expressions of which a template asks whether they are anything, or says what to take instead."""
+    asked: set[nodes.Node] = set()
+    for node in (*template.all(nodes.If), *template.all(nodes.CondExpr)):
+        asked.update(_truths([node.test]))
+    for node in (*template.all(nodes.Or), *template.all(nodes.Not)):
+        asked.update(_truths([node.left if isinstance(node, nodes.Or) else node.node]))
+    asked.update(node.node for node in template.all(nodes.Filter) if node.name in DEFAULTING)
+    asked.update(node.node for node in template.all(nodes.Test) if node.name in ASKING)
+    names = {node.name for node in asked if isinstance(node, nodes.Name)}
+    asked.update(node.node for node in template.all(nodes.Assign) if isinstance(node.target, nodes.Name) and node.target.name in names)
+    return asked
+
+
+def _truths(tests: Iterable[nodes.Node]) -> Iterator[nodes.Node]:
+    """What is asked for its truth alone."""
+    for test in tests:
+        if isinstance(test, (nodes.And, nodes.Or)):
+            yield from _truths([test.left, test.right])
+        elif isinstance(test, nodes.Not):
+            yield from _truths([test.node])
+        else:
+            yield test
