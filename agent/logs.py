@@ -52,7 +52,7 @@ class Logs:
         self.close()
         form = choose(settings.format, self._descriptor)
         self._level = LEVELS[settings.level]
-        self.recent = Recent(settings.recent, self.recent)
+        self.recent.resize(settings.recent)
         outlet = self._outlet = JournalOutlet() if form == "journal" else StreamOutlet(self._descriptor)
         render: Callable[[Entry], bytes] = {"journal": to_journal, "json": to_json}.get(form) or Console.at(self._descriptor).render
         prepared_by(partial(self._set_up, render, outlet, self._level))

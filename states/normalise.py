@@ -160,7 +160,7 @@ class _Normaliser:
     def _declaration(self, id_: Any, body: Any, mark: Mark | None) -> Declaration | None:
         """One ID with its body; None when it is wrong or meant to be left out."""
         if not isinstance(id_, str):
-            self._problem(mark, "id-type", f"an ID must be text, but YAML reads this one as {shown(id_)}", f'quote it: "{id_}"')
+            self._problem(mark, "id-type", f"an ID must be text, but YAML reads this one as {shown(id_)}", "quote it")
             return None
         if id_.startswith("__"):
             return None
@@ -242,7 +242,7 @@ class _Normaliser:
     def _item(self, key: Any, value: Any, mark: Mark | None) -> Item | None:
         """One argument; None when it is wrong or to be left out."""
         if not isinstance(key, str):
-            self._problem(mark, "argument-shape", f"the name of an argument must be text, but this is {shown(key)}", f'quote it: "{key}"')
+            self._problem(mark, "argument-shape", f"the name of an argument must be text, but this is {shown(key)}", "quote it")
             return None
         if key in TARGETING:
             value = (Mapped if isinstance(value, Map) else tuple)(self._targets(key, value, mark))

@@ -103,7 +103,7 @@ class _Top:
         for target, items in targets.items():
             mark = targets.marks.get(target)
             if not isinstance(target, str):
-                self._problem(mark, f"a target must be text, but this is {shown(target)}", f'quote it: "{target}"')
+                self._problem(mark, f"a target must be text, but this is {shown(target)}", "quote it")
             elif not isinstance(items, Seq):
                 self._problem(
                     mark,

@@ -54,12 +54,16 @@ def log(source: Source, form: str, **asked: Any) -> None:
 def show_log(source: Source, form: str, request: Request) -> None:
     """Print the log as it comes."""
     render = to_json if form == "json" else Console.at(1).render
+    found = False
     for message in converse(source.socket(), request, None):
         if "kept" in message:
             say(f"the log is kept since {clock(message['kept'])}; `journalctl -u holdfast` may have what is older", err=True)
         if "entry" in message:
+            found = True
             sys.stdout.buffer.write(render(message["entry"]))
             sys.stdout.flush()
+    if request.lines > 0 and not found:
+        say("the agent's log has no such line", err=True)
 
 
 @click.command()

@@ -15,6 +15,7 @@ from holdfast.agent.cli.options import SECONDS, Source, output, print_json, sour
 from holdfast.agent.cli.terminal import Paper, ago, headline, one_line, span
 from holdfast.agent.control.client import ask, follow
 from holdfast.agent.control.schema import Request
+from holdfast.agent.engine.states import QUIET, urgency
 from holdfast.agent.widths import columns
 from holdfast.agent.words import as_declared
 
@@ -22,8 +23,6 @@ SHORT = 50
 """Resources up to which all of them are listed."""
 LISTED = 200
 """Most resources of a long list, but with --all."""
-QUIET = ("ok", "skipped", "superseded")
-"""States that a long list leaves out."""
 STATE = 11
 """Columns of the state."""
 MOST = 8
@@ -89,9 +88,9 @@ def heading(answer: dict[str, Any], paper: Paper) -> Iterator[str]:
 
 
 def table(rows: list[Row], paper: Paper, counts: Mapping[str, int] | None = None, *, everything: bool) -> Iterator[str]:
-    """One line for each resource, in order of execution. `counts`: how many there are of each state, if `rows` may not be all."""
+    """One line for each resource: what is wrong first, else in order of execution. `counts`: how many there are of each state, if `rows` may not be all."""
     counts = counts or Counter(row["state"] for row in rows)
-    shown = rows if everything or sum(counts.values()) <= SHORT else [row for row in rows if row["state"] not in QUIET]
+    shown = _shown(rows, everything=everything or sum(counts.values()) <= SHORT)
     width = _width(shown, paper)
     for row in shown:
         yield from _lines(row, paper, width)
@@ -104,18 +103,23 @@ def table(rows: list[Row], paper: Paper, counts: Mapping[str, int] | None = None
 
 
 def tree(rows: list[Row], paper: Paper, *, everything: bool) -> Iterator[str]:
-    """One branch for each SLS, in order of execution; of many resources only those that are not right."""
+    """One branch for each SLS, in order of execution, with what is wrong first; of many resources only those that are not right."""
     everything = everything or len(rows) <= SHORT
     branches: dict[str, list[Row]] = {}
     for row in rows:
         branches.setdefault(row["sls"], []).append(row)
-    shown = {sls: [row for row in branch if everything or row["state"] not in QUIET] for sls, branch in branches.items()}
+    shown = {sls: _shown(branch, everything=everything) for sls, branch in branches.items()}
     width = _width([row for branch in shown.values() for row in branch], paper, indent=3)
     for sls, branch in branches.items():
         yield f"{paper.bold(paper.line(sls))}  {paper.dim(_counts(branch))}"
         for row in shown[sls]:
             marks = ("└─ ", "   ") if row is shown[sls][-1] else ("├─ ", "│  ")
             yield from _lines(row, paper, width, marks)
+
+
+def _shown(rows: list[Row], *, everything: bool) -> list[Row]:
+    """What is wrong first, and, if `everything` is shown, what is right."""
+    return sorted((row for row in rows if everything or row["state"] not in QUIET), key=lambda row: urgency(row["state"]))
 
 
 def _counts(branch: list[Row]) -> str:

@@ -16,6 +16,7 @@ from holdfast.agent.cli.terminal import Paper, ago, headline
 from holdfast.agent.console import clock, coloured
 from holdfast.agent.control.client import follow
 from holdfast.agent.control.schema import ControlError, Request
+from holdfast.agent.engine.states import urgency
 from holdfast.agent.narrate import duration
 from holdfast.agent.widths import columns
 
@@ -40,8 +41,6 @@ MARKS = {
     "flapping": "↯",
     "unwatched": "?",
 }
-URGENT = ("running", "failed", "flapping", "blocked", "unwatched", "waiting", "drifted", "would")
-"""States that are shown first where not all resources have room."""
 
 Frame = dict[str, Any]
 
@@ -154,7 +153,7 @@ def _bar(counts: Frame, paper: Paper) -> str:
 
 def _rows(frame: Frame, paper: Paper, room: int, tick: int) -> Iterator[str]:
     """Resources, what is wrong first, else in order of execution; what is said of one has more lines where there is room."""
-    rows, hidden = sorted(frame["rows"], key=_urgency), _hidden(frame)
+    rows, hidden = sorted(frame["rows"], key=lambda row: urgency(row["state"])), _hidden(frame)
     if len(rows) > room:
         rows = rows[: max(0, room - 1)]
         hidden = frame["counts"]["resources"] - len(rows)
@@ -175,10 +174,6 @@ def _rows(frame: Frame, paper: Paper, room: int, tick: int) -> Iterator[str]:
 def _hidden(frame: Frame) -> int:
     """Resources that the agent has not sent."""
     return int(frame["counts"]["resources"]) - len(frame["rows"])
-
-
-def _urgency(row: Frame) -> int:
-    return URGENT.index(row["state"]) if row["state"] in URGENT else len(URGENT)
 
 
 def _recent(frame: Frame, paper: Paper) -> Iterator[str]:

@@ -14,18 +14,15 @@ FAILURES = ("attempt-failed", "watch-failed")
 
 
 class Chosen:
-    """Tells of each entry whether the client wants it. `now` is Unix time."""
+    """Tells of each entry whether the client wants it, whenever it was written."""
 
-    def __init__(self, request: Request, now: float) -> None:
-        self.since = 0.0 if request.seconds is None else now - request.seconds
-        """Unix time of the oldest that is wanted."""
+    def __init__(self, request: Request) -> None:
         self._resource, self._failed, self._cause = request.identity, request.failed, request.cause
 
     def __call__(self, entry: Entry) -> bool:
         """Whether it is one of them."""
         return (
-            entry.get("time", 0.0) >= self.since
-            and (not self._cause or entry.get("cause") == self._cause)
+            (not self._cause or entry.get("cause") == self._cause)
             and (not self._failed or _failed(entry))
             and (not self._resource or _names(self._resource, str(entry.get("resource") or "")))
         )

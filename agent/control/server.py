@@ -12,7 +12,6 @@ import os
 import socket
 import stat
 import struct
-import time
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -206,7 +205,7 @@ class ControlServer:
         """Past entries, then with `follow` each new one until the client goes or cannot keep up."""
         queue: asyncio.Queue[Entry | None] = asyncio.Queue(QUEUE)
 
-        chosen = Chosen(request, time.time())
+        chosen = Chosen(request)
 
         def put(entry: Entry) -> None:
             if not chosen(entry):
@@ -217,9 +216,10 @@ class ControlServer:
                 self._logs.followers.discard(put)
                 queue.put_nowait(None)
 
-        kept = list(self._logs.recent)
-        if request.seconds is not None and kept and kept[0]["time"] > chosen.since:
-            writer.write(encode({"kept": kept[0]["time"]}))
+        recent, span = self._logs.recent, request.seconds
+        if span is not None and (oldest := next(iter(recent), None)) and recent.reach < span:
+            writer.write(encode({"kept": oldest["time"]}))
+        kept = recent if span is None else recent.since(span)
         past = [entry for entry in kept if chosen(entry)][-request.lines :] if request.lines > 0 else []
         writer.writelines(encode({"entry": dict(entry)}) for entry in past)
         if not request.follow:

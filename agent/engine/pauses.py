@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
+from holdfast.agent.clocks import boottime
 from holdfast.agent.engine.graph import Vertex
 from holdfast.agent.engine.journal import Journal
 from holdfast.agent.engine.report import Notice
@@ -51,15 +52,15 @@ class Paused(NamedTuple):
         """The same for those who do not know what is paused."""
         return f"{self.pattern} is {self.said}" if self.pattern else self.said
 
+    @property
+    def past(self) -> str:
+        """The same of a pause that is over."""
+        return f"{self.pattern or 'everything'} was {self.said}"
+
 
 def covers(pattern: str, vertex: Vertex) -> bool:
     """Whether a pattern (`*`, `?`) names it, or the SLS in which it stands. Brackets stand for themselves: they are part of each identity."""
     return any(fnmatchcase(name, pattern.replace("[", "[[]")) for name in (vertex.identity, vertex.call.low["__sls__"]))
-
-
-def boottime() -> float:
-    """Seconds since the system was booted, with those in which it slept."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Pauses:
@@ -101,24 +102,23 @@ class Pauses:
             left = None if paused.until is None else min(paused.until - self.wall(), paused.seconds or 0.0)
             if left is not None and left <= 0:
                 self._journal.resume(paused.pattern)
-                self._emit(Notice("info", "resumed", "", f"no longer paused: it was {paused.whole}, which was over while no agent ran"))
+                self._emit(Notice("info", "resumed", "", f"{paused.past}; that ended while no agent ran"))
             else:
-                self._begin(paused if left is None else paused._replace(until=self.wall() + left), left)
+                self._begin(paused if left is None else paused._replace(until=self.wall() + left), left, self.elapsed())
 
     async def begin(self, patterns: Sequence[str], reason: str, seconds: float | None) -> None:
         """Pause what these name, everything without one; it is on the disk when this returns.
 
         Raises `Unwritable` when that cannot be: it is paused all the same, and is written down as soon as it can be.
         """
-        now = self.wall()
+        now, elapsed = self.wall(), self.elapsed()
         for pattern in patterns or (EVERYTHING,):
-            self._begin(Paused(pattern, reason, now, None if seconds is None else now + seconds, seconds), seconds)
+            self._begin(Paused(pattern, reason, now, None if seconds is None else now + seconds, seconds), seconds, elapsed)
         await self._journal.secure()
 
     async def end(self, patterns: Iterable[str]) -> None:
         """End the pauses of these patterns; that is on the disk when this returns. Raises `Unwritable`."""
-        for pattern in patterns:
-            self._end(pattern)
+        self._end(patterns)
         await self._journal.secure()
 
     def close(self) -> None:
@@ -126,20 +126,22 @@ class Pauses:
         if self._timer:
             self._timer.cancel()
 
-    def _begin(self, paused: Paused, left: float | None) -> None:
+    def _begin(self, paused: Paused, left: float | None, now: float) -> None:
         self._kept[paused.pattern] = paused
         self._deadlines.pop(paused.pattern, None)
         if left is not None:
-            self._deadlines[paused.pattern] = self.elapsed() + left
+            self._deadlines[paused.pattern] = now + left
         self._journal.pause(paused)
         self._begun(paused)
         self._wait()
 
-    def _end(self, pattern: str) -> None:
-        paused = self._kept.pop(pattern, None)
-        if paused is not None:
-            self._deadlines.pop(pattern, None)
-            self._journal.resume(pattern)
+    def _end(self, patterns: Iterable[str]) -> None:
+        """All of them are over before the first is told: what several have paused is looked at once, to be repaired."""
+        over = [self._kept.pop(pattern) for pattern in patterns if pattern in self._kept]
+        for paused in over:
+            self._deadlines.pop(paused.pattern, None)
+            self._journal.resume(paused.pattern)
+        for paused in over:
             self._ended(paused)
 
     def _wait(self) -> None:
@@ -150,12 +152,11 @@ class Pauses:
             self._timer = asyncio.get_running_loop().call_later(min(max(0.0, left), TICK), self._tick)
 
     def _tick(self) -> None:
-        for pattern, deadline in [*self._deadlines.items()]:
-            left, paused = deadline - self.elapsed(), self._kept[pattern]
-            end = self.wall() + left
-            if left <= 0:
-                self._end(pattern)
-            elif paused.until is None or abs(end - paused.until) > JUMP:
+        now = self.elapsed()
+        self._end([pattern for pattern, deadline in self._deadlines.items() if deadline <= now])
+        for pattern, deadline in self._deadlines.items():
+            paused, end = self._kept[pattern], self.wall() + deadline - now
+            if paused.until is None or abs(end - paused.until) > JUMP:
                 self._kept[pattern] = paused._replace(until=end)
                 self._journal.pause(self._kept[pattern])
                 text = f"the clock of the system was set; {self._kept[pattern].whole}"

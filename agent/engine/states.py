@@ -14,7 +14,12 @@ QUIET: frozenset[State] = frozenset({"ok", "skipped", "superseded"})
 """States of which there is nothing to say."""
 
 URGENT: tuple[State, ...] = ("running", "failed", "flapping", "blocked", "unwatched", "waiting", "drifted", "would")
-"""The others: those first whose resources are shown first where not all have room."""
+"""The others, the most urgent first: what is wrong is shown before what is right."""
+
+
+def urgency(state: str) -> int:
+    """The place among all states at which resources in this one are shown."""
+    return URGENT.index(state) if state in URGENT else len(URGENT)
 
 
 class Group(NamedTuple):

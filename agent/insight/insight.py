@@ -129,7 +129,9 @@ def matching(given: str, view: View, verb: str) -> list[Vertex]:
     for meant in (_has("__id__", given), _has("name", given), _ends(given)):
         if found := [each for each in near if meant(each.call.low) and not gone(each)]:
             return found
-    nearly = nearest(given, [each.identity for each in itertools.islice(view.present, CANDIDATES)])
+    known = [*itertools.islice(view.present, CANDIDATES)]
+    ids = () if "[" in given else (str(each.call.low["__id__"]) for each in known)
+    nearly = nearest(given, [*(each.identity for each in known), *ids])
     raise ControlError(f"cannot {verb} {given}: there is no such resource{f'; did you mean {nearly}?' if nearly else ''}")
 
 

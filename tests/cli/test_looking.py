@@ -152,6 +152,23 @@ def test_a_long_list_leaves_out_what_is_right():
     assert len(list(status.table(rows, Paper(), everything=True))) == 101
 
 
+def test_status_shows_first_what_is_wrong():
+    """Else in order of execution; in a tree within each branch."""
+    states = ("ok", "drifted", "skipped", "failed", "ok", "failed")
+    rows = [row(f"test.nop[{number}]", state) for number, state in enumerate(states)]
+    wanted = [
+        "failed     test.nop[3]",
+        "failed     test.nop[5]",
+        "drifted    test.nop[1]",
+        "ok         test.nop[0]",
+        "skipped    test.nop[2]",
+        "ok         test.nop[4]",
+    ]
+
+    assert list(status.table(rows, Paper(), everything=False)) == wanted
+    assert [line[3:] for line in status.tree(rows, Paper(), everything=True)][1:] == wanted
+
+
 def test_what_is_not_listed_of_very_many_is_counted():
     """The agent sends the most urgent rows, and how many there are of each state."""
     rows = [row("cmd.run[x]", "failed")]

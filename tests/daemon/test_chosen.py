@@ -23,21 +23,20 @@ ENTRIES = [
     ("wanted", "events"),
     [
         ({}, ["old", "failed", "again", "still", "converged"]),
-        ({"seconds": 20.0}, ["failed", "again", "still", "converged"]),
         ({"failed": True}, ["failed", "again", "still"]),
         ({"cause": "drift"}, ["old", "failed"]),
         ({"identity": "nginx"}, ["failed", "again", "still"]),
         ({"identity": "cmd.run[nginx]"}, ["failed", "again"]),
         ({"identity": "pkg.*"}, ["still"]),
         ({"identity": "app.conf"}, ["old"]),
-        ({"identity": "nginx", "failed": True, "cause": "drift", "seconds": 20.0}, ["failed"]),
-        ({"identity": "app.conf", "seconds": 20.0}, []),
+        ({"identity": "nginx", "failed": True, "cause": "drift"}, ["failed"]),
+        ({"identity": "app.conf", "failed": True}, []),
     ],
     ids=str,
 )
 def test_all_that_is_asked_for_must_hold(wanted: dict[str, object], events: list[str]) -> None:
     """Whatever the options, in any combination."""
-    chosen = Chosen(Request("log", **wanted), 100.0)  # type: ignore[arg-type]
+    chosen = Chosen(Request("log", **wanted))  # type: ignore[arg-type]
     assert [entry["event"] for entry in ENTRIES if chosen(entry)] == events
 
 
@@ -52,4 +51,6 @@ def test_the_log_of_an_agent_is_searched(tmp_path: Path) -> None:
         failed = tree("log", "--failed", "--cause", "start", "--format", "json", check=0).stdout.splitlines()
         assert [line for line in failed if "test.fail_without_changes[bad]" not in line] == []
         assert len(failed) == 1
+        nothing = tree("log", "--resource", "nothing", check=0)
+        assert (nothing.stdout, nothing.stderr) == ("", "the agent's log has no such line\n")
         assert "'tuesday' is not" in tree("log", "--since", "tuesday", check=64).stderr

@@ -128,6 +128,7 @@ def test_a_mistyped_identity_gets_a_hint(tree):
         assert "did you mean test.nop[below]?" in tree("why", "test.nop[belov]", check=1).stderr
         assert "did you mean cmd.run[fail]?" in tree("why", "cmd.rum[fail]", check=1).stderr
         assert "did you mean cmd.run[fail]?" in tree("trigger", "cmd.run[fial]", check=1).stderr
+        assert "did you mean below?" in tree("why", "belov", check=1).stderr
 
 
 def test_secrets_stay_masked_everywhere(tree):

@@ -10,10 +10,26 @@ from holdfast.agent.recent import CUT, ROOM, TEXT, Recent, _size
 
 def test_the_newest_are_kept_in_order() -> None:
     """As many as are asked for; none at all if that is none."""
-    recent = Recent(2, [{"event": name} for name in "abc"])
+    recent = Recent(2)
+    for name in "abc":
+        recent.append({"event": name})
 
     assert [entry["event"] for entry in recent] == ["b", "c"]
-    assert list(Recent(0, recent)) == []
+    recent.resize(0)
+    assert list(recent) == []
+
+
+def test_the_clock_of_the_system_does_not_matter() -> None:
+    """How old an entry is does not follow from its time, which a clock that is set moves to any day."""
+    recent, elapsed = Recent(10), iter((5000.0, 5010.0, 5020.0))
+    recent.elapsed = lambda: next(elapsed, 5025.0)
+    assert recent.reach == 0
+    for time in (90.0, 1.8e9, 1.7e9):
+        recent.append({"time": time})
+
+    assert [entry["time"] for entry in recent.since(20)] == [1.8e9, 1.7e9]
+    assert [entry["time"] for entry in recent.since(5)] == [1.7e9]
+    assert recent.reach == 25
 
 
 def test_floods_are_cut_and_the_oldest_make_room() -> None:
