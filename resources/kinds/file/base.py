@@ -28,6 +28,8 @@ from holdfast.resources.visible import escaped
 
 LARGE = 1 << 20
 """Bytes from which on content is read and compared in a thread."""
+NEW_FILE, NEW_DIRECTORY = 0o644, 0o755
+"""Modes of what is made where none is declared."""
 UNDECLARED = -1
 """In place of a uid or gid: leave it as it is."""
 UNKNOWN = -2
@@ -126,8 +128,17 @@ class Ownership:
 
     def of_new(self, mode: int) -> str:
         """Mode and owner of what would be made, for a plan; `mode` is that of what is made where none is declared."""
-        user, group = (name or _me(number) for name, number in ((self.user, os.geteuid()), (self.group, os.getegid())))
-        return f" with mode {mode if self.mode is None else self.mode:04o}, owner {user}:{group}"
+        return f" with {self.mode_of_new(mode)}, {self.owner_of_new()}"
+
+    def mode_of_new(self, mode: int) -> str:
+        """Its mode alone."""
+        return f"mode {mode if self.mode is None else self.mode:04o}"
+
+    def owner_of_new(self) -> str:
+        """Its owner alone, which is all that a link has."""
+        numbers = ((self.user, self.uid, os.geteuid()), (self.group, self.gid, os.getegid()))
+        user, group = (name or _name(own if number < 0 else number) for name, number, own in numbers)
+        return f"owner {user}:{group}"
 
     def demand(self, path: str) -> None:
         """Raise `Permanent` when the user or group does not exist."""
@@ -144,7 +155,7 @@ class Ownership:
         place.mkdir(max(self.uid, UNDECLARED), max(self.gid, UNDECLARED), mode if self.mode is None else self.mode)
 
 
-def _me(number: int) -> str:
+def _name(number: int) -> str:
     return str(number) if number else "root"
 
 

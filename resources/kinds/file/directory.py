@@ -16,6 +16,7 @@ from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Mode, field
 from holdfast.resources.kinds.file import removal, trees
 from holdfast.resources.kinds.file.base import (
+    NEW_DIRECTORY,
     WINDOWS,
     OwnedResource,
     Ownership,
@@ -36,7 +37,6 @@ from holdfast.resources.paths import Place, Unsafe
 from holdfast.resources.paths.handle import what
 from holdfast.resources.traits import Declaration, Reversible
 
-NEW_MODE = 0o755
 REMOVED = {"removed": "Removed due to clean"}
 
 
@@ -130,7 +130,7 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
                 changes |= {"removed": [*removed]} if removed else {}
             parts = [*wrong] if done else []
             new = seen is None and bool(done)
-            foreseen = owner.of_new(NEW_MODE) if new and not apply else ""
+            foreseen = owner.of_new(NEW_DIRECTORY) if new and not apply else ""
             note(ctx, changes, self._sentence(parts, len(removed), len(below), apply=apply, new=new) + foreseen)
 
         ctx.report.account = tell if apply else None
@@ -201,10 +201,10 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
         self._make_way()
         demand_parent(self.name, makedirs=self.makedirs, apply=True)
         if self.makedirs:
-            make_parents(self.name, owner, NEW_MODE if owner.mode is None else owner.mode)
+            make_parents(self.name, owner, NEW_DIRECTORY if owner.mode is None else owner.mode)
         place = place_of(self.name)
         with telling("make directory", self.name):
-            owner.make(place, NEW_MODE)
+            owner.make(place, NEW_DIRECTORY)
         return self._enter(place)
 
     def _make_way(self) -> None:

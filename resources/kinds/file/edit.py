@@ -18,14 +18,24 @@ from holdfast.resources.errors import Permanent, Temporary
 from holdfast.resources.expressions import expression
 from holdfast.resources.fields import field
 from holdfast.resources.kinds.file.apart import edited_apart
-from holdfast.resources.kinds.file.base import Ownership, Placed, demand_parent, found, make_parents, note, ownership, place_of, telling
+from holdfast.resources.kinds.file.base import (
+    NEW_FILE,
+    Ownership,
+    Placed,
+    demand_parent,
+    found,
+    make_parents,
+    note,
+    ownership,
+    place_of,
+    telling,
+)
 from holdfast.resources.kinds.file.disk import back_up, read
 from holdfast.resources.needs import Need, lies_in, unit_parts
 from holdfast.resources.paths import Place, Unsafe
 from holdfast.resources.paths.handle import what
 from holdfast.resources.patience import Impatient, patience
 
-NEW_MODE = 0o644
 BRIEF = 0.1
 """Seconds of computing after which an edit is left to a process of its own."""
 LARGEST, LARGEST_OF_USERS = 64 << 20, 4 << 20
@@ -138,7 +148,7 @@ class Edit(Placed):
         changes = {"diff": instead or ctx.report.diff}
         if not apply:
             changes = {"new": self.name} if seen is None else self.foreseen(changes)
-        foreseen = owner.of_new(NEW_MODE) if seen is None and not apply else ""
+        foreseen = owner.of_new(NEW_FILE) if seen is None and not apply else ""
         note(ctx, changes, done if apply else f"would have {done}{foreseen}")
         return False
 
@@ -178,7 +188,7 @@ class Edit(Placed):
                 ctx.report.touched = True
                 make_parents(path, owner)
                 place = place_of(path)
-            mode, uid, gid = NEW_MODE if owner.mode is None else owner.mode, owner.uid, owner.gid
+            mode, uid, gid = NEW_FILE if owner.mode is None else owner.mode, owner.uid, owner.gid
         else:
             mode, uid, gid = stat.S_IMODE(seen.st_mode) & 0o777, seen.st_uid, seen.st_gid
             await self._back_up(ctx, place, seen)

@@ -19,6 +19,7 @@ from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Text, Texts, Variables
 from holdfast.resources.kinds.file import content
 from holdfast.resources.kinds.file.base import (
+    NEW_FILE,
     WINDOWS,
     ModeOrKeep,
     OwnedResource,
@@ -42,8 +43,8 @@ from holdfast.resources.paths import Place, Unsafe
 from holdfast.resources.paths.handle import LIMIT, what
 from holdfast.resources.traits import Declaration, Drawn, FromSources, Reversible
 
-NEW_MODE, PRIVATE = 0o644, 0o600
-"""Mode of a new file that declares none, and that of every file while it is written."""
+PRIVATE = 0o600
+"""Mode of every file while it is written."""
 
 
 TOLD = "what watches the file is told of every change of its content"
@@ -370,7 +371,7 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
             look.place = place_of(look.path)
         elif seen is not None and self.backup in {"minion", "both"}:
             await ctx.blocking(back_up, look.place, str(ctx.var_dir))
-        uid, gid, mode = inherited(look, NEW_MODE)
+        uid, gid, mode = inherited(look, NEW_FILE)
         with telling("write", look.path):
             if look.wanted is None and seen is not None:
                 look.wanted = await read(ctx, look.place, seen)
@@ -418,13 +419,13 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
         ctx.report.diff = "" if instead or "diff" in left else diff
         parts = " and ".join(["content" if part == "diff" else part for part in changes])
         done = f"created {look.path}" if look.seen is None else f"changed {parts} of {look.path}"
-        foreseen = look.owner.of_new(NEW_MODE) if look.seen is None and not apply else ""
+        foreseen = look.owner.of_new(NEW_FILE) if look.seen is None and not apply else ""
         note(ctx, changes, done if apply else f"would have {done}{foreseen}")
 
     def _told_of_new(self, owner: Ownership) -> dict[str, str]:
         """Changes as Salt words them: what is other than of the new file that it begins with, which is private."""
         empty = all(getattr(self, word) in (None, ()) for word in CONTENT[:4])
-        mode = NEW_MODE if owner.mode is None and self.source else owner.mode
+        mode = NEW_FILE if owner.mode is None and self.source else owner.mode
         told = {} if mode in {None, PRIVATE} else {"mode": f"{mode:04o}"}
         told |= {"user": owner.user} if owner.user is not None and owner.uid != os.geteuid() else {}
         told |= {"group": owner.group} if owner.group is not None and owner.gid != os.getegid() else {}

@@ -15,14 +15,12 @@ from holdfast.resources.context import Context
 from holdfast.resources.diff import LIMIT, hidden, unified
 from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.kinds.file import removal, trees
-from holdfast.resources.kinds.file.base import Ownership, found, make_parents, put_link, status, telling
+from holdfast.resources.kinds.file.base import NEW_DIRECTORY, NEW_FILE, Ownership, found, make_parents, put_link, status, telling
 from holdfast.resources.kinds.file.content import decoded
 from holdfast.resources.kinds.file.disk import Look, back_up, compare, difference, inherited, read, settled
 from holdfast.resources.kinds.file.sourcetree import Entry, by_directory
 from holdfast.resources.paths import Directory, Place, Unsafe
 from holdfast.resources.paths.handle import what
-
-NEW_DIRECTORY, NEW_FILE = 0o755, 0o644
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +54,8 @@ class Mirror:
         self.changes: dict[str, Any] = {}
         self.removed: list[str] = []
         """What is removed; in noop Salt's `changes` do not have it."""
+        self._new: set[str] = set()
+        """What is made: directories, files, links."""
         self._ctx, self._rules, self._top, self._apply = ctx, rules, top, apply
         self._diffs: list[str] = []
         self._errors: list[HoldfastError] = []
@@ -85,6 +85,17 @@ class Mirror:
         """The diffs of all files, cut to what a report may have."""
         text = "".join(self._diffs)
         return text if len(text) <= LIMIT else f"{text[:LIMIT]}\n[diff cut at {LIMIT} characters]\n"
+
+    def of_new(self) -> str:
+        """Modes and owner of what would be made, for a plan; empty where nothing would."""
+        files = self._rules.files
+        words = {
+            "directories": f"directories with {self._rules.directories.mode_of_new(NEW_DIRECTORY)}",
+            "files": f"files with {'the modes of their sources' if self._rules.keep_mode else files.mode_of_new(NEW_FILE)}",
+            "links": "links",
+        }
+        told = ", ".join(word for new, word in words.items() if new in self._new)
+        return f"; new {told}, {files.owner_of_new()}" if told else ""
 
     async def clean(self, entries: Sequence[Entry], exclude: Collection[str]) -> None:
         """Remove what is neither an entry, nor managed by others, nor excluded. Not done when something went wrong."""
@@ -177,6 +188,8 @@ class Mirror:
             else:
                 owner.put(place, seen)
         self.changes[path] = wrong
+        if seen is None:
+            self._new.add("directories")
 
     @staticmethod
     def _demand_owner(place: Place, owner: Ownership) -> None:
@@ -212,6 +225,8 @@ class Mirror:
             else:
                 owner.put(place, seen)
         self.changes[path] = {**change, **wrong}
+        if seen is None or not stat.S_ISLNK(seen.st_mode):
+            self._new.add("links")
 
     async def _file(self, path: str, place: Place | None, entry: Entry, seen: os.stat_result | None) -> None:
         if seen is not None and not stat.S_ISREG(seen.st_mode):
@@ -251,6 +266,7 @@ class Mirror:
     def _tell(self, look: Look, wrong: dict[str, str]) -> None:
         instead = hidden(self._rules.show, None if look.seen is None else look.seen.st_mode, look.owner.mode)
         if look.seen is None:
+            self._new.add("files")
             self._diffs.append("" if instead else unified(b"", look.wanted or b"", look.path))
             mode = NEW_FILE if look.owner.mode is None else look.owner.mode
             self.changes[look.path] = {"diff": "New file", "mode": f"{mode:04o}"} if self._apply else {"newfile": look.path}

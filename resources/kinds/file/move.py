@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 from holdfast.resources.context import Context, Watch
@@ -14,7 +15,9 @@ from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import AbsPath, Mode
 from holdfast.resources.kinds.file import removal
 from holdfast.resources.kinds.file.base import (
+    UNDECLARED,
     OwnedResource,
+    Ownership,
     demand_parent,
     found,
     make_parents,
@@ -32,9 +35,9 @@ from holdfast.resources.paths import Place
 from holdfast.resources.paths.handle import what
 
 
-def tell(ctx: Context, path: str, source: str, done: str, *, apply: bool) -> None:
+def tell(ctx: Context, path: str, source: str, done: str, *, apply: bool, foreseen: str = "") -> None:
     """What was put in place, or would be; Salt's `changes` do not have the latter."""
-    note(ctx, {path: source} if apply else {}, done if apply else f"would have {done}")
+    note(ctx, {path: source} if apply else {}, done if apply else f"would have {done}{foreseen}")
 
 
 class Rename(OwnedResource, kind="file.rename"):
@@ -141,10 +144,13 @@ class Copy(OwnedResource, kind="file.copy"):
             if place is not None and seen is not None and await self._is_right(ctx, place, seen, data):
                 ctx.report.comment = f"{self.name} is equal to {self.source}"
                 return True
+        owner = await self._owner(ctx, given)
+        mode = stat.S_IMODE(kept_mode(origin, given)) if owner.mode is None else owner.mode
         if apply:
             ctx.report.touched = True
-            await self._put(ctx, data, given, place, seen, kept=kept_mode(origin, given))
-        tell(ctx, self.name, self.source, f"copied {self.source} to {self.name}", apply=apply)
+            await self._put(ctx, data, Look(self.name, place, seen, owner), mode)
+        foreseen = owner.of_new(mode) if seen is None else ""
+        tell(ctx, self.name, self.source, f"copied {self.source} to {self.name}", apply=apply, foreseen=foreseen)
         return False
 
     async def _is_right(self, ctx: Context, place: Place, seen: os.stat_result, data: bytes) -> bool:
@@ -154,17 +160,23 @@ class Copy(OwnedResource, kind="file.copy"):
             return False
         return seen.st_size == len(data) and await read(ctx, place, seen, published=False) == data
 
-    async def _put(
-        self, ctx: Context, data: bytes, given: os.stat_result, place: Place | None, seen: os.stat_result | None, *, kept: int
-    ) -> None:
+    async def _owner(self, ctx: Context, given: os.stat_result) -> Ownership:
+        """Owner of the copy, as declared or, with `preserve`, as of the source; and the mode that is declared."""
         owner = await ownership(ctx, self.user, self.group, octal(self.mode))
-        owner.demand(self.name)
+        if not self.preserve:
+            return owner
+        return replace(
+            owner,
+            uid=given.st_uid if owner.uid == UNDECLARED else owner.uid,
+            gid=given.st_gid if owner.gid == UNDECLARED else owner.gid,
+        )
+
+    async def _put(self, ctx: Context, data: bytes, look: Look, mode: int) -> None:
+        look.owner.demand(self.name)
         demand_parent(self.name, makedirs=self.makedirs, apply=True)
-        mode = stat.S_IMODE(kept) if owner.mode is None else owner.mode
         if self.makedirs:
+            owner = await ownership(ctx, self.user, self.group)
             make_parents(self.name, owner, passable(mode) if self.dir_mode is None else int(self.dir_mode, 8))
-        uid, gid, _ = inherited(Look(self.name, place, seen, owner), mode)
-        if self.preserve:
-            uid, gid = (uid if owner.uid >= 0 else given.st_uid), (gid if owner.gid >= 0 else given.st_gid)
+        uid, gid, _ = inherited(look, mode)
         with telling("write", self.name):
             await ctx.write_file(place_of(self.name), data, mode=mode, uid=uid, gid=gid)

@@ -8,6 +8,7 @@ from typing import ClassVar
 from holdfast.resources.context import Context
 from holdfast.resources.errors import Permanent
 from holdfast.resources.kinds.file.base import (
+    NEW_FILE,
     PathResource,
     Placed,
     demand_parent,
@@ -99,7 +100,8 @@ class Touch(Placed, kind="file.touch"):
                 make_parents(self.name, await ownership(ctx, None, None))
             self._touch(place_of(self.name) if place is None else place, seen)
         done = f"created {self.name}" if seen is None else f"touched {self.name}"
-        note(ctx, {"new" if seen is None else "touched": self.name}, done if apply else f"would have {done}")
+        foreseen = (await ownership(ctx, None, None)).of_new(NEW_FILE) if seen is None else ""
+        note(ctx, {"new" if seen is None else "touched": self.name}, done if apply else f"would have {done}{foreseen}")
         return False
 
     def _times(self, seen: os.stat_result) -> tuple[float, float]:
@@ -108,7 +110,7 @@ class Touch(Placed, kind="file.touch"):
 
     def _touch(self, place: Place, seen: os.stat_result | None) -> None:
         with telling("touch", self.name):
-            made = place.create(0o644) if seen is None else None
+            made = place.create(NEW_FILE) if seen is None else None
             if made is not None:
                 seen = os.fstat(made.fd)
                 os.utime(made.fd, None if self.action() else self._times(seen))

@@ -131,7 +131,7 @@ class Recurse(FromSources, Placed, kind="file.recurse"):
         changed = len(mirror.changes.keys() - {"removed"})
         done = [f"created {self.name}"] if new else [f"changed {changed} entries of {self.name}"] if changed else []
         done += [f"removed {shortened(mirror.removed)}"] if mirror.removed else []
-        return ("" if apply else "would have ") + ", ".join(done)
+        return ", ".join(done) if apply else f"would have {', '.join(done)}{mirror.of_new()}"
 
     def draws(self) -> list[Drawn]:
         """The directories, with the files in them."""

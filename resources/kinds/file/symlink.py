@@ -96,7 +96,7 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
                     self._make_way(place)
                 with telling("link", self.name):
                     put_link(place, self.target, owner)
-        self._tell(ctx, seen, leads, wrong, apply=apply)
+        self._tell(ctx, seen, leads, wrong, "" if apply or leads is not None else f" with {owner.owner_of_new()}", apply=apply)
         return False
 
     def _leads(self, place: Place | None, seen: os.stat_result | None) -> str | None:
@@ -108,7 +108,9 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
             raise Permanent(f"cannot link {self.name}: {what(seen.st_mode)} is in the way; remove it, or set force: true")
         return None
 
-    def _tell(self, ctx: Context, seen: os.stat_result | None, leads: str | None, wrong: dict[str, str], *, apply: bool) -> None:
+    def _tell(
+        self, ctx: Context, seen: os.stat_result | None, leads: str | None, wrong: dict[str, str], foreseen: str, *, apply: bool
+    ) -> None:
         """Changes as Salt words them, which has none in noop where something must make way, and a sentence."""
         changes: dict[str, Any] = {"new": self.name}
         done = f"linked {self.name} to {self.target}"
@@ -121,7 +123,7 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
         elif seen is not None:
             changes = changes if apply else {}
             done += f", and {'renamed' if self.backupname else 'removed'} {what(seen.st_mode)} in its place"
-        note(ctx, changes, done if apply else f"would have {done}")
+        note(ctx, changes, done if apply else f"would have {done}{foreseen}")
 
     def _make_way(self, place: Place) -> None:
         """Remove or rename what is no link. Blocks."""
