@@ -31,7 +31,7 @@ from holdfast.states.only import NothingMatches, selected
 
 _timeout = click.option("--timeout", type=SECONDS, metavar="SECONDS", help="Give up after so long (exit code 4).")
 _verbose = click.option("-v", "--verbose", is_flag=True, help="Show also what is right already, and what has no reason to run.")
-_quiet = click.option("-q", "--quiet", is_flag=True, help="Show only what fails, and the summary.")
+_quiet = click.option("-q", "--quiet", is_flag=True, help="Show only what fails, and the summary: no changes and no warnings.")
 _only = click.option(
     "--only",
     multiple=True,
@@ -116,7 +116,7 @@ def _converge(order: Order, *, noop: bool) -> None:
     drawn = (show or order.output) and not order.quiet and possible()
     progress = Progress(total, compiled.cover, _hidden(compiled)) if drawn else None
     printer = Printer(settings, compiled.cover, show=show, verbose=order.verbose, quiet=order.quiet, progress=progress)
-    for problem in compiled.warnings:
+    for problem in () if order.quiet else compiled.warnings:
         say(f"warning: {problem}", err=True)
     record, interrupted = None, False
     try:

@@ -71,13 +71,16 @@ class Printer:
 
     def _owe(self, notice: Notice) -> None:
         self.owed.append(notice)
-        if self._show:
+        if self._show and not self._quiet:
             self._say(f"owed: {notice.identity} {notice.text}")
 
     def _warn(self, notice: Notice) -> None:
         """For a person a sentence like any other; with a traceback perhaps, or for programs, a line of the log."""
         word = "waiting" if notice.code == "held-off" else notice.level
-        line = self._narrator.tell(notice) if self._show and word in ("waiting", "warning") and notice.error is None else None
+        plain = word in ("waiting", "warning") and notice.error is None
+        if plain and self._quiet:
+            return
+        line = self._narrator.tell(notice) if self._show and plain else None
         if line is None:
             self._logs.emit(notice)
         else:

@@ -8,12 +8,12 @@ from typing import Any
 import click
 
 from holdfast.agent.cli.options import Source, output, print_json, resource, source
-from holdfast.agent.cli.terminal import Paper, ago, span
+from holdfast.agent.cli.terminal import Paper, ago, one_line, span
 from holdfast.agent.console import clock
 from holdfast.agent.control.client import ask
 from holdfast.agent.control.schema import Request
 from holdfast.agent.narrate import duration
-from holdfast.agent.widths import columns
+from holdfast.agent.widths import columns, pad
 
 CAUSES = {
     "start": "the agent was started",
@@ -45,6 +45,8 @@ NEXT = {
 """What happens next -> the words for it."""
 ASIDE = 13
 """Columns of the headings at the left."""
+REQUISITE = 17
+"""Columns before a neighbour, for what it is to the resource."""
 MOST = 20
 """Neighbours that are listed, of each side."""
 
@@ -155,15 +157,20 @@ def _entries(facts: Facts, paper: Paper) -> Iterator[str]:
 
 
 def _neighbours(heading: str, rows: list[Facts], paper: Paper) -> Iterator[str]:
+    """Those at one side, each with its state; an identity that is too long for its place goes on in the next line."""
     if not rows:
         return
     yield paper.dim(heading)
-    width = max(columns(row["identity"]) for row in rows[:MOST])
+    shown = [(row, f"  {row['pending']} pending" if row.get("pending") else "") for row in rows[:MOST]]
+    width, used = max(columns(one_line(row["identity"])) for row, _ in shown), 0
     if paper.width is not None:
-        behind = 38 if any(row.get("pending") for row in rows[:MOST]) else 27
+        behind = REQUISITE + max(columns(f"  {row['state']}{pending}") for row, pending in shown)
         width = min(width, max(10, paper.width - behind))
-    for row in rows[:MOST]:
-        pending = f"  {row['pending']} pending" if row.get("pending") else ""
-        yield f"  {row['requisite']:14} {paper.name(row['identity'], width)}  {paper.state(row['state'])}{paper.paint('33', pending)}"
+        used = paper.width - width
+    for row, pending in shown:
+        *above, last = paper.lines(row["identity"], used)
+        heads = [f"  {row['requisite']:14} ", *[" " * REQUISITE] * len(above)]
+        yield from (f"{head}{line}" for head, line in zip(heads, above, strict=False))
+        yield f"{heads[-1]}{pad(last, width)}  {paper.state(row['state'])}{paper.paint('33', pending)}"
     if len(rows) > MOST:
         yield paper.dim(f"  and {len(rows) - MOST} more (--format json has them all)")

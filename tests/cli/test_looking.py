@@ -243,6 +243,18 @@ def test_why_fits_the_terminal(width):
     assert "the end" in " ".join(line.strip() for line in lines)
 
 
+@pytest.mark.parametrize("width", [50, 80])
+def test_why_never_cuts_an_identity_among_its_neighbours(width):
+    """One that is too long for its place goes on in the next line, with its state at the end."""
+    needs = [{**FACTS["needs"][0], "identity": LONG}, {**FACTS["needs"][0], "identity": "cmd.run[x]"}]
+    lines = plain(why.tell({**FACTS, "needs": needs, "needed_by": []}, Paper(width, colour=True)))
+
+    shown = "".join(line[17:].split("  ")[0] for line in lines[lines.index("needs") + 1 :])
+    assert shown == f"{LONG}cmd.run[x]"
+    assert all(columns(line) <= width for line in lines)
+    assert lines[-1].startswith("  watch          cmd.run[x] ")
+
+
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (40, 10), (200, 60), (40, 5)])
 def test_a_picture_fits_the_terminal(width, height):
     """Never wider, never higher, whatever the terminal's size."""

@@ -51,6 +51,19 @@ def test_a_state_before_what_it_needs_is_told_in_a_sentence(tmp_path, verb):
     )
 
 
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_quiet_leaves_out_warnings(tmp_path, form):
+    """Those of the compiler, and of what the run finds strange; what fails is told all the same."""
+    tree = Tree(tmp_path)
+    tree.sls("early", "HOST/d/a:\n  file.managed:\n    - provider: x\n    - makedirs: true\nHOST/d:\n  file.directory: []\n")
+    words = ("plan", "--format", form)
+
+    assert "argument-ignored" in tree(*words).stderr
+    assert tree(*words, "--quiet").stderr == ""
+    tree.sls("bad", "bad:\n  test.fail_without_changes: []\n")
+    assert "bad" in tree(*words, "--quiet").stdout
+
+
 def test_secrets_of_the_pillar_are_not_told(tree):
     """Not in the diff of a file, not in what a command prints or fails with, not in JSON; what is done with them is done."""
     tree.pillar("app:\n  password: correct-horse\n  port: 80\n")
