@@ -28,6 +28,10 @@ class InstallError(HoldfastError):
     """The host could not be changed as wanted."""
 
 
+class NotRoot(InstallError, PermissionError):
+    """Only root may change the host."""
+
+
 def install(root: Path, *, start: bool) -> Iterator[str]:
     """Write settings, directories, unit, completion and manual page below `root`, then (on `/`, with `start`) enable and start the service.
 
@@ -153,7 +157,7 @@ def _shipped(package: str, name: str) -> str:
 
 def _require_root(root: Path) -> None:
     if root == Path("/") and os.geteuid() != 0:
-        raise InstallError("cannot change this host: only root may; try sudo holdfast install, or --root DIR")
+        raise NotRoot("cannot change this host: only root may; try sudo holdfast install, or --root DIR")
 
 
 def _demand_safe(*targets: Path) -> None:

@@ -11,7 +11,7 @@ from holdfast.agent.cli.exits import Code
 from holdfast.agent.cli.options import COUNT, SPAN, Function, Source, completed, output, print_json, resource, resources, source
 from holdfast.agent.cli.terminal import say
 from holdfast.agent.console import Console, clock, to_json
-from holdfast.agent.control.client import ask, converse
+from holdfast.agent.control.client import TIMEOUT, ask, converse
 from holdfast.agent.control.schema import Request
 from holdfast.agent.engine.report import Cause
 from holdfast.agent.words import number_of
@@ -55,7 +55,7 @@ def show_log(source: Source, form: str, request: Request) -> None:
     """Print the log as it comes."""
     render = to_json if form == "json" else Console.at(1).render
     found = False
-    for message in converse(source.socket(), request, None):
+    for message in converse(source.socket(), request, None if request.follow else TIMEOUT):
         if "kept" in message:
             say(f"the log is kept since {clock(message['kept'])}; `journalctl -u holdfast` may have what is older", err=True)
         if "entry" in message:
@@ -134,5 +134,5 @@ def trigger(identity: str, source: Source) -> None:
         raise click.exceptions.Exit(Code.FAILED)
 
 
-def _ask(source: Source, request: Request, timeout: float = 30.0) -> Any:
+def _ask(source: Source, request: Request, timeout: float = TIMEOUT) -> Any:
     return ask(source.socket(), request, timeout)

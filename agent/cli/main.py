@@ -171,8 +171,8 @@ def _explain(error: Exception, *, debug: bool) -> int:
     if isinstance(error, HoldfastError):
         say(f"holdfast: {error}", err=True)
     elif isinstance(error, OSError):
-        name = f" {error.filename}" if error.filename else ""
-        say(f"holdfast: cannot use{name}: {error.strerror or error}", err=True)
+        what = f"use {error.filename}" if error.filename else "go on"
+        say(f"holdfast: cannot {what}: {error.strerror or error}", err=True)
     else:
         say(f"holdfast: internal error: {type(error).__name__}: {error}", err=True)
         say("This is a bug in Holdfast, or in a kind of yours; `holdfast --debug ...` shows where.", err=True)

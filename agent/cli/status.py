@@ -13,7 +13,7 @@ import click
 from holdfast.agent.cli.exits import Code
 from holdfast.agent.cli.options import SECONDS, Source, output, print_json, source
 from holdfast.agent.cli.terminal import Paper, ago, headline, one_line, span
-from holdfast.agent.control.client import ask, follow
+from holdfast.agent.control.client import ask, follow, silent
 from holdfast.agent.control.schema import Request
 from holdfast.agent.engine.states import QUIET, urgency
 from holdfast.agent.widths import columns
@@ -67,9 +67,18 @@ def status(source: Source, form: str, everything: bool, as_tree: bool, *, wait: 
 
 
 def _settled(socket: Path, timeout: float | None) -> bool:
-    """Wait until the host has converged, or will not by itself; False: out of time. The agent sends what changes, nothing is asked again."""
+    """Wait until the host has converged, or will not by itself; False: out of time. The agent sends what changes, nothing is asked again.
+
+    Raises `ControlError`, also when the agent sends nothing at all.
+    """
     until = None if timeout is None else time.monotonic() + timeout
-    return any(frame["converged"] or frame.get("stuck") for frame in follow(socket, Request("watch"), "frame", until))
+    frame: dict[str, Any] = {}
+    for frame in follow(socket, Request("watch"), "frame", until):
+        if frame["converged"] or frame.get("stuck"):
+            return True
+    if not frame:
+        raise silent(socket)
+    return False
 
 
 def heading(answer: dict[str, Any], paper: Paper) -> Iterator[str]:

@@ -14,8 +14,11 @@ from holdfast.resources import paths
 from holdfast.resources.paths.trust import called, trusted_uids
 from holdfast.states.hostfiles import absolute
 
+TIMEOUT = 30.0
+"""Seconds to wait for an answer."""
 
-def ask(path: Path, request: Request, timeout: float = 30.0) -> Any:
+
+def ask(path: Path, request: Request, timeout: float = TIMEOUT) -> Any:
     """The data of the answer to one request. `timeout` is in seconds. Raises `ControlError`."""
     data = None
     for message in converse(path, request, timeout):
@@ -95,9 +98,18 @@ def _responses(path: Path, stream: Any) -> Iterator[dict[str, Any]]:
             yield message
             if "ok" in message:
                 return
+    except TimeoutError as error:
+        raise silent(path) from error
     except OSError as error:
         raise ControlError(f"cannot hear from the agent at {path}: {error.strerror or error}", "no-agent") from error
     raise ControlError(f"the agent at {path} has stopped", "no-agent")
+
+
+def silent(path: Path) -> ControlError:
+    """What to say when an answer does not come in time."""
+    return ControlError(
+        f"the agent at {path} has not answered in time: it hangs, is stopped, or has very much to do; ask again", "no-agent"
+    )
 
 
 def _message(path: Path, line: bytes) -> dict[str, Any]:

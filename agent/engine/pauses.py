@@ -50,7 +50,7 @@ class Paused(NamedTuple):
     @property
     def whole(self) -> str:
         """The same for those who do not know what is paused."""
-        return f"{self.pattern} is {self.said}" if self.pattern else self.said
+        return f"{self.pattern or 'everything'} is {self.said}"
 
     @property
     def past(self) -> str:

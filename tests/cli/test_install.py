@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.agent import install as installer
+from holdfast.agent.cli.exits import Code, code_of
 from holdfast.agent.cli.pages import PAGES
 from holdfast.agent.install import InstallError, install, uninstall
 from holdfast.agent.settings import load
@@ -215,11 +216,12 @@ def test_an_interpreter_that_others_can_change_is_refused(tmp_path, monkeypatch)
 
 
 def test_only_root_installs_on_the_host(monkeypatch):
-    """A user gets a sentence, not half an installation."""
+    """A user gets a sentence and the exit code for it, not half an installation."""
     monkeypatch.setattr(installer.os, "geteuid", lambda: 1000)
 
-    with pytest.raises(InstallError, match="only root may"):
+    with pytest.raises(InstallError, match="only root may") as raised:
         list(install(Path("/"), start=False))
+    assert code_of(raised.value) == Code.NOT_PERMITTED
 
 
 def test_unit_says_what_the_agent_relies_on():

@@ -25,7 +25,7 @@ def test_a_pause_that_was_answered_outlives_the_agent(tree: Tree) -> None:
         said = tree("pause", "--for", "2h", "--reason", "kernel upgrade", check=0).stdout
         agent.process.kill()
         agent.process.wait()
-    assert said.startswith("paused until 2")
+    assert said.startswith("everything is paused until 2")
     (tree.host / "motd").write_text("changed\n")
 
     agent = Agent(tree)

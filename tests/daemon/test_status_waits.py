@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -35,6 +36,20 @@ def test_it_ends_with_the_pass(tree: Tree) -> None:
         assert (waiting.returncode, "converged: 1 resource" in printed) == (0, True)
     finally:
         agent.__exit__()
+
+
+def test_an_agent_that_hangs_is_not_waited_for(tree: Tree) -> None:
+    """What is asked within a time ends then, and says that nobody answers; an agent that is stopped accepts connections all the same. Costs that time."""
+    (tree.host / "go").touch()
+    with Agent(tree) as agent:
+        agent.signal(signal.SIGSTOP)
+        try:
+            began = time.monotonic()
+            told = tree("status", "--wait", "--timeout", "0.5", check=69).stderr
+            assert time.monotonic() - began < 20
+        finally:
+            agent.signal(signal.SIGCONT)
+    assert "has not answered in time" in told
 
 
 def test_what_will_not_converge_by_itself_is_not_waited_for(tree: Tree) -> None:
