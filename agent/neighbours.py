@@ -18,6 +18,8 @@ ANSWER = 5.0
 PARTS = ("states", "pillar", "environment", "id")
 """The lines of `Settings.tree`, in order."""
 PATHS = PARTS[:2]
+UNSET = {"pillar": "none", "id": "the name of the host"}
+"""What it means that one of them is not set."""
 
 
 def demand_no_other(settings: Settings, verb: str) -> None:
@@ -49,8 +51,8 @@ def _differences(theirs: str, ours: str) -> Iterator[str]:
     """What two trees (`Settings.tree`) differ in. Two paths to one directory do not differ."""
     for part, their, our in zip(PARTS, theirs.split("\n"), ours.split("\n"), strict=False):
         if their != our and not (part in PATHS and os.path.realpath(their) == os.path.realpath(our)):
-            yield f"{part} {_named(their)}, not {_named(our)}"
+            yield f"{part} {_named(part, their)}, not {_named(part, our)}"
 
 
-def _named(value: str) -> str:
-    return "the name of the host" if value == "None" else value
+def _named(part: str, value: str) -> str:
+    return UNSET.get(part, value) if value == "None" else value

@@ -52,9 +52,10 @@ def test_the_agents_own_states_are_no_other_ones(tree):
 def test_the_agent_of_the_system_counts_whatever_settings_a_run_has(tree, tmp_path, monkeypatch):
     """A configuration of its own with a state directory of its own is about the same host."""
     mine = Tree(tmp_path / "mine")
+    mine.settings("pillar: null\n")
     settings = load(mine.config)
     with Agent(tree):
         monkeypatch.setattr(neighbours, "socket_of", lambda *_: tree.root / "state/control.sock")
-        with pytest.raises(HoldfastError, match=f"states {tree.etc}/states, not {mine.etc}/states; pillar"):
+        with pytest.raises(HoldfastError, match=f"states {tree.etc}/states, not {mine.etc}/states; pillar {tree.etc}/pillar, not none"):
             neighbours.demand_no_other(settings, "apply")
     neighbours.demand_no_other(settings, "apply")
