@@ -40,7 +40,7 @@ def socket_of(path: Path | None, overrides: Mapping[str, Any]) -> Path:
     except CompileError as error:
         if path is not None and not exists(path) and not overrides.get("state_dir"):
             raise  # a name mistyped
-        unread = error if path is not None or exists(file) else None
+        unread = error if path is not None or not _is_missing(file) else None
     found = {name: values[name] for name in ("state_dir", "control") if is_location(values.get(name))}
     state_dir = anchored(overrides.get("state_dir") or found.get("state_dir", STATE_DIR), file.parent)
     socket = anchored(found["control"], file.parent) if "control" in found else default_socket(state_dir)

@@ -194,7 +194,7 @@ class Tree:
                 todo += directories
                 _demand_bounded(directory, len(found) + len(todo))
         except OSError as error:
-            raise refuse(at, "source-unreadable", f"cannot read the directory: {error.strerror}", "") from error
+            raise closed(at, "cannot read the directory", error) from error
         except paths.Unsafe as error:
             raise refuse(at, "source-owner", str(error), "") from error
         return sorted(found, key=os.fsencode)
@@ -208,7 +208,7 @@ class Tree:
                 return self._read_by(self.reader, path)
             return self.shelf.find(path, self._look(path)) or self._read_anew(path)
         except OSError as error:
-            raise refuse(path, "source-unreadable", f"cannot read the file: {error.strerror}", "") from error
+            raise closed(path, "cannot read the file", error) from error
 
     def _read_by(self, reader: Callable[[Path], bytes], path: Path) -> Text:
         try:
@@ -295,7 +295,7 @@ class Tree:
         except paths.Unsafe as error:
             raise refuse(path, "source-owner", str(error), "") from error
         except OSError as error:
-            raise refuse(folder, "source-unreadable", f"cannot read the directory: {error.strerror}", "") from error
+            raise closed(folder, "cannot read the directory", error) from error
         for above in (self.root, *reversed([p for p in path.parents if p.is_relative_to(self.root) and p != self.root])):
             demand_trust(above, above.stat(), self.trusted)
         self._demand_directory(directory)
@@ -336,7 +336,7 @@ def exists(path: Path) -> bool:
     try:
         return is_there(path)
     except OSError as error:
-        raise refuse(path, "source-unreadable", f"cannot look at it: {error.strerror}", "") from error
+        raise closed(path, "cannot look at it", error) from error
 
 
 def is_there(path: Path) -> bool:
@@ -403,6 +403,13 @@ def decode(path: Path, content: bytes) -> str:
 def too_large(path: Path, limit: int) -> CompileError:
     """The error for a file beyond the size limit."""
     return refuse(path, "source-size", f"the file has more than {limit >> 20} MB", "split it, or make the states with a loop in a template")
+
+
+def closed(path: Path | str, failed: str, error: OSError) -> CompileError:
+    """The error for what the system does not let be read."""
+    mine = isinstance(error, PermissionError) and os.geteuid() != 0
+    hint = "run it as root, or name what you may read: --states DIR, --pillar DIR" if mine else ""
+    return refuse(path, "source-unreadable", f"{failed}: {error.strerror}", hint)
 
 
 def refuse(path: Path | str, code: str, message: str, hint: str, line: int = 0) -> CompileError:

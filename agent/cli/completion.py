@@ -54,7 +54,7 @@ def kinds(source: Source, _: str) -> Iterator[str]:
     from holdfast.resources import registry
 
     with suppress(CompileError):  # those that are built in are there all the same
-        Trees().load_kinds(source.settings().resources)
+        Trees().load_kinds(source.kinds())
     yield "all"
     yield from sorted({*registry.families(), *registry.names()})
 

@@ -96,6 +96,12 @@ class Source:
         words = {"id": self.id, "environment": self.environment, "lenient": self.lenient or None}
         return {**{name: path and path.absolute() for name, path in paths.items()}, **words}
 
+    def kinds(self) -> Path:
+        """Where kinds of this host's own are. Settings that the user may not read name none. Raises `CompileError`."""
+        from holdfast.agent.settings import load
+
+        return load(self.config, self.overrides, optional=self.config is None).resources
+
     def settings(self) -> Settings:
         """The settings, with the command line on top. Raises `CompileError`, also for a --pillar that is not there.
 
@@ -103,9 +109,9 @@ class Source:
         of the host that the user may not read are not needed.
         """
         from holdfast.agent.settings import load
-        from holdfast.states.source import refuse
+        from holdfast.states.source import exists, refuse
 
-        if self.pillar is not None and not self.pillar.is_dir():
+        if self.pillar is not None and not (exists(self.pillar) and self.pillar.is_dir()):
             raise refuse(self.pillar, "source-unreadable", "it is no directory", "make it, or name another with --pillar")
         if self.states is None or self.config is not None or self.pillar is not None:
             return load(self.config, self.overrides)

@@ -51,7 +51,7 @@ def doc(kind: str | None, source: Source, form: str) -> None:
     from holdfast.resources import registry
     from holdfast.resources.meta import Meta
 
-    Trees().load_kinds(source.settings().resources)
+    Trees().load_kinds(source.kinds())
     paper = Paper.stdout()
     if kind is None or kind in registry.families():
         known = {cls.kind: _first_line(cls) for cls in registry.kinds() if kind is None or cls.kind.startswith(f"{kind}.")}

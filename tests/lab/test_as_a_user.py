@@ -1,0 +1,83 @@
+"""An ordinary user of a host whose states and pillar only root may read: what `plan`, `check` and their like do for him, and what they say."""
+
+from __future__ import annotations
+
+import pytest
+
+ROOTS = r"""
+useradd --create-home alice
+install -d -m 700 /etc/holdfast/pillar /etc/holdfast/states /etc/holdfast/resources
+install -m 600 /dev/stdin /etc/holdfast/agent.yaml <<<'id: web1'
+install -m 600 /dev/stdin /etc/holdfast/grains.yaml <<<'rank: 1'
+install -m 600 /dev/stdin /etc/holdfast/pillar/top.sls <<<"{base: {'*': [s]}}"
+install -m 600 /dev/stdin /etc/holdfast/pillar/s.sls <<<'word: correct-horse'
+install -m 600 /dev/stdin /etc/holdfast/states/site.sls <<<'{/etc/said: {file.managed: [{contents: x}]}}'
+install -d -o alice -g alice /home/alice/mine
+install -o alice -g alice -m 644 /dev/stdin /home/alice/mine/a.sls <<'END'
+/home/alice/made:
+  file.managed:
+    - contents: {{ pillar.get('word', 'nothing') }}
+END
+"""
+WAYS = {
+    "files": "chmod 755 /etc/holdfast/{pillar,states,resources}",
+    "directories": "chmod 711 /etc/holdfast/{pillar,states,resources}",
+    "everything": "chmod 700 /etc/holdfast",
+}
+"""What is closed -> how."""
+
+
+@pytest.fixture(scope="module", params=WAYS)
+def closed(request, run, layers):
+    """A host with such a user, for all tests here; his own states lie in his home."""
+    host = run.host(layers=layers)
+    try:
+        host.sh(f"{ROOTS}\n{WAYS[request.param]}")
+        yield host
+    finally:
+        host.down()
+
+
+def alice(host, *words: str):
+    """Run a verb as the user, in her home."""
+    return host.run("runuser", "-l", "alice", "-c", f"holdfast {' '.join(words)}", check=False)
+
+
+def test_states_of_ones_own_need_nothing_of_the_host(closed):
+    """Each verb that looks at states, and `apply`: without the pillar of the host, which is said."""
+    said = "--states alone: without the pillar of this host (--pillar DIR names one)\n"
+    plan = alice(closed, "plan", "--states", "mine")
+    assert (plan.returncode, plan.stderr) == (2, said)
+    assert "nothing" in plan.stdout
+    for verb, code in (("check", 0), ("show low", 0), ("show order", 0), ("apply", 0), ("plan", 0)):
+        done = alice(closed, verb, "--states", "mine")
+        assert (done.returncode, done.stderr) == (code, said), verb
+    assert closed.read("/home/alice/made") == "nothing\n"
+    assert closed.run("stat", "--format=%U", "/home/alice/made").stdout == "alice\n"
+
+
+def test_what_needs_nothing_of_the_host_works(closed):
+    """The manual of a kind, what Tab completes, and formatting."""
+    assert alice(closed, "doc", "file.managed").stdout.startswith("file.managed")
+    assert alice(closed, "fmt", "--check", "mine").returncode == 0
+    assert alice(closed, "version").returncode == 0
+
+
+@pytest.mark.parametrize("words", [("plan",), ("check",), ("apply",), ("plan", "--states", "mine", "--pillar", "/etc/holdfast/pillar")])
+def test_what_cannot_be_read_is_told_with_what_to_do(closed, words):
+    """Nothing of what only root may read is shown."""
+    done = alice(closed, *words)
+
+    assert done.returncode == 3
+    assert "Permission denied" in done.stdout + done.stderr
+    assert "run it as root, or name what you may read: --states DIR, --pillar DIR" in done.stdout + done.stderr
+    assert "correct-horse" not in done.stdout + done.stderr
+
+
+def test_the_agent_is_not_for_everybody(closed):
+    """The verbs that ask it say so, with an exit code of their own."""
+    closed.sh("holdfast install")
+    for verb in ("status", "why x", "log", "recheck", "pause"):
+        done = alice(closed, verb)
+        assert (done.returncode, done.stdout) == (77, ""), verb
+        assert "only root and the agent's own user may" in done.stderr
