@@ -64,7 +64,7 @@ class Ear:
         self._vertex, self._hooks, self._cause = vertex, hooks, cause
         self._told = False
 
-    def hear(self) -> None:
+    def __call__(self) -> None:
         """Something may have changed."""
         if not self._told:
             self._told = True
@@ -85,7 +85,7 @@ async def supervise(vertex: Vertex, hooks: Hooks) -> None:
         try:
             watch = hooks.watch(vertex)
             if isinstance(watch, Told):
-                vertex.watcher = watch.listen(Ear(vertex, hooks, cause).hear)
+                vertex.watcher = watch.listen(Ear(vertex, hooks, cause))
                 hooks.armed(vertex)
                 return
             try:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeVar
 
 from holdfast.resources import paths
 from holdfast.resources.paths import mounts
@@ -20,6 +21,29 @@ Signature = tuple[int, ...]
 """What is compared when a path is polled; first its type and permissions."""
 
 
+FEW = 8
+"""Members up to which a group is a tuple: there are as many groups as watched files, nearly all of one member, and a set takes 200 bytes."""
+Member = TypeVar("Member")
+Group = tuple[Member, ...] | set[Member]
+"""A few of something, or many."""
+
+
+def joined(group: Group[Member], new: Member) -> Group[Member]:
+    """The group with a new member."""
+    if isinstance(group, set):
+        group.add(new)
+        return group
+    return {*group, new} if len(group) >= FEW else group if new in group else (*group, new)
+
+
+def left(group: Group[Member], member: Member) -> Group[Member]:
+    """The group without a member, if it was one."""
+    if isinstance(group, set):
+        group.discard(member)
+        return group
+    return tuple([each for each in group if each is not member])
+
+
 class Subscription:
     """One watcher's interest in some paths; `close` ends it."""
 
@@ -29,11 +53,11 @@ class Subscription:
         self.callback = callback
         self._leave = leave
         self.deep = deep
-        self.own: list[Node] = []
+        self.own: Sequence[Node] = ()
         """Nodes of the paths it asked for."""
         self.links: Sequence[Node] = ()
         """Symbolic links on the way to them."""
-        self.nodes: set[Node] = set()
+        self.nodes: Group[Node] = ()
         """`own`, and where those links lead."""
 
     def close(self) -> None:
@@ -43,6 +67,8 @@ class Subscription:
 
 NOBODY: frozenset[Subscription] = frozenset()
 """One for all: there are as many nodes as watched paths, and few of them are watched with all below."""
+CHILDLESS: Mapping[str, Node] = MappingProxyType({})
+"""One for all: most nodes are files."""
 
 
 class Node:
@@ -69,8 +95,8 @@ class Node:
         self.name = name
         self.parent = parent
         self.path: str = f"/{name}" if parent is None or parent.parent is None else f"{parent.path}/{name}"
-        self.children: dict[str, Node] = {}
-        self.subscribers: set[Subscription] = set()
+        self.children: Mapping[str, Node] = CHILDLESS
+        self.subscribers: Group[Subscription] = ()
         self.deep: frozenset[Subscription] = NOBODY
         """Those that watch all below it, too."""
         self.full = False
@@ -88,6 +114,20 @@ class Node:
         """Whether an untrusted user can put entries there; kept only where a recursive watch reaches."""
         self.shut = False
         """Whether the file system is not asked about what lies there or below: a user decides what it answers."""
+
+    def grow(self, name: str) -> Node:
+        """A new node below this one."""
+        child = Node(name, self)
+        if isinstance(self.children, dict):
+            self.children[name] = child
+        else:
+            self.children = {name: child}
+        return child
+
+    def drop(self, name: str) -> None:
+        """Forget what is below this one by that name."""
+        if isinstance(self.children, dict):
+            self.children.pop(name, None)
 
     def below(self) -> list[Node]:
         """The node and all under it, each before what is under it."""

@@ -78,6 +78,8 @@ class PathWatcher:
         self._again: asyncio.TimerHandle | None = None
         self._resting: asyncio.TimerHandle | None = None
         self._told = False
+        self._left = self._leave
+        """One for all subscriptions: each look at a method makes an object."""
 
     # -- for users ---------------------------------------------------------------------------------------------
 
@@ -90,7 +92,7 @@ class PathWatcher:
 
     def subscribe(self, paths: Iterable[str], callback: Callable[[], None], *, recursive: bool = False) -> Subscription:
         """The same with a callback, which must neither block nor raise; armed on return."""
-        subscription = Subscription(callback, self._leave, deep=recursive)
+        subscription = Subscription(callback, self._left, deep=recursive)
         self._tree.add(subscription, paths)
         self._sweep.begin()
         self._review()

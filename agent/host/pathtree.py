@@ -20,7 +20,20 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 
 from holdfast.agent.host.inotify import Kernel
-from holdfast.agent.host.pathnodes import NOTHING, Node, Signature, Subscription, held, is_loose, leads, seal, signature, status
+from holdfast.agent.host.pathnodes import (
+    NOTHING,
+    Node,
+    Signature,
+    Subscription,
+    held,
+    is_loose,
+    joined,
+    leads,
+    left,
+    seal,
+    signature,
+    status,
+)
 from holdfast.resources import paths
 from holdfast.resources.paths import mounts
 from holdfast.resources.paths.handle import ENTRIES
@@ -87,10 +100,12 @@ class Tree:
         """Take a watcher in; armed on return. Raises `ValueError` for a relative path."""
         self.begin()
         self.deep += subscription.deep
+        own = subscription.own = []
         for path in paths:
             node, fresh = self._grow(path)
-            subscription.own.append(node)
+            own.append(node)
             self._join(subscription, node, fresh)
+        subscription.own = tuple(own)
         self._relink.add(subscription)
         self.resolve()
 
@@ -103,7 +118,7 @@ class Tree:
             child = node.children.get(name)
             if child is None:
                 first = not node.children
-                child = node.children[name] = Node(name, node)
+                child = node.grow(name)
                 fresh = fresh or (node if first else child)
             node = child
         return node, fresh or node
@@ -133,8 +148,8 @@ class Tree:
         return node.parent is None or node.parent.children.get(node.name) is node
 
     def _join(self, subscription: Subscription, node: Node, fresh: Node) -> None:
-        subscription.nodes.add(node)
-        node.subscribers.add(subscription)
+        subscription.nodes = joined(subscription.nodes, node)
+        node.subscribers = joined(node.subscribers, subscription)
         deep = subscription.deep and node in subscription.own
         if deep:
             node.deep |= {subscription}
@@ -146,8 +161,8 @@ class Tree:
         node.seal = known or node.seal  # what has changed since then was not told to the others
 
     def _leave(self, subscription: Subscription, node: Node) -> None:
-        subscription.nodes.discard(node)
-        node.subscribers.discard(subscription)
+        subscription.nodes = left(subscription.nodes, node)
+        node.subscribers = left(node.subscribers, subscription)
         if subscription in node.deep:
             node.deep -= {subscription}
             for one in node.below():
@@ -189,7 +204,7 @@ class Tree:
                     self._join(subscription, end, fresh)
                 wanted.append(end)
         subscription.links = tuple(links)
-        for node in subscription.nodes.difference(wanted):
+        for node in set(subscription.nodes).difference(wanted):
             self._leave(subscription, node)
 
     def prune(self, node: Node, *, below: bool) -> None:
@@ -205,7 +220,7 @@ class Tree:
                 self._links.discard(step)
                 self._release(step)
                 if step.parent is not None:
-                    step.parent.children.pop(step.name, None)
+                    step.parent.drop(step.name)
 
     def _idle(self, node: Node) -> bool:
         if node.subscribers or node.children:
@@ -315,7 +330,7 @@ class Tree:
         if top is not None and (len(node.path) + len(name) >= LONGEST or node.path.count("/") >= LEVELS):
             self.bounded[top] = f"a path of more than {LONGEST} characters or {LEVELS} levels"
             return None
-        child = node.children[name] = Node(name, node)
+        child = node.grow(name)
         if top is not None:
             self._held[child] = top
             self._holding[top] += 1
