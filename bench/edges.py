@@ -19,7 +19,7 @@ from holdfast.agent.host.host import Host
 from holdfast.resources import registry
 from holdfast.resources.meta import Meta
 from holdfast.states.data import Call
-from holdfast.states.errors import Place
+from holdfast.states.marks import Document, Spot
 from holdfast.states.memory import collector_at_rest
 
 DIRECTORIES, EACH, REPEAT = 1000, 9, 7
@@ -34,7 +34,7 @@ def declared() -> list[Call]:
         assert cls is not None
         resource = cls.declare(name, user="app", group="app")
         low = {"state": "file", "fun": kind.partition(".")[2], "name": name, "__id__": name, "__sls__": "bench"}
-        calls.append(Call(len(calls), f"{kind}[{name}]", low, Place("bench.sls", 1), resource, Meta(), {}))
+        calls.append(Call(len(calls), f"{kind}[{name}]", low, Spot(Document("bench.sls", "")), resource, Meta(), {}))
 
     for number in range(DIRECTORIES):
         directory = f"/srv/app/data/d{number:04}"

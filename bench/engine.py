@@ -25,7 +25,7 @@ from holdfast.agent.engine.report import Event, PassEnded
 from holdfast.resources.context import Report
 from holdfast.resources.meta import Meta
 from holdfast.states.data import Call, Compilation
-from holdfast.states.errors import Place
+from holdfast.states.marks import Document, Spot
 
 SIZES = (100, 1000, 10_000, 100_000)
 CHAIN, EVENTS, REPEAT = 10, 300, 5
@@ -70,11 +70,11 @@ class Nowhere:
 
 def calls(size: int, *, chain: int) -> Iterator[Call]:
     """So many, in chains of so many; the first of each chain requires nothing."""
-    meta, place = Meta(), Place("bench.sls", 1)
+    meta, spot = Meta(), Spot(Document("bench.sls", ""))
     for i in range(size):
         low = {"state": "zbench", "fun": "thing", "name": f"t{i}", "__id__": f"t{i}", "__sls__": "bench", "__env__": "base", "order": i}
         requisites = {"require": (i - 1,)} if i % chain > 1 or (chain > CHAIN and i) else {}
-        yield Call(i, f"zbench.thing[t{i}]", low, place, Thing(name=f"t{i}"), meta, requisites)
+        yield Call(i, f"zbench.thing[t{i}]", low, spot, Thing(name=f"t{i}"), meta, requisites)
 
 
 class Bench:

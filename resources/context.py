@@ -113,6 +113,9 @@ class Report:
             await self.intent()
 
 
+IDLE = Report()
+"""What is told by those that have run and do so no longer: one for all of them, and empty."""
+
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 

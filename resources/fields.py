@@ -10,6 +10,7 @@ import os.path
 import re
 from collections.abc import Iterator
 from difflib import get_close_matches
+from sys import intern
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
@@ -49,9 +50,9 @@ def parse_mode(value: object) -> object:
         return value
     digits = str(value).removeprefix("0o")
     if re.fullmatch(r"[0-7]{1,5}", digits) and int(digits, 8) <= 0o7777:
-        return f"{int(digits, 8):04o}"
+        return intern(f"{int(digits, 8):04o}")
     if re.match("[ugoa]", digits):
-        return f"{symbolic(digits):04o}"
+        return intern(f"{symbolic(digits):04o}")
     raise ValueError(f"{value!r} is not a file mode: write it as four octal digits in quotes, like '0644', or as 'u=rw,go=r'")
 
 

@@ -33,7 +33,7 @@ class Order:
         plan = Plan(chunks, edges)
         self.problems: list[Problem] = [*resolver.problems, *plan.problems]
         self.warnings: list[Problem] = resolver.warnings
-        self._sequence, self._reasons = plan.sequence, plan.reasons
+        self._sequence, self._pulled = plan.sequence, plan.pulled
         self._requisites: list[Requisites] = [] if self.problems else list(_translated(plan.sequence, edges))
 
     def holds(self, chunks: Sequence[Chunk], included: Mapping[str, Sequence[str]], disabled: frozenset[str]) -> bool:
@@ -60,10 +60,10 @@ class Order:
     def calls(self, chunks: Sequence[Chunk]) -> Iterator[Call]:
         """The calls in order of execution."""
         for position, index in enumerate(self._sequence):
-            chunk, requisites, reason = chunks[index], self._requisites[position], self._reasons[index]
+            chunk, requisites, pulled = chunks[index], self._requisites[position], self._pulled.get(index, "")
             call = chunk.call
-            if call is None or call.position != position or call.requisites != requisites or call.reason != reason:
-                call = chunk.call = _call(chunk, position, requisites, reason)
+            if call is None or call.position != position or call.requisites != requisites or call.moved != pulled:
+                call = chunk.call = _call(chunk, position, requisites, pulled)
             yield call
 
 
@@ -72,12 +72,11 @@ def edges_of(chunks: Sequence[Chunk], resolver: Resolver, disabled: frozenset[st
     return [resolver.resolve(chunk, disabled, refreshes=_refreshes(chunk)) for chunk in chunks]
 
 
-def _call(chunk: Chunk, position: int, requisites: Requisites, reason: str) -> Call:
+def _call(chunk: Chunk, position: int, requisites: Requisites, moved: str) -> Call:
     """What is handed out of a chunk. Raises `ValueError` for one that was not found right."""
     if chunk.checked is None:
         raise ValueError(f"{chunk.identity} is wrong, so it cannot be handed out")
-    chunk.place = chunk.place or chunk.spot.place
-    return Call(position, chunk.identity, chunk.low, chunk.place, chunk.checked.resource, chunk.checked.meta, requisites, reason)
+    return Call(position, chunk.identity, chunk.low, chunk.spot, chunk.checked.resource, chunk.checked.meta, requisites, moved)
 
 
 def _refreshes(chunk: Chunk) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from holdfast.resources import registry
-from holdfast.resources.contract import Resource, Uid
+from holdfast.resources.contract import Resource, Uid, compact
 from holdfast.resources.fields import secret_fields
 from holdfast.resources.meta import IDLE, META_FIELDS, Meta
 from holdfast.resources.refusals import said
@@ -175,7 +175,9 @@ class Checker:
     def _validate(self, model: type[Any], arguments: dict[str, Any], chunk: Chunk, shape: Shape) -> Any:
         """An instance of the model, or None."""
         try:
-            return model.model_validate(arguments)
+            made = model.model_validate(arguments)
+            compact(made)
+            return made  # noqa: TRY300 - what follows is about errors
         except ValidationError as error:
             self.problems += _problems(error, chunk, shape, alone=self.alone)
         except RecursionError:
@@ -217,13 +219,13 @@ def names(model: type[BaseModel]) -> Iterator[str]:
 
 def _spelled(chunk: Chunk, key: str, value: Any) -> Any:
     """The value of an argument, with the spelling of each number in it."""
-    item = None if value.__class__ in _SPELLED_ALONE else chunk.items.get(key)
+    item = None if value.__class__ in _SPELLED_ALONE else chunk.item(key)
     return value if item is None else unmarked(item.value)
 
 
 def spot_of(chunk: Chunk, path: tuple[object, ...]) -> Spot:
     """Where an argument, or a value deep in it, stands."""
-    item = chunk.items.get(str(path[0])) if path else None
+    item = chunk.item(str(path[0])) if path else None
     if item is None:
         return chunk.spot
     return Spot(item.document, descend(item.value, path[1:]) or item.mark)

@@ -120,7 +120,7 @@ class Opener:
         low: Low = {**down, **part.arguments}
         low |= {key: outer.low[key] for key in CONTROLLED if key in outer.low}
         low |= {"state": family, "fun": function, "__id__": f"{inner}/{part.id}", "name": part.arguments.get("name", part.id)}
-        return Inner(part, Chunk(low, outer.state, {}, {}, several=False))
+        return Inner(part, Chunk(low, outer.state, (), {}, several=False))
 
     def _refuse(self, whole: Chunk, message: str) -> None:
         self._checker.problems.append(whole.spot.problem("kind-broken", message, "the kind's `parts` is wrong"))
@@ -238,8 +238,7 @@ def _part_call(inner: Inner, owner: str) -> Call:
     chunk = inner.chunk
     if chunk.checked is None:
         raise ValueError(f"{chunk.identity} is wrong, so it cannot be handed out")
-    chunk.place = chunk.place or chunk.spot.place
-    return Call(-1, chunk.identity, chunk.low, chunk.place, chunk.checked.resource, chunk.checked.meta, {}, f"part of {owner}", part=True)
+    return Call(-1, chunk.identity, chunk.low, chunk.spot, chunk.checked.resource, chunk.checked.meta, {}, f"part of {owner}", part=True)
 
 
 def _positions(kind: str, targets: Sequence[Slot]) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ from typing import Any
 from holdfast.resources.contract import Resource
 from holdfast.resources.meta import Meta
 from holdfast.states.errors import Place, Problem
+from holdfast.states.marks import Spot
 from holdfast.states.source import Source
 
 Low = dict[str, Any]
@@ -55,15 +56,15 @@ class Call:
     identity: str
     """`kind[id]`; `kind[id:name]` where `names` makes several calls of one ID. Unique in a compilation."""
     low: Low
-    place: Place
-    """Where the state stands in its file."""
+    spot: Spot = field(compare=False)
+    """Where the state stands; two that were made of the same text are not one object."""
     resource: Resource
     meta: Meta
     requisites: Mapping[str, tuple[int, ...]]
     """Kind of requisite -> positions of its targets, as listed, each once. Every target but that of `prereq` and `listen`
     stands earlier in the order; that of `prereq` stands later."""
-    reason: str = ""
-    """Why it stands here in the order: "order 10003", "pulled forward by service.running[apache] (watch)"."""
+    moved: str = ""
+    """Why it stands elsewhere in the order than its number says: "pulled forward by service.running[apache] (watch)"."""
     part: bool = False
     """It is a part of a composite: no state file says it, so it is not among the low data."""
     superseded: Superseded | None = None
@@ -73,6 +74,16 @@ class Call:
     def kind(self) -> str:
         """`family.function`."""
         return f"{self.low['state']}.{self.low['fun']}"
+
+    @property
+    def place(self) -> Place:
+        """Where the state stands in its file."""
+        return self.spot.place
+
+    @property
+    def reason(self) -> str:
+        """Why it stands here in the order: its number, "order 10003", or what has moved it."""
+        return self.moved or f"order {self.low.get('order', 0):.10g}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,19 +6,21 @@ the same. Only their number changes; then they get low data of their own anew, f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from holdfast.resources.contract import Resource, Uid
 from holdfast.resources.meta import Meta, parse_receive
 from holdfast.resources.traits import Drawn
 from holdfast.states.data import RECV, REQUISITES, Call, Low
-from holdfast.states.errors import Place, Problem
+from holdfast.states.errors import Problem
 from holdfast.states.high import FUNCTION, TARGETING, Declaration, Item, Name, State, Target, written
 from holdfast.states.load import Loaded
-from holdfast.states.marks import Spot, plain
+from holdfast.states.marks import Document, Spot, plain
 from holdfast.states.parse import extent
 from holdfast.states.slips import beside, deeper, glued
 
@@ -48,9 +50,9 @@ class Chunk:
 
     low: Low
     state: State
-    items: dict[str, Item]
-    """Key -> where it was given."""
-    requisites: dict[str, tuple[Target, ...]]
+    given_in: Sequence[Item]
+    """The items that it was made of, later ones before earlier ones of the same key; those of the state itself, as mostly."""
+    requisites: Mapping[str, tuple[Target, ...]]
     several: bool
     """One of several calls that `names` makes."""
     name_index: int = 0
@@ -62,8 +64,6 @@ class Chunk:
     order: float | None = None
     """The number that this gives, once all are known; `low` has it then too."""
     checked: Verdict | None = None
-    place: Place | None = None
-    """Where it stands, once somebody wanted to know."""
     call: Call | None = None
     """What was handed out of it last."""
 
@@ -81,9 +81,18 @@ class Chunk:
         """Where the state stands."""
         return self.state.spot
 
+    @property
+    def items(self) -> dict[str, Item]:
+        """Key -> where it was given. Made when asked for: it is needed for what is wrong, and takes memory."""
+        return {item.key: item for item in self.given_in if item.key != FUNCTION}
+
+    def item(self, key: str) -> Item | None:
+        """Where an argument was given."""
+        return next((item for item in reversed(self.given_in) if item.key == key), None)
+
     def renumber(self, given: Any) -> None:
         """Give it another place in definition order, unless it has an `order` of its own."""
-        if given != self.given and "order" not in self.items:
+        if given != self.given and self.item("order") is None:
             self.given = given
             self.at(None)
 
@@ -125,7 +134,7 @@ class Made(NamedTuple):
     """The files that pulled its file in."""
     size: int
     """How many values they have."""
-    chunks: list[Chunk]
+    chunks: tuple[Chunk, ...]
 
     def suits(self, declaration: Declaration, numbered: bool, chain: list[str]) -> bool:
         """Whether the same would be made now, but for the numbers."""
@@ -152,7 +161,7 @@ def compile_high(loaded: Loaded, kept: Mapping[str, Made]) -> tuple[dict[str, Ma
             made[id_] = known
             room.left -= known.size
             continue
-        chunks = list(_declared(loaded, declaration, chain, room, problems))
+        chunks = tuple(_declared(loaded, declaration, chain, room, problems))
         made[id_] = Made(declaration, numbered, chain, left - room.left, chunks)
         if room.left < 0:
             break
@@ -207,32 +216,31 @@ def function_problem(declaration: Declaration, state: State) -> Problem | None:
 def _chunks(declaration: Declaration, state: State, base: dict[str, Any], number: int | None, room: Room) -> Iterable[Chunk]:
     """The chunks of one state: one, or one for each of its names."""
     low: Low = {"state": state.type, "name": declaration.id, **base}
-    items: dict[str, Item] = {}
     requisites: dict[str, tuple[Target, ...]] = {}
     if number is not None:
         low["order"] = number
     left = room.left
-    _lay(state.items, low, items, requisites, room)
-    requisites |= _senders(items)
-    whole = Chunk(low, state, items, requisites, several=False)
-    names = items["names"].value if "names" in items else ()
+    _lay(state.items, low, requisites, room)
+    whole = Chunk(low, state, state.items, _with_senders(requisites, state.items), several=False)
+    given = whole.item("names")
+    names = given.value if given else ()
     room.left -= (left - room.left) * len(names)
     if not names or room.left < 0:
         return (whole,)
-    return [_named(whole, entry, index, room, several=len(names) > 1) for index, entry in enumerate(names, 1)]
+    document = state.spot.document if given is None else given.document
+    return [_named(whole, entry, document, index, room, several=len(names) > 1) for index, entry in enumerate(names, 1)]
 
 
-def _named(base: Chunk, entry: Name, index: int, room: Room, *, several: bool) -> Chunk:
+def _named(base: Chunk, entry: Name, document: Document, index: int, room: Room, *, several: bool) -> Chunk:
     """The chunk of one of the names of `base`, with the arguments of its own."""
     low = {**plain(base.low), "name": entry.name}
-    items = {**base.items, "name": Item("name", entry.name, base.items["names"].document, entry.mark)}
+    items = (*base.given_in, Item("name", entry.name, document, entry.mark), *entry.items)
     requisites = dict(base.requisites)
-    _lay(entry.items, low, items, requisites, room)
-    requisites |= _senders(items)
-    return Chunk(low, base.state, items, requisites, several, index)
+    _lay(entry.items, low, requisites, room)
+    return Chunk(low, base.state, items, _with_senders(requisites, items), several, index)
 
 
-def _lay(own: Iterable[Item], low: Low, items: dict[str, Item], requisites: dict[str, tuple[Target, ...]], room: Room) -> None:
+def _lay(own: Iterable[Item], low: Low, requisites: dict[str, tuple[Target, ...]], room: Room) -> None:
     """Lay items upon a chunk."""
     for item in own:
         key, value = item.key, item.value
@@ -244,7 +252,6 @@ def _lay(own: Iterable[Item], low: Low, items: dict[str, Item], requisites: dict
                 low[key] = shown
         elif key == FUNCTION:
             low["fun"] = value
-            continue
         elif key == "name":
             if isinstance(value, str):
                 low["name"] = value
@@ -253,19 +260,20 @@ def _lay(own: Iterable[Item], low: Low, items: dict[str, Item], requisites: dict
                 room.take(value)
                 value = plain(value) if room.left >= 0 else None
             low[key] = value
-        items[key] = item
 
 
-def _senders(items: Mapping[str, Item]) -> dict[str, tuple[Target, ...]]:
-    """The states that a `recv` names, in its order; none where it is written wrongly, which is told when it is checked."""
-    item = items.get(RECV)
-    try:
-        wanted = () if item is None else parse_receive(plain(item.value))
-    except ValueError:
-        return {}
-    return {RECV: tuple(Target(each.type, each.sender, None, item.spot) for each in wanted)} if item and wanted else {}
+def _with_senders(requisites: dict[str, tuple[Target, ...]], items: Sequence[Item]) -> Mapping[str, tuple[Target, ...]]:
+    """Requisites, with the states that a `recv` names, in its order; none where it is written wrongly, which is told when it is checked."""
+    for item in items:
+        if item.key == RECV:
+            with suppress(ValueError):
+                if wanted := parse_receive(plain(item.value)):
+                    requisites[RECV] = tuple(Target(each.type, each.sender, None, item.spot) for each in wanted)
+    return requisites or _NONE
 
 
+_NONE: Mapping[str, tuple[Target, ...]] = MappingProxyType({})
+"""One for all: most calls have no requisites."""
 _ATOMS = frozenset({str, int, bool, float, type(None)})
 
 

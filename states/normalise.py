@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from sys import intern
 from typing import Any
 
 from holdfast.states.high import (
@@ -26,6 +27,8 @@ from holdfast.states.syntax import KIND
 
 LISTS = TARGETING | {"names"}
 """Arguments that nothing is no value of."""
+WORD = 16
+"""Characters up to which a value may be a word that many states say, and is kept once."""
 _LINKS = BACKWARD | {"name", "prereq"}
 OWN = frozenset({"state", "fun", "__id__", "__sls__", "__sls_included_from__"})
 """Keys of low data that say what a state is and where it stands; no argument takes their place."""
@@ -191,7 +194,7 @@ class _Normaliser:
 
     def _state(self, declaration: Declaration, key: str, arguments: Any, mark: Mark | None) -> None:
         """One state type of an ID."""
-        type_, dot, function = key.partition(".")
+        type_, dot, function = map(intern, key.partition("."))
         second, _, rest = function.partition(".")
         if second and rest:
             function = second
@@ -264,6 +267,8 @@ class _Normaliser:
             )
             if key in OWN:
                 return None
+        elif value.__class__ is str and len(value) <= WORD:
+            value = intern(value)
         return Item(key, value, self.document, mark)
 
     def _repeated(self, item: Item, first: Item) -> None:

@@ -47,13 +47,10 @@ def number(chunks: Sequence[Chunk]) -> list[Problem]:
         order = order + cap + LAST if order < 0 else order
         if chunk.order != order:
             chunk.at(order)
-        if "order" in chunk.items and not isinstance(given, (int, float)) and given not in ("first", "last"):
+        if not isinstance(given, (int, float)) and given not in ("first", "last") and (item := chunk.item("order")):
             hint = "write a number, 'first' or 'last'"
-            warnings.append(
-                chunk.items["order"].spot.problem(
-                    "order-word", f"the order {given!r} means nothing: it runs after the numbered states", hint
-                )
-            )
+            message = f"the order {given!r} means nothing: it runs after the numbered states"
+            warnings.append(item.spot.problem("order-word", message, hint))
     return warnings
 
 
@@ -90,12 +87,13 @@ class Step(NamedTuple):
 
 
 class Plan:
-    """The order of execution: `sequence` of positions in number order, `reasons`, and the loops that were found."""
+    """The order of execution: `sequence` of positions in number order, `pulled` forward and by what, and the loops that were found."""
 
     def __init__(self, chunks: Sequence[Chunk], edges: Sequence[Sequence[Edge]]) -> None:
         self.chunks, self.edges = chunks, edges
         self.sequence: list[int] = []
-        self.reasons: dict[int, str] = {}
+        self.pulled: dict[int, str] = {}
+        """Chunk -> what has pulled it forward; those that stand where their number puts them are not in it."""
         self.problems: list[Problem] = []
         self._before: dict[int, list[tuple[int, Target]]] = {}
         """Chunk -> those that have it as a prereq, and so run before it."""
@@ -108,9 +106,8 @@ class Plan:
                 if edge.kind == "prereq":
                     for target in edge.group:
                         self._before.setdefault(target, []).append((position, edge.target))
-        for position, chunk in enumerate(chunks):
+        for position in range(len(chunks)):
             if (position, False) not in self._state:
-                self.reasons[position] = f"order {chunk.low['order']:.10g}"
                 if self._nothing_before(position):
                     self._state[position, False] = True
                     self.sequence.append(position)
@@ -168,7 +165,7 @@ class Plan:
             if finished is None:
                 self._state[child] = False
                 if not step.probe:
-                    self.reasons[step.position] = f"pulled forward by {self.chunks[node[0]].identity} ({step.kind})"
+                    self.pulled[step.position] = f"pulled forward by {self.chunks[node[0]].identity} ({step.kind})"
                 stack.append((child, self._steps(child), step))
             elif not finished and len(self.problems) < LOOPS:
                 at = next(index for index, frame in enumerate(stack) if frame[0] == child)

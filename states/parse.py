@@ -8,6 +8,7 @@ names; as nothing ever changes parsed data, the two may share it.
 from __future__ import annotations
 
 import json
+from sys import intern
 from typing import Any
 
 import yaml
@@ -187,7 +188,7 @@ class _Builder:
                 container.append(value)
                 container.marks.append(mark)
             elif key is _NONE:
-                key, key_mark = value, mark
+                key, key_mark = intern(value) if value.__class__ is str and len(stack) > 1 else value, mark
             elif key is _MERGE:
                 self.merges.setdefault(id(container), []).append((value, key_mark))
                 key = _NONE

@@ -12,10 +12,11 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from holdfast.agent.engine import guards
 from holdfast.agent.engine.batch import Batch
-from holdfast.agent.engine.report import Cause, Notice, Outcome, Reason, Rest
+from holdfast.agent.engine.report import NO_CHANGES, Cause, Notice, Outcome, Reason, Rest
 from holdfast.resources.context import Context, Received, Report, announces
 from holdfast.resources.errors import PASSING, Final, HoldfastError, Overdue, Permanent, Temporary
 from holdfast.resources.meta import Meta
@@ -25,6 +26,7 @@ from holdfast.states.data import Call
 
 BACKOFF_LIMIT = 60.0
 """Seconds: waits between retries grow up to this."""
+_NOTHING: Mapping[str, type] = MappingProxyType({})
 ACCOUNT_LIMIT = 10.0
 """Seconds for finding out what an attempt that has failed has changed."""
 
@@ -177,7 +179,7 @@ async def _account(job: Job) -> None:
 
 def _sends(job: Job) -> Mapping[str, type]:
     resource = job.call.resource
-    return resource.sends if isinstance(resource, Sendable) else {}
+    return resource.sends if isinstance(resource, Sendable) else _NOTHING
 
 
 def _skip(job: Job, clock: Clock, reason: Reason, comment: str) -> Outcome:
@@ -212,7 +214,7 @@ def _outcome(job: Job, clock: Clock, *, result: bool | None, comment: str | None
         job.call.identity,
         job.call.position,
         result=result,
-        changes=changes,
+        changes=changes or NO_CHANGES,
         comment=text,
         diff=diff,
         duration=_since(clock),

@@ -123,5 +123,8 @@ class Census:
         if not self._counts[group]:
             del self._counts[group]
         if group.state not in QUIET:
-            del self._listed[group.state][vertex]
+            listed = self._listed[group.state]
+            del listed[vertex]
+            if not listed:
+                del self._listed[group.state]  # a dict keeps the size that it has grown to
         self._flapping.discard(vertex)

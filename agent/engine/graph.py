@@ -43,7 +43,9 @@ class Look(NamedTuple):
     """The target's when this was seen."""
 
 
-Requisites: TypeAlias = "dict[str, tuple[Vertex, ...]]"
+Requisites: TypeAlias = "Mapping[str, tuple[Vertex, ...]]"
+NONE: Requisites = MappingProxyType({})
+"""One for all: most vertices have no requisites."""
 
 
 @dataclass(slots=True, eq=False)
@@ -54,7 +56,7 @@ class Vertex:
     ctx: Context
     key: str = ""
     """What the journal calls it."""
-    requisites: Requisites = field(default_factory=dict)
+    requisites: Requisites = field(default_factory=lambda: NONE)
     """Kind of requisite -> its targets."""
     upstream: tuple[Vertex, ...] = ()
     """Whatever must be settled before this may start."""
@@ -263,7 +265,7 @@ def connect(vertices: Sequence[Vertex], automatic: Mapping[int, tuple[int, ...]]
     prerequired: dict[Vertex, list[Vertex]] = {}
     for vertex, before in zip(vertices, above, strict=True):
         given = vertex.call.requisites
-        requisites = {kind: tuple([vertices[i] for i in targets]) for kind, targets in given.items() if targets} if given else {}
+        requisites = {kind: tuple([vertices[i] for i in targets]) for kind, targets in given.items() if targets} if given else NONE
         vertex.requisites = _unless_equal(vertex.requisites, requisites)
         for kind, targets in requisites.items():
             for target in targets if kind in CARRIES else ():

@@ -27,6 +27,10 @@ GUARDS: frozenset[Reason] = frozenset({"onlyif", "unless", "creates"})
 """Those of them that are a guard's answer: it may be another one later."""
 
 
+NO_CHANGES: dict[str, Any] = {}
+"""One for all outcomes without any: nobody changes what an outcome holds."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """How one run of one resource ended, or why it was not run."""

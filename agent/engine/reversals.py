@@ -27,7 +27,7 @@ from holdfast.resources.errors import Temporary
 from holdfast.resources.meta import Meta
 from holdfast.resources.traits import Declaration, Reversible
 from holdfast.states.data import Call
-from holdfast.states.errors import Place
+from holdfast.states.marks import Document, Spot
 
 ONCE = Meta(poll=-1.0)
 """It is not watched: once it holds it is nobody's business."""
@@ -187,5 +187,12 @@ def undo(reversal: Reversal, resource: Resource, position: int) -> Call:
     family, _, function = kind.partition(".")
     low = {"state": family, "fun": function, "name": resource.name, "__id__": identity, "__sls__": "", "__env__": "base", "order": position}
     return Call(
-        position, f"{kind}[{identity}]", low, Place(""), resource, ONCE, {}, f"undoes {reversal.identity}, which is declared no more"
+        position,
+        f"{kind}[{identity}]",
+        low,
+        Spot(Document("", "")),
+        resource,
+        ONCE,
+        {},
+        f"undoes {reversal.identity}, which is declared no more",
     )

@@ -21,6 +21,7 @@ from holdfast.agent.engine.report import GUARDS, WATCHED, Cause, Event, Notice, 
 from holdfast.agent.engine.reversals import ONCE, Reversals
 from holdfast.agent.engine.rivals import Rivals
 from holdfast.agent.engine.transfer import Prepared, Transfers, wanted_from
+from holdfast.resources.context import IDLE
 from holdfast.resources.contract import Resource
 from holdfast.resources.needs import BY_NUMBER
 from holdfast.resources.traits import Edgeable, Reactive
@@ -242,6 +243,7 @@ class Runs:
                 self._broken(vertex, error)
         finally:
             vertex.forced = False
+            vertex.ctx.report = IDLE
             self._finished(vertex)
 
     def _interrupted(self, vertex: Vertex) -> None:

@@ -105,7 +105,7 @@ class Tree:
             node, fresh = self._grow(path)
             own.append(node)
             self._join(subscription, node, fresh)
-        subscription.own = tuple(own)
+        subscription.own = subscription.nodes if subscription.nodes == tuple(own) else tuple(own)
         self._relink.add(subscription)
         self.resolve()
 

@@ -23,7 +23,7 @@ from holdfast.resources import registry
 from holdfast.resources.interfaces.results import ChangeSet, Pkg, PkgSpec, ServiceStatus
 from holdfast.resources.meta import Meta
 from holdfast.states.data import Call, Compilation
-from holdfast.states.errors import Place
+from holdfast.states.marks import Document, Spot
 
 
 def placed(name: str, within: str = "", **spec: Any) -> tuple[Any, ...]:
@@ -215,7 +215,7 @@ def compiled(*states: tuple[str, str, dict[str, Any]]) -> Compilation:
         assert cls is not None
         family, _, function = kind.partition(".")
         low = {"state": family, "fun": function, "name": name, "__id__": name, "__sls__": "x"}
-        calls.append(Call(position, f"{kind}[{name}]", low, Place("x.sls", 1), cls.declare(name, **arguments), Meta(), {}))
+        calls.append(Call(position, f"{kind}[{name}]", low, Spot(Document("x.sls", "")), cls.declare(name, **arguments), Meta(), {}))
     return Compilation(tuple(calls))
 
 

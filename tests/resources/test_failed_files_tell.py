@@ -16,7 +16,8 @@ from holdfast.agent.engine.report import Outcome
 from holdfast.resources import registry
 from holdfast.resources.meta import Meta
 from holdfast.resources.testing import FakeContext
-from holdfast.states.data import Call, Place
+from holdfast.states.data import Call
+from holdfast.states.marks import Document, Spot
 
 Immutable = Callable[[Path], None]
 
@@ -39,7 +40,9 @@ def immutable() -> Iterator[Immutable]:
 async def tried(ctx: FakeContext, kind: str, path: Path, **arguments: Any) -> Outcome:
     """What comes of an attempt."""
     resource = registry.find(kind).declare(str(path), **arguments)
-    call = Call(0, f"{kind}[it]", {"name": str(path), "__id__": "it"}, Place("test.sls", 1), resource, Meta.model_validate({}), {})
+    call = Call(
+        0, f"{kind}[it]", {"name": str(path), "__id__": "it"}, Spot(Document("test.sls", "")), resource, Meta.model_validate({}), {}
+    )
     outcome, _ = await attempt.run(Job(call, ctx, apply=True), lambda _: None)
     return outcome
 

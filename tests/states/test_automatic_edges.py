@@ -17,7 +17,7 @@ from holdfast.resources.needs import Need, programs
 from holdfast.resources.traits import Edgeable
 from holdfast.states.automatic import automatic, interesting, packages, told
 from holdfast.states.data import Call
-from holdfast.states.errors import Place
+from holdfast.states.marks import At, Document, Spot
 
 
 def declared(*states: tuple[Any, ...]) -> list[Call]:
@@ -39,7 +39,9 @@ def _call(position: int, kind: str, name: str, arguments: dict[str, Any] | None 
         **dict.fromkeys(requisites, ()),
         **meta.model_dump(exclude_unset=True),
     }
-    return Call(position, f"{kind}[{name}]", low, Place("x.sls", position + 1), cls.declare(name, **given), meta, requisites)
+    return Call(
+        position, f"{kind}[{name}]", low, Spot(Document("x.sls", ""), At(position, -1)), cls.declare(name, **given), meta, requisites
+    )
 
 
 def edges(*states: tuple[Any, ...], shipped: dict[str, list[str]] | None = None) -> dict[str, list[str]]:

@@ -166,7 +166,7 @@ def outcome(compiler, request):
         made = compiler.compile(request)
     except CompileError as error:
         return error.problems, None
-    calls = [(call, json.dumps(call.low, sort_keys=True), type(call.resource), dict(call.requisites)) for call in made.calls]
+    calls = [(call, call.place, json.dumps(call.low, sort_keys=True), type(call.resource), dict(call.requisites)) for call in made.calls]
     return (calls, json.dumps(made.high), made.top, made.warnings, made.sources), made
 
 

@@ -27,7 +27,7 @@ from holdfast.resources.testing import SilentLog
 from holdfast.resources.traits import Declaration, Edgeable, Groupable, Member, Reversible
 from holdfast.resources.watches import idle
 from holdfast.states.data import RECV, RELATIONS, Call, Compilation
-from holdfast.states.errors import Place
+from holdfast.states.marks import At, Document, Spot
 from holdfast.states.sequences import superseded
 
 P = ParamSpec("P")
@@ -410,7 +410,9 @@ def compilation(*states: tuple[Any, ...]) -> Compilation:
             **{k: [*spec[k]] for k in requisites if k in spec},
         }
         resource = KINDS[kind].declare(low["name"], **arguments)
-        calls.append(Call(i, f"{kind}[{name}]", low, Place("test.sls", i + 1), resource, Meta.model_validate(meta), requisites))
+        calls.append(
+            Call(i, f"{kind}[{name}]", low, Spot(Document("test.sls", ""), At(i, -1)), resource, Meta.model_validate(meta), requisites)
+        )
     return Compilation(superseded(tuple(calls), later))
 
 

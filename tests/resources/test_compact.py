@@ -1,0 +1,47 @@
+"""What the compiler hands on is kept for as long as the agent runs: it takes little memory, and is the same in all else."""
+
+import sys
+
+import pytest
+
+from holdfast.resources.contract import SHARED, compact
+from holdfast.resources.kinds.file.managed import Managed
+
+
+@pytest.fixture
+def declared():
+    """One as pydantic makes it, and an equal one that was made compact."""
+    plain, small = (Managed.declare("/etc/motd", contents="hello", mode="0644") for _ in range(2))
+    compact(small)
+    return plain, small
+
+
+def test_a_compact_resource_is_the_same_resource(declared):
+    """Its fields in their order, what was given, its text, its hash and its copies."""
+    plain, small = declared
+    assert small == plain
+    assert small.cmp(plain) is None
+    assert list(small.__dict__.items()) == list(plain.__dict__.items())
+    assert small.model_fields_set == plain.model_fields_set == {"name", "contents", "mode"}
+    assert repr(small) == repr(plain)
+    assert hash(small) == hash(plain)
+    changed = small.model_copy(update={"user": "root"})
+    assert changed.user == "root"
+    assert changed.model_fields_set == {"name", "contents", "mode", "user"}
+    assert small.model_fields_set == {"name", "contents", "mode"}
+    with pytest.raises(ValueError, match="frozen"):
+        small.mode = "0600"
+
+
+def test_a_compact_resource_shares_what_is_not_its_own(declared):
+    """The names of its fields, and the set of those that were given."""
+    plain, small = declared
+    other = Managed.declare("/etc/issue", contents="other", mode="0600")
+    compact(other)
+    assert sys.getsizeof(small.__dict__) < sys.getsizeof(plain.__dict__) / 2
+    assert small.model_fields_set is other.model_fields_set
+
+
+def test_no_kind_has_too_many_fields_to_share_their_names():
+    """One more than CPython shares would take more memory than before."""
+    assert len(Managed.model_fields) <= SHARED
