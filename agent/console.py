@@ -35,6 +35,7 @@ _COLOURS = {
     "changed": "33",
     "removed": "33",
     "installed": "33",
+    "linked": "33",
     "started": "33",
     "stopped": "33",
     "enabled": "33",

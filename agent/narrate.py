@@ -6,6 +6,7 @@ for journald and for programs.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -35,7 +36,8 @@ _SEEN = ("start", "states changed", "grains changed")
 """Causes of a run that is the first of its declaration: what is right is then worth a line."""
 WOULD = "would have "
 """How a comment of noop begins that can be made one sentence with the identity."""
-_COMMENT_VERBS = ("created", "removed", "installed", "started", "stopped", "enabled", "linked")
+_DONE = re.compile(r"(?:.* was )?(created|removed|installed|started|stopped|enabled|linked)\b", re.IGNORECASE)
+"""A comment that says what was done: `created /etc/motd`, `user web was created`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +135,8 @@ def _verb(outcome: Outcome) -> tuple[str, str]:
         return "ran", "run"
     if outcome.cause in ("drift", "poll", "recheck"):
         return "repaired", "repair"
-    first = outcome.comment.partition(" ")[0].lower()
-    return first if first in _COMMENT_VERBS else "changed", "change"
+    said = _DONE.match(outcome.comment)
+    return said[1].lower() if said else "changed", "change"
 
 
 def _id(outcome: Outcome) -> str:

@@ -28,6 +28,14 @@ SENTENCES = {
         outcome(changes=CHANGE, comment="created /etc/motd"),
         ("info", "created file.managed[motd] in 3 ms (start)"),
     ),
+    "an account is created": (
+        outcome("user.present[web]", changes={"name": "web"}, comment="user web was created"),
+        ("info", "created user.present[web] in 3 ms (start)"),
+    ),
+    "a service is started": (
+        outcome("service.running[web]", changes={"nginx": True}, comment="nginx was started and enabled"),
+        ("info", "started service.running[web] in 3 ms (start)"),
+    ),
     "new states change": (
         outcome(changes=CHANGE, cause="states changed", comment="changed mode of /etc/motd"),
         ("info", "changed file.managed[motd] in 3 ms (states changed)"),
