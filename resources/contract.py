@@ -108,7 +108,7 @@ class Resource(BaseModel):
     def touches(self) -> tuple[Uid, ...]:
         """What else is changed when this is put right, a part of which others may manage: the file that holds it, the groups of a user.
 
-        Asked when a drift was repaired, for who undoes whom.
+        Asked when this was changed, for who undoes whom.
         """
         return ()
 

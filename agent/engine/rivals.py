@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import PurePosixPath
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple
 from holdfast.agent.engine.graph import Vertex
 from holdfast.agent.engine.report import Outcome
 from holdfast.resources.context import Report
-from holdfast.resources.contract import Resource, Uid
+from holdfast.resources.contract import Uid
 
 MOMENT = 1.0
 """Seconds from a change until a watch has told of it: watches collect events before they tell of them."""
@@ -38,9 +39,10 @@ class Change(NamedTuple):
     """Loop time at which the run began."""
     ended: float
     """Loop time at which it ended."""
-    resource: Resource
-    paths: frozenset[Uid]
-    """Paths that its changes name."""
+    own: frozenset[Uid]
+    """What is the resource's own: what it manages, and paths that its changes name."""
+    touched: frozenset[Uid]
+    """What else it touches."""
     removed: frozenset[str]
     """Paths that were removed with all that was below."""
 
@@ -108,9 +110,9 @@ class Rivals:
         """The last that changed the same thing after the vertex itself did, a moment before its watch told of that."""
         mine = _change(vertex, outcome.changes, told)
         for change in self._latest_first(vertex):
-            if change.who == vertex.identity:
-                return None
-            if change.began < told <= change.ended + MOMENT and _meet(mine, change):
+            if change.who == mine.who or change.ended + MOMENT < told:
+                return None  # all others ended before that
+            if change.began < told and _meet(mine, change):
                 return change.who
         return None
 
@@ -124,10 +126,14 @@ class Rivals:
 
 
 def _change(vertex: Vertex, changes: Mapping[str, Any], began: float) -> Change:
+    """What a resource has changed. A kind that raises when it is asked what it manages has nothing more in common with others than what its changes name."""
     gone = changes.get("removed")
     removed = frozenset(_paths(gone if isinstance(gone, list) else [gone]))
-    paths = frozenset([("path", path) for path in (*_paths(changes), *removed)])
-    return Change(vertex.identity, began, asyncio.get_running_loop().time(), vertex.resource, paths, removed)
+    own = frozenset([("path", path) for path in (*_paths(changes), *removed)])
+    touched: frozenset[Uid] = frozenset()
+    with suppress(Exception):  # the code of a kind may raise anything
+        own, touched = own.union(vertex.resource.uids()), frozenset(vertex.resource.touches())
+    return Change(vertex.identity, began, asyncio.get_running_loop().time(), own, touched, removed)
 
 
 def _paths(values: Iterable[Any]) -> Iterator[str]:
@@ -137,21 +143,11 @@ def _paths(values: Iterable[Any]) -> Iterator[str]:
 
 def _meet(one: Change, other: Change) -> bool:
     """Whether one changes what is the other's own, or has removed what lies above it."""
-    own, touched = _things(one)
-    theirs, they_touch = _things(other)
-    if not own.isdisjoint(theirs | they_touch) or not theirs.isdisjoint(touched):
+    if not (one.own.isdisjoint(other.own) and one.own.isdisjoint(other.touched) and other.own.isdisjoint(one.touched)):
         return True
     return bool(other.removed) and any(
-        str(above) in other.removed for kind, path in own if kind == "path" for above in PurePosixPath(path).parents
+        str(above) in other.removed for kind, path in one.own if kind == "path" for above in PurePosixPath(path).parents
     )
-
-
-def _things(change: Change) -> tuple[frozenset[Uid], frozenset[Uid]]:
-    """What is a resource's own, and what else it touches. A kind that raises when it is asked has nothing in common with others."""
-    try:
-        return frozenset(change.resource.uids()) | change.paths, frozenset(change.resource.touches())
-    except Exception:  # noqa: BLE001 - the code of a kind may raise anything
-        return change.paths, frozenset()
 
 
 def _repairs_same(vertex: Vertex, other: Vertex, since: float) -> bool:

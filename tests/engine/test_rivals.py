@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections import Counter
+from typing import Any, ClassVar
 
 import pytest
 
@@ -85,7 +86,18 @@ class Erring(Setting, kind="zsetting.erring"):
         raise ZeroDivisionError
 
 
-for each in (Shared, Part, Odd, Naming, Removing, Below, Erring):
+class Asked(Setting, kind="zsetting.asked"):
+    """One that counts how often it is asked what it is about."""
+
+    times: ClassVar[Counter[str]] = Counter()
+
+    def touches(self) -> tuple[Uid, ...]:
+        """Nothing else."""
+        self.times[self.name] += 1
+        return ()
+
+
+for each in (Asked, Shared, Part, Odd, Naming, Removing, Below, Erring):
     engine_bench.KINDS[each.kind] = each
 
 
@@ -255,3 +267,17 @@ async def test_log_history_and_why_tell_it(bench: Bench, machine: Machine) -> No
     assert history.of("zsetting.shared[b]")[0]["undone"] == outcome.undone
     assert explain(engine._graph.by_identity["zsetting.shared[b]"], engine.view)["last"]["undone"] == outcome.undone
     await engine.stop()
+
+
+@in_virtual_time
+async def test_a_repair_asks_no_other_resource_what_it_is_about(bench: Bench, machine: Machine) -> None:
+    """However many have been changed a moment ago: they are compared by what was known when they were changed."""
+    names = [f"n{number}" for number in range(50)]
+    engine = bench.engine()
+    await engine.swap(compilation(*(state(name, Asked.kind) for name in names)))
+    await engine.settle()
+    Asked.times.clear()
+    await drift(bench, machine, engine, "n7")
+    await engine.stop()
+
+    assert set(Asked.times) == {"n7"}

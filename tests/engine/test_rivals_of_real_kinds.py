@@ -40,7 +40,8 @@ APART = [
 def things(*declarations: Any, changes: frozenset[Uid] = frozenset(), removed: frozenset[str] = frozenset()) -> list[Change]:
     """The two of a pair, as what has changed."""
     pairs = zip(declarations[::3], declarations[1::3], declarations[2::3], strict=True)
-    return [Change(kind, 0.0, 0.0, _declared(kind, name, given), changes, removed) for kind, name, given in pairs]
+    resources = [(kind, _declared(kind, name, given)) for kind, name, given in pairs]
+    return [Change(kind, 0.0, 0.0, changes.union(it.uids()), frozenset(it.touches()), removed) for kind, it in resources]
 
 
 def _declared(kind: str, name: str, given: dict[str, Any]) -> Resource:
@@ -70,7 +71,7 @@ def test_these_have_nothing_in_common(pair: Any) -> None:
 def test_a_directory_meets_the_files_that_it_has_changed_or_removed() -> None:
     """And no others, though they lie in it."""
     directory, file, other = things("file.directory", "/srv", {}, "file.managed", "/srv/x", {}, "file.managed", "/srv/y", {})
-    changed = directory._replace(paths=frozenset({("path", "/srv/x")}))
+    changed = directory._replace(own=directory.own | {("path", "/srv/x")})
     (absent,) = things("file.absent", "/srv", {}, removed=frozenset({"/srv"}))
 
     assert _meet(changed, file)
