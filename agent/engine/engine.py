@@ -25,6 +25,7 @@ from holdfast.agent.engine.ends import Owed
 from holdfast.agent.engine.graph import Graph, Vertex, blames_others, connect, edges, others, remembered, same_shape, same_to_remember
 from holdfast.agent.engine.journal import Journal
 from holdfast.agent.engine.judge import Judge
+from holdfast.agent.engine.news import News
 from holdfast.agent.engine.obstacles import Ask, Obstacles, nothing
 from holdfast.agent.engine.options import EngineOptions
 from holdfast.agent.engine.order import PATIENCE
@@ -37,7 +38,7 @@ from holdfast.agent.engine.runs import Links, Runs
 from holdfast.agent.engine.scheduler import Scheduler
 from holdfast.agent.engine.sequences import same_thing
 from holdfast.agent.engine.status import View, gone, rows
-from holdfast.agent.engine.watch import Hooks, needs_watch, supervise, watch_of
+from holdfast.agent.engine.watch import Hooks, cause_of, needs_watch, supervise, watch_of
 from holdfast.resources.context import Context, Watch
 from holdfast.resources.traits import Backed, Reactive
 from holdfast.resources.watches import idle
@@ -116,7 +117,8 @@ class Engine:
         )
         self._rounds = Rounds(self._mark, self._scheduler.pump)
         self._backgrounds = Backgrounds(host.context, emit)
-        self._hooks = Hooks(self._watch, self._armed, self._event, self._watch_failed)
+        self._news = News(self._told, self._scheduler.pump)
+        self._hooks = Hooks(self._watch, self._armed, self._news.tell, self._watch_failed)
         self._swapping = asyncio.Lock()
         self._departures = Departures(self._left)
         self._waiting: set[asyncio.Task[None]] = set()
@@ -126,8 +128,6 @@ class Engine:
         self._only: Collection[str] | None = None
         """Identities of those that may run; None: of all."""
         self._recheck: asyncio.TimerHandle | None = None
-        self._pumping = False
-        """Something has been marked, and is started in a moment."""
         self._gave_up = False
         self._stopped = False
 
@@ -498,7 +498,7 @@ class Engine:
             self._mark(vertex, "recovery")
         self._scheduler.offer(vertex)
         if vertex.watcher:
-            self._pump_soon()
+            self._news.soon()
 
     @staticmethod
     def _cannot_look(vertex: Vertex) -> bool:
@@ -526,6 +526,11 @@ class Engine:
 
     # -- events ------------------------------------------------------------------------------------------------
 
+    def _told(self, vertex: Vertex) -> None:
+        """Its watch has told something."""
+        if not vertex.removed:
+            self._event(vertex, cause_of(vertex))
+
     def _event(self, vertex: Vertex, cause: Cause) -> None:
         """Its watch tells that something may have changed; an action that watches something is due again."""
         if cause == "drift" and isinstance(vertex.resource, Reactive):
@@ -544,7 +549,6 @@ class Engine:
         wait = max(limits.hold_off(vertex, now), echo or limits.take(vertex, self.options, now))
         if wait == 0:
             self._mark(vertex, cause)
-            self._pump_soon()
         elif vertex.rest is None:
             known = echo > 0 and vertex.timer is not None
             if echo:
@@ -563,21 +567,12 @@ class Engine:
         else:
             self._mark(vertex, cause)
 
-    def _pump_soon(self) -> None:
-        """When all that comes at this moment is marked, or armed: a directory that is gone before the files in it; those of one group together."""
-        if not self._pumping:
-            self._pumping = True
-            asyncio.get_running_loop().call_soon(self._pump)
-
-    def _pump(self) -> None:
-        self._pumping = False
-        self._scheduler.pump()
-
     def _put_off_until_now(self, vertex: Vertex, cause: Cause) -> None:
         """An event was put off on account of its own failure; whether a limit allows a look is asked now."""
         vertex.erred = None
         self._alarms.clear(vertex)
         self._event(vertex, cause)
+        self._news.soon()
 
     def _woken(self, vertex: Vertex, cause: Cause) -> None:
         """Look at it now, whatever held it back."""

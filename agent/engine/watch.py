@@ -49,43 +49,34 @@ class Hooks(NamedTuple):
     """Called for each watch that is begun."""
     armed: Callable[[Vertex], None]
     """Called once for each watch that works."""
-    event: Callable[[Vertex, Cause], None]
-    """Called for each event."""
+    event: Callable[[Vertex], None]
+    """Called for each event; it neither fails nor does anything at once."""
     failed: Callable[[Vertex, str, float, BaseException | None], Awaitable[None]]
     """Called before each wait, with the exception if it is a bug of the kind."""
 
 
 class Ear:
-    """Takes what a watch tells by a callback to the engine, once for all that comes together."""
+    """Takes what a watch tells by a callback to the engine. There are as many as such watches, and it is smaller than a `partial`."""
 
-    __slots__ = ("_cause", "_hooks", "_told", "_vertex")
+    __slots__ = ("_event", "_vertex")
 
-    def __init__(self, vertex: Vertex, hooks: Hooks, cause: Cause) -> None:
-        self._vertex, self._hooks, self._cause = vertex, hooks, cause
-        self._told = False
+    def __init__(self, vertex: Vertex, event: Callable[[Vertex], None]) -> None:
+        self._vertex, self._event = vertex, event
 
     def __call__(self) -> None:
         """Something may have changed."""
-        if not self._told:
-            self._told = True
-            asyncio.get_running_loop().call_soon(self._tell)
-
-    def _tell(self) -> None:
-        self._told = False
-        if not self._vertex.removed:
-            self._hooks.event(self._vertex, self._cause)
+        self._event(self._vertex)
 
 
 async def supervise(vertex: Vertex, hooks: Hooks) -> None:
     """Watch for ever; or only until the watch is armed, where it tells by a callback from then on."""
     loop, failures = asyncio.get_running_loop(), 0
-    cause: Cause = "poll" if vertex.call.meta.poll is not None else "drift"
     while True:
         began = loop.time()
         try:
             watch = hooks.watch(vertex)
             if isinstance(watch, Told):
-                vertex.watcher = watch.listen(Ear(vertex, hooks, cause))
+                vertex.watcher = watch.listen(Ear(vertex, hooks.event))
                 hooks.armed(vertex)
                 return
             try:
@@ -95,7 +86,7 @@ async def supervise(vertex: Vertex, hooks: Hooks) -> None:
                 raise Permanent(f"it was not armed within {ARMING:g} s") from None
             hooks.armed(vertex)
             async for _ in watch:
-                hooks.event(vertex, cause)
+                hooks.event(vertex)
             raise Permanent("the watch ended by itself")  # noqa: TRY301 - it is a failure like any other
         except Exception as error:  # noqa: BLE001 - the code of a kind may raise anything; its watch is restarted
             failures = failures + 1 if loop.time() - began < STEADY else 1
@@ -103,6 +94,11 @@ async def supervise(vertex: Vertex, hooks: Hooks) -> None:
             expected = isinstance(error, (HoldfastError, OSError, StopAsyncIteration))
             await hooks.failed(vertex, _describe(error), delay, None if expected else error)
             await asyncio.sleep(delay)
+
+
+def cause_of(vertex: Vertex) -> Cause:
+    """Why a vertex is looked at when its watch tells of something."""
+    return "drift" if vertex.call.meta.poll is None else "poll"
 
 
 def watch_of(vertex: Vertex) -> Watch:
