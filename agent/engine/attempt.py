@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import NamedTuple
 
 from holdfast.agent.engine import guards
 from holdfast.agent.engine.batch import Batch
@@ -31,7 +32,7 @@ ACCOUNT_LIMIT = 10.0
 """Seconds for finding out what an attempt that has failed has changed."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Job:
     """What one run is to do."""
 
@@ -64,8 +65,7 @@ class Job:
     """No other resource depends on it, and the journal tells nothing of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
+class Clock(NamedTuple):
     """When the first attempt began, and which this is."""
 
     began: float

@@ -12,6 +12,8 @@ from holdfast.agent.engine.options import EngineOptions
 from holdfast.agent.engine.report import Reason
 from holdfast.agent.engine.states import QUIET, URGENT, Group, State
 
+SLICE = 100
+"""Vertices that are counted anew at once, at most."""
 _WITHOUT_A_RUN: Mapping[Reason, State] = {"": "ok", "superseded": "superseded"}
 """Why a vertex that is right did not run -> its state; for all other reasons it is skipped."""
 
@@ -41,6 +43,7 @@ def _found(vertex: Vertex) -> State:
 class Census:
     """Counts the vertices of one graph. `note` is to be called after each change of what a vertex's group depends on.
 
+    What was noted is counted when somebody looks, or when it has become much: a vertex changes several times in one run.
     `unwatched` are those whose watch has failed.
     """
 
@@ -51,6 +54,8 @@ class Census:
         """Every group that there was, so that equal ones are one object."""
         self._counts: Counter[Group] = Counter()
         self._listed: dict[State, dict[Vertex, None]] = {}
+        self._noted: dict[Vertex, None] = {}
+        """Those that may be in another group than where they are counted."""
         self._flapping: set[Vertex] = set()
         """Those that flap, or have flapped: that ends by itself."""
 
@@ -62,11 +67,23 @@ class Census:
     def leave(self, vertices: Iterable[Vertex]) -> None:
         """These are in it no longer; harmless for those that are not."""
         for vertex in vertices:
+            self._noted.pop(vertex, None)
             if vertex.counted is not None:
                 self._take(vertex, vertex.counted)
 
     def note(self, vertex: Vertex) -> None:
         """It may be in another group now."""
+        if vertex.counted is not None:
+            self._noted[vertex] = None
+            if len(self._noted) >= SLICE:
+                self._count_noted()
+
+    def _count_noted(self) -> None:
+        noted, self._noted = self._noted, {}
+        for vertex in noted:
+            self._count(vertex)
+
+    def _count(self, vertex: Vertex) -> None:
         before = vertex.counted
         if before is None:
             return
@@ -79,8 +96,9 @@ class Census:
     @property
     def counts(self) -> Mapping[Group, int]:
         """How many there are in each group."""
+        self._count_noted()
         for vertex in tuple(self._flapping):
-            self.note(vertex)
+            self._count(vertex)
         return self._counts
 
     def states(self) -> Counter[State]:
@@ -97,6 +115,7 @@ class Census:
 
     def listed(self, state: State) -> Collection[Vertex]:
         """Those in this state, longest first; of `QUIET` states nobody is listed."""
+        self._count_noted()
         return self._listed.get(state, {})
 
     def _group(self, vertex: Vertex) -> Group:
