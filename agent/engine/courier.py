@@ -52,6 +52,8 @@ class Courier:
 
         An upstream that has failed has not delivered its change yet, only its failure.
         """
+        if not vertex.requisites:
+            return []
         edges = ((edge, target) for edge, target in incoming(vertex) if (edge[2] == "listen") is listen)
         return [(edge, self._journal.count(edge)) for edge, target in edges if edge[2] == "onfail" or listen or not target.failed]
 

@@ -537,7 +537,7 @@ class Engine:
             vertex.due = True
         if vertex.running or (vertex.dirty and vertex.rest is None):
             self._mark(vertex, cause)
-        elif vertex.rest or vertex.not_before <= asyncio.get_running_loop().time():
+        elif vertex.rest or not vertex.not_before or vertex.not_before <= asyncio.get_running_loop().time():
             self._noticed(vertex, cause)
 
     def _noticed(self, vertex: Vertex, cause: Cause) -> None:

@@ -14,7 +14,9 @@ class Passes:
 
     def __init__(self, emit: Callable[[Event], None]) -> None:
         self._emit = emit
-        self._current: PassRecord | None = None
+        self._current: PassStarted | None = None
+        self._started = 0.0
+        """Unix time at which it began."""
         self.began = 0.0
         """Loop time at which the present, or last, pass began."""
         self._outcomes: dict[tuple[str, bool, bool | None, bool], Outcome] = {}
@@ -39,12 +41,11 @@ class Passes:
     def begin(self, cause: Cause) -> None:
         """A pass begins, unless there is one."""
         if self._current is None:
-            self._current = PassRecord(self.last.number + 1, cause, time.time())
-            self.began = asyncio.get_running_loop().time()
-            self._outcomes, self._tally = {}, Tally()
+            self._current = PassStarted(self.last.number + 1, cause)
+            self._started, self.began = time.time(), asyncio.get_running_loop().time()
             self.calm, self.asked = True, False
             self.over.clear()
-            self._emit(PassStarted(self._current.number, cause))
+            self._emit(self._current)
 
     def add(self, outcome: Outcome, kept: Outcome) -> None:
         """Something came of a resource; and what is kept of that."""
@@ -66,7 +67,7 @@ class Passes:
         self.last = PassRecord(
             current.number,
             current.cause,
-            current.started,
+            self._started,
             duration=now - self.began,
             outcomes=tuple(self._outcomes.values()),
             converged=not (failing or differing or broken_off),

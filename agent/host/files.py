@@ -61,7 +61,7 @@ class Replacement:
         if isinstance(self.target, str):
             self.target = paths.at(self.target)
         sweep(self.target.directory)
-        self.temporary = self.target.beside(os.fsdecode(take_name(self.target.name)))
+        self.temporary = self.target.beside(take_name(self.target.name))
         try:
             self._write(self.temporary.create(0o600), self.target)
         except BaseException:
@@ -158,7 +158,7 @@ def sweep(directory: Directory) -> None:
         return
     for name in names:
         found = TEMPORARY.fullmatch(os.fsencode(name))
-        if found and os.fsencode(name) not in OWN:
+        if found and name not in OWN:
             place = directory.entry(name)
             with contextlib.suppress(OSError, paths.Unsafe):
                 if not in_use(int(found[1], 16), place):

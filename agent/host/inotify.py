@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import struct
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -30,6 +31,8 @@ FULL = STEP | Mask.CREATE | Mask.MOVED_FROM | Mask.ATTRIB | Mask.MODIFY | Mask.C
 """For a directory that holds something watched."""
 BUFFER = 1 << 16
 """Bytes that one read of the descriptor takes: about two thousand events."""
+NAMES = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()
+"""How names are decoded, as `os.fsdecode` does it."""
 HEADER = struct.Struct("iIII")
 """The kernel's `struct inotify_event`: watch descriptor, mask, cookie, length of the name that follows."""
 
@@ -51,7 +54,7 @@ class Descriptor(Inotify):
         while at < end:
             wd, mask, _, length = HEADER.unpack_from(data, at)
             at += HEADER.size
-            name = os.fsdecode(data[at : at + length].rstrip(b"\0")) if length else ""
+            name = data[at : at + length].rstrip(b"\0").decode(*NAMES) if length else ""
             at += length
             if mask & IGNORED:
                 self._watches.pop(wd, None)

@@ -219,6 +219,15 @@ class PathWatcher:
             return
         began = self._clock()
         self._tree.begin()
+        if self._replaced or self._stirred or self._tree.uncovered:
+            self._tell_of_others()
+        self._review()
+        spent = self._clock() - began
+        if spent > BUSY:
+            self._resting = asyncio.get_running_loop().call_later(spent * REST, self._rested)
+
+    def _tell_of_others(self) -> None:
+        """Look at what was replaced, and tell of that and of what recursive watches hear of."""
         replaced, self._replaced = self._replaced, {}
         replaced.update(dict.fromkeys(self._tree.uncovered))
         self._tree.uncovered.clear()
@@ -233,10 +242,6 @@ class PathWatcher:
                 passed.add(step)
                 for subscription in tuple(step.deep):
                     subscription.callback()
-        self._review()
-        spent = self._clock() - began
-        if spent > BUSY:
-            self._resting = asyncio.get_running_loop().call_later(spent * REST, self._rested)
 
     def _rested(self) -> None:
         """Others have had their turn after a long look."""

@@ -86,7 +86,7 @@ class Directory:
 
     def who(self, info: os.stat_result) -> frozenset[int]:
         """Untrusted users who could have put this entry there."""
-        if self.sticky and info.st_uid not in trusted_uids():
+        if self.info.st_mode & stat.S_ISVTX and info.st_uid not in trusted_uids():
             return self.holders | {info.st_uid}
         return self.holders
 

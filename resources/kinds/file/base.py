@@ -161,7 +161,7 @@ def _name(number: int) -> str:
 
 def put_link(place: Place, target: str, owner: Ownership) -> None:
     """Make a link beside its place and rename it: who looks sees the old one or the new. Raises `OSError`."""
-    beside = place.beside(os.fsdecode(take_name(place.name)))
+    beside = place.beside(take_name(place.name))
     try:
         with suppress(FileNotFoundError):  # one that a killed agent with our number has left
             beside.unlink()
