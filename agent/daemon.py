@@ -399,10 +399,7 @@ class Daemon:
         self._insight.tell(event)
         self._grains.tell(event)
         if isinstance(event, Ran):
-            (self._failing.add if event.outcome.result is False else self._failing.discard)(event.outcome.identity)
-            for waiting in self._triggered.pop(event.outcome.identity, ()):
-                if not waiting.done():
-                    waiting.set_result(event.outcome)
+            self._ran(event.outcome)
         elif isinstance(event, Notice) and event.code == "left":
             for waiting in self._triggered.pop(event.identity, ()):
                 if not waiting.done():
@@ -415,6 +412,12 @@ class Daemon:
         elif isinstance(event, PassEnded):
             self._collector.built(len(event.record.outcomes))
             self._say()
+
+    def _ran(self, outcome: Outcome) -> None:
+        (self._failing.add if outcome.result is False else self._failing.discard)(outcome.identity)
+        for waiting in self._triggered.pop(outcome.identity, ()):
+            if not waiting.done():
+                waiting.set_result(outcome)
 
     def _tell_of_watches(self) -> None:
         """Say which resources are not watched, and why."""
@@ -449,8 +452,8 @@ class Daemon:
         view, total = self._engine.view, number_of(self._resources, "resource")
         counted = {
             "failed or wait for one that did": len(self._failing),
-            "drifted (paused)": sum(vertex.paused for vertex in view.differing),
-            "would be changed (noop)": sum(not vertex.paused for vertex in view.differing),
+            "drifted (paused)": sum(view.pauses.holds_for(vertex) for vertex in view.differing),
+            "would be changed (noop)": sum(not view.pauses.holds_for(vertex) for vertex in view.differing),
             "not watched": len(view.unwatched),
         }
         wrong = "; ".join(f"{number} of {total} {what}" for what, number in counted.items() if number)

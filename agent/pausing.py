@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Sequence
 from typing import Any
 
 from holdfast.agent.control.schema import ControlError, Request
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.pauses import EVERYTHING, MOST, covers
+from holdfast.agent.engine.rounds import SLICE
 from holdfast.agent.engine.store import Unwritable
 from holdfast.agent.health import Health
 from holdfast.agent.insight.insight import find
@@ -38,8 +40,8 @@ class Pausing:
         except Unwritable as error:
             raise ControlError(f"it is paused, but not yet kept over a restart: cannot write the journal: {error}") from error
         told = [each for each in self._engine.pauses if each.pattern in (patterns or (EVERYTHING,))]
-        count = number_of(sum(any(covers(each, vertex) for each in patterns) for vertex in self._engine.view.present), "resource")
-        return {"text": "; ".join(each.whole for each in told) + (f" ({count} now)" if patterns else "")}
+        count = f" ({number_of(await self._count(patterns), 'resource')} now)" if patterns else ""
+        return {"text": "; ".join(each.whole for each in told) + count}
 
     async def resume(self, request: Request) -> dict[str, Any]:
         """End the pauses that the request names, all if it names none. Raises `ControlError`."""
@@ -60,6 +62,15 @@ class Pausing:
             self._health.set(PAUSED, f"{first_of(said)}: drift is noticed, and not repaired")
         else:
             self._health.clear(PAUSED)
+
+    async def _count(self, patterns: Collection[str]) -> int:
+        """How many resources these patterns name. Others have their turn meanwhile."""
+        count = 0
+        for number, vertex in enumerate(tuple(self._engine.view.present)):
+            count += any(covers(each, vertex) for each in patterns)
+            if number % SLICE == 0:
+                await asyncio.sleep(0)
+        return count
 
     def _pattern(self, word: str) -> str:
         """A pattern as it is, also the name of an SLS; another word names a resource. Raises `ControlError` where it names none, or several."""

@@ -18,7 +18,7 @@ _WITHOUT_A_RUN: Mapping[Reason, State] = {"": "ok", "superseded": "superseded"}
 """Why a vertex that is right did not run -> its state; for all other reasons it is skipped."""
 
 
-def word(vertex: Vertex, *, unwatched: bool, flapping: bool) -> State:
+def word(vertex: Vertex, *, unwatched: bool, paused: bool, flapping: bool) -> State:
     """The state of a vertex."""
     outcome = vertex.outcome
     if vertex.running:
@@ -27,13 +27,13 @@ def word(vertex: Vertex, *, unwatched: bool, flapping: bool) -> State:
         return "blocked" if outcome.blocked else "failed"
     if flapping:
         return "flapping"
-    return "unwatched" if unwatched else _found(vertex)
+    return "unwatched" if unwatched else _found(vertex, paused=paused)
 
 
-def _found(vertex: Vertex) -> State:
+def _found(vertex: Vertex, *, paused: bool) -> State:
     """What the last look at a vertex has found, or whether one is due."""
     outcome = vertex.outcome
-    if vertex.paused and (vertex.cause == "drift" if vertex.dirty else outcome is not None and outcome.result is None):
+    if paused and (vertex.cause == "drift" if vertex.dirty else outcome is not None and outcome.result is None):
         return "drifted"
     if vertex.dirty or vertex.timer is not None or outcome is None:
         return "waiting"
@@ -44,11 +44,12 @@ class Census:
     """Counts the vertices of one graph. `note` is to be called after each change of what a vertex's group depends on.
 
     What was noted is counted when somebody looks, or when it has become much: a vertex changes several times in one run.
-    `unwatched` are those whose watch has failed.
+    `unwatched` are those whose watch has failed; `paused` says for which a pause holds.
     """
 
-    def __init__(self, unwatched: Collection[Vertex], options: Callable[[], EngineOptions]) -> None:
+    def __init__(self, unwatched: Collection[Vertex], paused: Callable[[Vertex], bool], options: Callable[[], EngineOptions]) -> None:
         self._unwatched = unwatched
+        self._paused = paused
         self._options = options
         self._known: dict[tuple[object, ...], Group] = {}
         """Every group that there was, so that equal ones are one object."""
@@ -121,7 +122,7 @@ class Census:
     def _group(self, vertex: Vertex) -> Group:
         flapping = bool(vertex.flapping) and limits.flaps(vertex, self._options(), asyncio.get_running_loop().time())
         unwatched = vertex in self._unwatched
-        state = word(vertex, unwatched=unwatched, flapping=flapping)
+        state = word(vertex, unwatched=unwatched, paused=self._paused(vertex), flapping=flapping)
         key = (vertex.call.kind, state, vertex.dirty, vertex.watcher is not None and vertex.armed, unwatched, flapping)
         group = self._known.get(key)
         if group is None:

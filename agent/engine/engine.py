@@ -91,7 +91,7 @@ class Engine:
         self._obstacles = Obstacles(lambda vertex: self._woken(vertex, vertex.cause))
         self._unwatched: dict[Vertex, str] = {}
         """Those whose watch has failed, until it is armed again -> why it failed."""
-        self._census = Census(self._unwatched, lambda: self.options)
+        self._census = Census(self._unwatched, self.pauses.holds_for, lambda: self.options)
         self._alarms = Alarms(self._woken, self._put_off_until_now, self._census.note)
         links = Links(
             emit,
@@ -116,6 +116,10 @@ class Engine:
             patience=PATIENCE if watch else math.inf,
         )
         self._rounds = Rounds(self._mark, self._scheduler.pump)
+        self._telling = Rounds(self._tell_whether_paused, self._all_told)
+        """Tells those for which a pause has begun or ended."""
+        self._resumed: list[str] = []
+        """Patterns of pauses that have ended, while those that they name are still to be looked at."""
         self._backgrounds = Backgrounds(host.context, emit)
         self._news = News(self._told, self._scheduler.pump)
         self._hooks = Hooks(self._watch, self._armed, self._news.tell, self._watch_failed)
@@ -195,6 +199,8 @@ class Engine:
                         self._mark(sender, cause)  # what nobody received so far was not kept
             await self._backgrounds.prune([*vertices, *self._departures])
             self._schedule_recheck()
+            if self.pauses.any or self._telling.under_way:
+                self._telling.begin(self._graph, "command")
             self._scheduler.pump()
             self._wait(self._reversals.tidy())
             return len(leaving)
@@ -223,31 +229,40 @@ class Engine:
 
     def _pause_began(self, paused: Paused) -> None:
         """An operator has paused something."""
-        self._tell_the_paused(self._graph)
         if paused.pattern:
             self._emit(Notice("info", "paused", "", f"{paused.whole}: drift is noticed, and not repaired"))
         else:
             self.pause(said=paused.said)
+        self._tell_the_paused(paused)
 
     def _pause_ended(self, paused: Paused) -> None:
         """It is over: what it has kept from being repaired is looked at."""
-        self._tell_the_paused(self._graph)
-        if not paused.pattern:
+        if paused.pattern:
+            self._emit(Notice("info", "resumed", "", f"{paused.pattern} is resumed"))
+            self._resumed.append(paused.pattern)
+        else:
             self.resume()
-            return
-        self._emit(Notice("info", "resumed", "", f"{paused.pattern} is resumed"))
-        for vertex in self._graph:
-            if covers(paused.pattern, vertex):
-                self._mark(vertex, "command")
-        self._scheduler.pump()
+        self._tell_the_paused(paused)
 
-    def _tell_the_paused(self, vertices: Iterable[Vertex]) -> None:
-        """Have each of these know whether a pause holds for it now."""
-        for vertex in vertices:
-            paused = self.pauses.of(vertex) is not None
-            if paused is not vertex.paused:
-                vertex.paused = paused
-                self._census.note(vertex)
+    def _tell_the_paused(self, changed: Paused) -> None:
+        """Have all for which a pause has begun or ended know that. Of one of everything, those that are right need not know."""
+        if changed.pattern or self._telling.under_way:
+            self._telling.begin(self._graph, "command")
+        else:
+            self._telling.begin([*self._scheduler.unsettled, *self._runs.differing], "command")
+
+    def _tell_whether_paused(self, vertex: Vertex, cause: Cause) -> None:
+        """Count a vertex as paused or not, and look at it again when a pause of it has ended. Whether it may be changed is asked when it runs."""
+        vertex.paused = self.pauses.named(vertex) is not None
+        self._census.note(vertex)
+        if any(covers(pattern, vertex) for pattern in self._resumed):
+            self._mark(vertex, cause)
+
+    def _all_told(self) -> None:
+        """A slice of those has been told."""
+        if not self._telling.under_way:
+            self._resumed.clear()
+        self._scheduler.pump()
 
     def recheck(self, cause: Cause = "command") -> None:
         """Look at every resource again."""
@@ -295,6 +310,7 @@ class Engine:
         self._obstacles.close()
         self.pauses.close()
         self._rounds.stop()
+        self._telling.stop()
         if self._recheck:
             self._recheck.cancel()
         async with self._swapping:
@@ -376,7 +392,7 @@ class Engine:
 
     def _applies(self, vertex: Vertex) -> bool:
         noop = vertex.call.meta.noop
-        return not (self.options.noop if noop is None else noop) and not (vertex.paused and self.pauses.named(vertex))
+        return not (self.options.noop if noop is None else noop) and not self.pauses.named(vertex)
 
     def _disabled(self, vertex: Vertex) -> str:
         """The pattern by which it is."""
@@ -428,7 +444,6 @@ class Engine:
     def _recount(self, leaving: Iterable[Vertex], new: Iterable[Vertex]) -> None:
         """Those that anybody can ask for are counted: not in a one-shot run."""
         if self._daemon:
-            self._tell_the_paused(self._graph if self.pauses.any else ())
             self._census.leave(leaving)
             self._census.enter(new)
 

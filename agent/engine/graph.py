@@ -85,7 +85,7 @@ class Vertex:
     armed: bool = False
     """Its watch has said "armed" (or it needs none)."""
     paused: bool = False
-    """An operator's pause holds for it."""
+    """A pause whose pattern names it is known to hold."""
     first: bool = True
     """It came into the graph and has neither settled nor failed since, so definition order still binds it, and those after it."""
     running: bool = False

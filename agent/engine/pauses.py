@@ -91,6 +91,10 @@ class Pauses:
         """The pause that holds for it, first that of everything."""
         return (self._kept.get(EVERYTHING) or self.named(vertex)) if self._kept else None
 
+    def holds_for(self, vertex: Vertex) -> bool:
+        """Whether one is known to hold for it."""
+        return vertex.paused or EVERYTHING in self._kept
+
     def named(self, vertex: Vertex) -> Paused | None:
         """The pause whose pattern names it."""
         return next((each for each in self._kept.values() if each.pattern and covers(each.pattern, vertex)), None) if self._kept else None

@@ -1,4 +1,4 @@
-"""Rounds: looks at every resource of a graph, marked a slice at a time, so that events are answered in between."""
+"""Rounds: something is done with every resource of a graph, a slice at a time, so that events are answered in between: they are looked at, for one."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from holdfast.agent.engine.graph import Vertex
 from holdfast.agent.engine.report import Cause
 
 SLICE = 100
-"""Vertices that are marked in one callback of the loop: less than a millisecond."""
+"""Vertices in one callback of the loop: about a millisecond."""
 
 
 class Rounds:
-    """The round that is under way, if there is one. `mark` makes a vertex dirty, `pump` starts what may start."""
+    """The round that is under way, if there is one. `mark` is called for each vertex, `pump` after each slice, to start what may start."""
 
     def __init__(self, mark: Callable[[Vertex, Cause], None], pump: Callable[[], None]) -> None:
         self._mark = mark
@@ -24,7 +24,7 @@ class Rounds:
 
     @property
     def under_way(self) -> bool:
-        """Some vertices are still to be marked, so the pass is not over."""
+        """Some vertices are still to be marked."""
         return self._left is not None
 
     def begin(self, vertices: Iterable[Vertex], cause: Cause) -> None:

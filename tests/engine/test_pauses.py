@@ -9,6 +9,7 @@ from pathlib import Path
 from engine_bench import Bench, Machine, compilation, in_virtual_time, state
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.explain import explain
+from holdfast.agent.engine.rounds import SLICE
 
 
 def clocks(engine: Engine, *, ahead: float = 0.0) -> Engine:
@@ -206,3 +207,64 @@ async def test_a_one_shot_run_heeds_no_pause(tmp_path: Path, machine: Machine) -
     assert [*bench.journal.pauses] == [""]
     await once.stop()
     bench.journal.close()
+
+
+MANY = [f"s{number:04}" for number in range(4 * SLICE)]
+
+
+@in_virtual_time
+async def test_a_pause_of_many_is_told_a_slice_at_a_time_and_holds_at_once(bench: Bench, machine: Machine) -> None:
+    """The last of them is not repaired though it drifts before it was told; in the end all are known to be paused, and are looked at after it."""
+    engine = await started(bench, *MANY)
+    await engine.settle()
+    await engine.pauses.begin(["*"], "", None)
+    assert sum(vertex.paused for vertex in engine.view.graph) == SLICE
+    machine.drift(MANY[-1])
+    await asyncio.sleep(10)
+    assert machine.settings[MANY[-1]] == "drifted"
+    assert said(engine)[MANY[-1]] == "drifted"
+    assert all(vertex.paused for vertex in engine.view.graph)
+
+    bench.forget()
+    await engine.pauses.end(["*"])
+    await asyncio.sleep(10)
+    assert machine.settings[MANY[-1]] == "right"
+    assert {line for line in machine.log if line.startswith("check ")} == {f"check {name}" for name in MANY}
+    assert engine.converged
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_a_pause_that_ends_before_all_were_told_leaves_nothing_behind(bench: Bench, machine: Machine) -> None:
+    """What has drifted meanwhile is repaired, whichever pattern names it, and nobody counts as paused."""
+    engine = await started(bench, *MANY)
+    await engine.settle()
+    await engine.pauses.begin(["*s000*", "*s03*"], "", None)
+    for name in (MANY[1], MANY[-1]):
+        machine.drift(name)
+    await asyncio.sleep(0)
+    await engine.pauses.end(["*s000*"])
+    await engine.pauses.end(["*s03*"])
+    await asyncio.sleep(10)
+
+    assert set(machine.settings.values()) == {"right"}
+    assert not any(vertex.paused for vertex in engine.view.graph)
+    assert engine.converged
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_a_pause_of_everything_tells_only_those_that_are_not_right(bench: Bench, machine: Machine) -> None:
+    """However many are right: that it holds is asked when it matters. What has drifted is counted, and no longer when it is over."""
+    engine = await started(bench, *MANY)
+    await engine.settle()
+    await engine.pauses.begin([], "", None)
+    machine.drift("s0007")
+    await asyncio.sleep(10)
+    assert not any(vertex.paused for vertex in engine.view.graph)
+    assert engine.view.census.states() == {"ok": len(MANY) - 1, "drifted": 1}
+
+    await engine.pauses.end([""])
+    await engine.settle()
+    assert engine.view.census.states() == {"ok": len(MANY)}
+    await engine.stop()
