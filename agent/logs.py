@@ -71,7 +71,9 @@ class Logs:
 
     def emit(self, event: Event) -> None:
         """Log one event of the engine."""
-        line = self._narrator.tell(event)
+        line = self._narrator.tell(
+            event, debug=self._level <= logging.DEBUG
+        )  # most lines are of that level, and not to be made only to be dropped
         if line is not None and LEVELS[line.level] >= self._level:  # asked here: structlog takes its time to say no
             self._log.log(LEVELS[line.level], line.text, **line.fields)
 

@@ -58,22 +58,24 @@ class Narrator:
         self._unsaid = unsaid
         """A cause that goes without saying."""
 
-    def tell(self, event: Event) -> Line | None:
-        """The line for one event; None when it is not worth any."""
+    def tell(self, event: Event, *, debug: bool = True) -> Line | None:
+        """The line for one event; None when it is not worth any. Without `debug`, looks that found nothing new and beginnings of passes are not."""
         match event:
             case Ran(number, outcome):
-                return self._ran(number, outcome)
+                return self._ran(number, outcome, debug=debug)
             case PassEnded(record):
                 return _ended(record)
             case PassStarted(number, cause):
-                return Line("debug", f"pass {number} begins ({cause})", {"pass": number, "cause": cause})
+                return Line("debug", f"pass {number} begins ({cause})", {"pass": number, "cause": cause}) if debug else None
             case Notice():
                 return _notice(event)
             case Started():
                 return None
 
-    def _ran(self, number: int, outcome: Outcome) -> Line:
-        level, text = self._judged(outcome)
+    def _ran(self, number: int, outcome: Outcome, *, debug: bool) -> Line | None:
+        level, what = self._judged(outcome)
+        if level == "debug" and not debug:
+            return None
         fields: dict[str, Any] = {"pass": number, "resource": outcome.identity, "result": result_of(outcome), "cause": outcome.cause}
         if outcome.ran:
             fields["duration"] = round(outcome.duration, 6)
@@ -86,28 +88,32 @@ class Narrator:
             fields["because"] = list(outcome.because)
         if outcome.undone:
             fields["undone"] = outcome.undone
-        return Line(level, text, fields)
+        return Line(level, self._sentence(what, outcome), fields)
 
     def _judged(self, outcome: Outcome) -> tuple[Level, str]:
-        """How important an outcome is, and its sentence."""
+        """How important an outcome is, and what it is in a word or two."""
         identity, first = outcome.identity, outcome.cause in _SEEN
         if outcome.result is False and outcome.ran:
             again = self._failing.get(identity) == outcome.comment
             self._failing[identity] = outcome.comment
-            return ("info", self._sentence("still failing", outcome)) if again else ("error", self._sentence("failed", outcome))
+            return ("info", "still failing") if again else ("error", "failed")
         recovered = self._failing.pop(identity, None) is not None and outcome.result is True
         if not outcome.ran:
-            return ("info" if first or outcome.blocked else "debug"), skipped(outcome)
+            return ("info" if first or outcome.blocked else "debug"), "skipped"
         if outcome.changed or outcome.refreshed:
-            return "info", self._sentence(verb(outcome), outcome)
+            return "info", verb(outcome)
         if outcome.unknown:
-            return "info", f"unknown {identity}: {outcome.comment}"
+            return "info", "unknown"
         if recovered:
-            return "info", self._sentence("recovered", outcome)
-        return ("info" if first else "debug"), self._sentence("ok", outcome)
+            return "info", "recovered"
+        return ("info" if first else "debug"), "ok"
 
     def _sentence(self, what: str, outcome: Outcome) -> str:
         """Verb, identity, time, cause; and the comment where the details do not say it already."""
+        if what == "skipped":
+            return skipped(outcome)
+        if what == "unknown":
+            return f"unknown {outcome.identity}: {outcome.comment}"
         words: list[str] = [outcome.cause] if outcome.cause != self._unsaid else []
         words += [outcome.undone] if outcome.undone else []
         words += [f"{outcome.attempts} attempts"] if outcome.attempts > 1 else []

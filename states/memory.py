@@ -14,7 +14,7 @@ from contextlib import contextmanager
 BULK = 10_000
 """New objects beyond which the collector is not to walk them: that would take milliseconds."""
 THRESHOLDS = (700, 5, 3)
-"""As `gc.set_threshold` has them: no collection walks more than ten thousand new objects, which takes a few milliseconds."""
+"""As `gc.set_threshold` has them: no collection walks more than twenty thousand new objects, which takes a few milliseconds."""
 REPLACED = 0.25
 """Part of all resources that must have been replaced before everything is collected: the collector's own rule for what lives long."""
 LEAST = 1000
@@ -33,8 +33,14 @@ def collector_at_rest() -> Iterator[None]:
     finally:
         if enabled:
             if gc.get_count()[0] > BULK:
-                gc.freeze()
+                freeze()
             gc.enable()
+
+
+def freeze() -> None:
+    """Take all there is out of the collector's sight."""
+    gc.freeze()
+    gc.collect()  # of nothing: it puts off full collections until what is new is a quarter of what it remembers to have walked last
 
 
 class Collector:
@@ -48,6 +54,7 @@ class Collector:
     def installed(self) -> Iterator[None]:
         """What survives a full collection is frozen from now on."""
         thresholds = gc.get_threshold()
+        freeze()
         gc.set_threshold(*THRESHOLDS)
         gc.callbacks.append(self._collected)
         try:
@@ -61,7 +68,7 @@ class Collector:
         """So many resources have just been looked at: of many, what that has left in memory lives long, and is not walked first."""
         if number > LEAST:
             self._rounds += 1
-            gc.freeze()
+            freeze()
 
     def replaced(self, number: int, of: int) -> None:
         """So many resources of so many have been replaced or removed: garbage that may be frozen."""
