@@ -410,7 +410,7 @@ class Daemon:
             self._pausing.tell()
             self._say()
         elif isinstance(event, PassEnded):
-            self._collector.built(len(event.record.outcomes))
+            self._collector.built(event.record.tally.total)
             self._say()
 
     def _ran(self, outcome: Outcome) -> None:

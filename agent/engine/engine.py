@@ -29,7 +29,7 @@ from holdfast.agent.engine.news import News
 from holdfast.agent.engine.obstacles import Ask, Obstacles, nothing
 from holdfast.agent.engine.options import EngineOptions
 from holdfast.agent.engine.order import PATIENCE
-from holdfast.agent.engine.passes import Passes
+from holdfast.agent.engine.passes import KEPT, Passes
 from holdfast.agent.engine.pauses import Paused, Pauses, covers
 from holdfast.agent.engine.report import ROUTINE, WATCHED, Cause, Event, Notice, Obstacle, PassRecord, Pause
 from holdfast.agent.engine.reversals import ONCE, Reversals
@@ -85,7 +85,7 @@ class Engine:
         self.pauses = Pauses(journal, emit, self._pause_began, self._pause_ended)
         """Those of operators, which hold for an engine that watches."""
         self._courier = Courier(journal, self._applies, self._runs_at_all, daemon=watch)
-        self._passes = Passes(emit)
+        self._passes = Passes(emit, KEPT if watch else None)
         self._reversals = Reversals(journal, emit)
         self._autoedges = AutoEdges(host.context, emit)
         self._obstacles = Obstacles(lambda vertex: self._woken(vertex, vertex.cause))
@@ -396,7 +396,7 @@ class Engine:
 
     def _disabled(self, vertex: Vertex) -> str:
         """The pattern by which it is."""
-        return next((each for each in self.options.disabled if covers(each, vertex)), "")
+        return next((each for each in self.options.disabled if covers(each, vertex)), "") if self.options.disabled else ""
 
     def _take_over(self, options: EngineOptions) -> bool:
         """Use these settings; whether everything has to be looked at again."""
@@ -619,7 +619,8 @@ class Engine:
                 found_right = vertex.probe is not None and vertex.probe.outcome.result is not None
                 if vertex.settled or (found_right and self._daemon):
                     vertex.probe = None
-                    stack.extend(before for before in vertex.prerequired if before is not by and not before.removed)
+                    if vertex.prerequired:
+                        stack.extend(before for before in vertex.prerequired if before is not by and not before.removed)
             if vertex.dirty and vertex.listening:
                 vertex.again = cause  # its next run is a refresh alone; this is for the one after
             elif vertex.dirty and vertex.rest and cause not in ROUTINE:

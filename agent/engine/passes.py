@@ -8,12 +8,16 @@ from collections.abc import Callable
 
 from holdfast.agent.engine.report import Cause, Event, Outcome, PassEnded, PassRecord, PassStarted, Ran, Tally
 
+KEPT = 1000
+"""Outcomes that the record of a pass has in an engine that watches: it tells each as it comes, and to forget many takes long."""
+
 
 class Passes:
-    """The current pass, if there is one, and the record of the last."""
+    """The current pass, if there is one, and the record of the last. `most` is how many outcomes that has; None: all."""
 
-    def __init__(self, emit: Callable[[Event], None]) -> None:
+    def __init__(self, emit: Callable[[Event], None], most: int | None) -> None:
         self._emit = emit
+        self._most = most
         self._current: PassStarted | None = None
         self._started = 0.0
         """Unix time at which it began."""
@@ -53,6 +57,8 @@ class Passes:
         sort = (outcome.identity, outcome.listener, outcome.result, outcome.changed)
         self._outcomes.pop(sort, None)
         self._outcomes[sort] = kept
+        if self._most is not None and len(self._outcomes) > self._most:
+            del self._outcomes[next(iter(self._outcomes))]
         self._tally.add(kept)
         self._emit(Ran(self._current.number if self._current else self.last.number, outcome))
 

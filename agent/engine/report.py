@@ -96,7 +96,7 @@ def result_of(outcome: Outcome) -> Result:
 class Tally:
     """How a run of many resources went, counted as they end. A resource counts once, by its last outcome, and as changed if one changed it."""
 
-    __slots__ = ("_last", "any_changed", "any_failed", "changed", "results")
+    __slots__ = ("_last", "_sorts", "any_changed", "any_failed", "changed", "results")
 
     def __init__(self, outcomes: Iterable[Outcome] = ()) -> None:
         self.results: Counter[tuple[Result, bool, bool]] = Counter()
@@ -105,6 +105,8 @@ class Tally:
         """Identities of what was changed."""
         self.any_failed = self.any_changed = False
         self._last: dict[str, tuple[Result, bool, bool]] = {}
+        self._sorts: dict[tuple[Result, bool, bool], tuple[Result, bool, bool]] = {}
+        """Equal ones are one object: there are as many as resources."""
         for outcome in outcomes:
             self.add(outcome)
 
@@ -114,7 +116,7 @@ class Tally:
         before = self._last.get(identity)
         if before is not None:
             self.results[before] -= 1
-        self._last[identity] = key
+        self._last[identity] = self._sorts.setdefault(key, key)
         self.results[key] += 1
         if key[0] == "changed":
             self.changed.add(identity)
@@ -128,6 +130,11 @@ class Tally:
     def count(self, result: Result) -> int:
         """Resources of this result."""
         return sum(number for (each, _, _), number in self.results.items() if each == result)
+
+    @property
+    def total(self) -> int:
+        """Resources of which something came."""
+        return sum(self.results.values())
 
     @property
     def ran(self) -> int:
@@ -181,7 +188,7 @@ class PassRecord:
     duration: float = 0.0
     """Seconds; 0 while it runs."""
     outcomes: tuple[Outcome, ...] = ()
-    """In the order in which they ended; of those of one resource that came out alike only the last."""
+    """In the order in which they ended; of those of one resource that came out alike only the last, and of many those that ended last."""
     converged: bool = False
     """Nothing in the whole graph was failing, or different under noop, when it ended."""
     failing: int = 0

@@ -402,7 +402,7 @@ class Runs:
 
 def _is_leaf(vertex: Vertex) -> bool:
     """No other resource depends on it, and the journal tells nothing of it."""
-    alone = not vertex.downstream and not vertex.notify and not vertex.prerequired and all(kind == "require" for kind in vertex.requisites)
+    alone = not vertex.downstream and not vertex.notify and not vertex.prerequired and vertex.requisites.keys() <= {"require"}
     return alone and not vertex.call.meta.reverse and vertex.call.meta is not ONCE
 
 

@@ -9,6 +9,7 @@ import pytest
 from engine_bench import Bench, Machine, compilation, in_virtual_time, state
 from holdfast import Permanent
 from holdfast.agent.engine.order import Heap
+from holdfast.agent.engine.passes import KEPT
 
 
 @pytest.mark.parametrize("watch", [True, False], ids=["daemon", "one-shot"])
@@ -69,4 +70,18 @@ async def test_a_pass_that_is_over_is_kept_once(bench: Bench) -> None:
 
     assert len(record.outcomes) == 2
     assert not engine._passes._outcomes
+    await engine.stop()
+
+
+@pytest.mark.parametrize("watch", [True, False], ids=["daemon", "one-shot"])
+@in_virtual_time
+async def test_the_record_of_a_long_pass_is_counted_whole_and_keeps_the_last_outcomes(bench: Bench, *, watch: bool) -> None:
+    """In a daemon, which has told all of them: to forget fifty thousand at once would hold it up. A one-shot run reports them at its end."""
+    names, more = [f"s{number:04}" for number in range(KEPT + 50)], 50 if watch else 0
+    engine = bench.engine(watch=watch)
+    await engine.swap(compilation(*map(state, names)))
+    record = await engine.settle()
+
+    assert [outcome.identity for outcome in record.outcomes] == [f"zsetting.present[{name}]" for name in names[more:]]
+    assert (record.tally.total, record.tally.count("changed")) == (len(names), len(names))
     await engine.stop()
