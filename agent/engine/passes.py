@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 
 from holdfast.agent.engine.report import Cause, Event, Outcome, PassEnded, PassRecord, PassStarted, Ran, Tally
@@ -23,7 +24,7 @@ class Passes:
         """Unix time at which it began."""
         self.began = 0.0
         """Loop time at which the present, or last, pass began."""
-        self._outcomes: dict[tuple[str, bool, bool | None, bool], Outcome] = {}
+        self._outcomes: OrderedDict[tuple[str, bool, bool | None, bool], Outcome] = OrderedDict()
         """The last of each sort of each resource: a pass in which something waits for long has no end, and must not grow."""
         self._tally = Tally()
         self.last = PassRecord(0, "start", time.time(), converged=True)
@@ -58,7 +59,7 @@ class Passes:
         self._outcomes.pop(sort, None)
         self._outcomes[sort] = kept
         if self._most is not None and len(self._outcomes) > self._most:
-            del self._outcomes[next(iter(self._outcomes))]
+            self._outcomes.popitem(last=False)
         self._tally.add(kept)
         self._emit(Ran(self._current.number if self._current else self.last.number, outcome))
 
@@ -83,6 +84,6 @@ class Passes:
             broken_off=broken_off,
             counted=self._tally,
         )
-        self._outcomes, self._tally = {}, Tally()
+        self._outcomes, self._tally = OrderedDict(), Tally()
         self.over.set()
         self._emit(PassEnded(self.last))
