@@ -77,7 +77,9 @@ class Pausing:
         view = self._engine.view
         if not word:
             raise ControlError("cannot pause: a name is empty")
-        if "*" in word or "?" in word or any(vertex.call.low["__sls__"] == word for vertex in view.present):
+        if "*" in word or "?" in word:
+            return word
+        if word not in view.graph.by_identity and any(vertex.call.low["__sls__"] == word for vertex in view.present):
             return word
         return find(word, view, "pause").identity
 
