@@ -212,7 +212,10 @@ def refused(command: Command, report: str) -> HoldfastError | None:
 
 def _refusal(command: Command, error: OSError) -> HoldfastError:
     """The error for a command that could not be started."""
-    what = f"{error.filename}: {error.strerror}" if error.filename not in (None, command.argv[0]) else error.strerror
+    itself = error.filename in (None, command.argv[0])
+    what = error.strerror if itself else f"{error.filename}: {error.strerror}"
+    if itself and isinstance(error, FileNotFoundError):
+        what = f"{what}; is it installed?"
     return passing_or_not(f"cannot run {command.argv[0]}: {what}", error)
 
 

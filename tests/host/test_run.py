@@ -66,7 +66,7 @@ async def test_killed_by_a_signal_is_said_by_name():
 @pytest.mark.parametrize(
     ("command", "told"),
     [
-        (Command(("no-such-command-here",)), "cannot run no-such-command-here: No such file or directory"),
+        (Command(("no-such-command-here",)), "cannot run no-such-command-here: No such file or directory; is it installed?"),
         (Command(("true",), cwd="/no/such/dir"), "cannot run true: /no/such/dir: No such file or directory"),
         (Command(("/etc/passwd",)), "cannot run /etc/passwd: Permission denied"),
         (Command(("true", "a\0b")), "cannot run true: embedded null byte"),

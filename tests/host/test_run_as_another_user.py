@@ -89,7 +89,7 @@ async def test_home_and_directory_of_the_user(place, monkeypatch):
 @pytest.mark.parametrize(
     ("command", "told"),
     [
-        (Command(("no-such-command-here",)), "cannot run no-such-command-here: No such file or directory"),
+        (Command(("no-such-command-here",)), "cannot run no-such-command-here: No such file or directory; is it installed?"),
         (Command(("true",), cwd="/no/such/dir"), "cannot run true: /no/such/dir: No such file or directory"),
         (Command(("true",), cwd="/a\0b"), "cannot run true: embedded null byte"),
         (Command(("/etc/passwd",)), "cannot run /etc/passwd: Permission denied"),
