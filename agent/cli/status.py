@@ -171,7 +171,8 @@ def _lines(row: Row, paper: Paper, width: int, marks: tuple[str, str] = ("", "")
 
 def _said(row: Row) -> Iterator[str]:
     """What else there is to say of it: first what is wrong, or of what is right when it was changed; that it is as declared, its word says."""
-    comment = [] if row["comment"] in ("", as_declared(row["name"])) else [row["comment"]]
+    # What is said of one that runs is what the run before it has found.
+    comment = [] if row["state"] == "running" or row["comment"] in ("", as_declared(row["name"])) else [row["comment"]]
     quiet, change = row["state"] in QUIET, row["last_change"]
     yield from () if quiet else comment
     if row["pending_refresh"]:

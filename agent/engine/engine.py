@@ -352,9 +352,9 @@ class Engine:
     @property
     def stuck(self) -> bool:
         """It will not converge by itself before the next recheck: something is wrong, nothing runs, and nothing waits for a retry or the end of a pause."""
-        timed = any(each.until is not None for each in self.pauses)
         if self.paused or self.going_down:
-            return not timed and not self._scheduler.workers.at_work
+            return not any(each.until is not None for each in self.pauses if not each.pattern) and not self._scheduler.workers.at_work
+        timed = any(each.until is not None for each in self.pauses)
         wrong = {*self._runs.failing, *self._runs.differing}
         if timed and all(vertex.paused for vertex in wrong):
             return False

@@ -140,6 +140,12 @@ def test_status_is_complete_and_without_colour_in_a_file(show):
     assert "changed 2 d ago (drift)" in text
 
 
+def test_of_what_runs_the_run_before_is_not_told():
+    """Its words would look like those of the run that is under way."""
+    (line,) = status.table([row("cmd.run[x]", "running", comment="would have run 'x'")], Paper(), everything=True)
+    assert line == "running    cmd.run[x]"
+
+
 def test_a_long_list_leaves_out_what_is_right():
     """And says so; a tree still has a branch with its counts for each SLS."""
     rows = [row(f"test.nop[{number}]", sls="many") for number in range(100)] + [row("cmd.run[x]", "failed")]

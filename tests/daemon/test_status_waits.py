@@ -67,6 +67,8 @@ def test_what_will_not_converge_by_itself_is_not_waited_for(tree: Tree) -> None:
         assert "drifted" in tree("status", "--wait", check=1).stdout
         tree("pause", "file.*", "--for", "2h", check=0)
         tree("status", "--wait", "--timeout", "0.1", check=4)
+        tree("pause", check=0)
+        assert "drifted" in tree("status", "--wait", check=1).stdout  # the end of the other pause would change nothing
         tree("resume", check=0)
         tree("status", "--wait", check=0)
         tree.sls("bad", "bad: [\n")
