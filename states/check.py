@@ -236,6 +236,8 @@ def _problems(error: ValidationError, chunk: Chunk, shape: Shape, *, alone: bool
     found: dict[tuple[object, ...], list[dict[str, Any]]] = {}
     for detail in error.errors(include_url=False, include_input=False, include_context=False):
         found.setdefault(detail["loc"][:1], []).append(dict(detail))
+    if (name := chunk.items.get("name")) and not isinstance(name.value, str) and not name.document.lenient:
+        found.pop(("name",), None)  # the ID stands in for a name that is no text, which is told by now
     for path, details in found.items():
         if path or not alone:
             yield _problem(path, details, chunk, shape)

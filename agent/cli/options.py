@@ -93,7 +93,7 @@ class Source:
     def overrides(self) -> dict[str, Any]:
         """What the command line sets in place of agent.yaml."""
         paths = {"states": self.states, "pillar": self.pillar, "state_dir": self.state_dir}
-        words = {"id": self.id, "environment": self.environment, "lenient": self.lenient or None}
+        words = {"id": self.id, "environment": self.environment}
         return {**{name: path and path.absolute() for name, path in paths.items()}, **words}
 
     def kinds(self) -> Path:
@@ -105,14 +105,31 @@ class Source:
     def settings(self) -> Settings:
         """The settings, with the command line on top. Raises `CompileError`, also for a --pillar that is not there.
 
+        Patterns of --lenient come to those of the settings; one that matches no state file is told.
+
         With states named alone, neither by settings nor beside a pillar, the pillar of the host is not used, whoever asks; and settings
         of the host that the user may not read are not needed.
         """
-        from holdfast.agent.settings import load
-        from holdfast.states.source import exists, refuse
+        from holdfast.resources.paths import trusted_uids
+        from holdfast.states.source import Tree, exists, refuse
 
         if self.pillar is not None and not (exists(self.pillar) and self.pillar.is_dir()):
             raise refuse(self.pillar, "source-unreadable", "it is no directory", "make it, or name another with --pillar")
+        settings = self._loaded()
+        if not self.lenient:
+            return settings
+        tree = Tree(settings.states, trusted_uids())
+        for pattern in self.lenient:
+            if exists(settings.states) and not tree.match(pattern):
+                click.echo(
+                    f"--lenient {pattern}: no state file has such a name; they are written as in top files: nginx, 'nginx.*'", err=True
+                )
+        return settings.model_copy(update={"lenient": (*settings.lenient, *self.lenient)})
+
+    def _loaded(self) -> Settings:
+        """The settings without what the command line adds to them. Raises `CompileError`."""
+        from holdfast.agent.settings import load
+
         if self.states is None or self.config is not None or self.pillar is not None:
             return load(self.config, self.overrides)
         settings = load(None, self.overrides, optional=True)

@@ -59,7 +59,7 @@ def test_warnings_alone_are_0_and_with_strict_1(tree):
 
 
 def test_states_of_others_may_be_wrong_where_salt_accepts_it(tree):
-    """By the command line or the settings: warnings, which tell what comes of it."""
+    """By the command line or the settings, or both: warnings, which tell what comes of it. A pattern that matches nothing is told."""
     tree.sls("nginx/conf", "HOST/odd:\n  file.directory:\n    - colour: red\n")
     assert "name their SLS in `lenient`" in tree("check", check=3).stdout
     done = tree("check", "--lenient", "nginx*", check=0)
@@ -67,7 +67,9 @@ def test_states_of_others_may_be_wrong_where_salt_accepts_it(tree):
     assert "nginx/conf.sls:3:7: warning: file.directory has no argument 'colour': it is left out [unknown-argument]" in done.stdout
     tree.settings("lenient: [nginx.*]\n")
     assert tree("check", check=0).stdout == done.stdout
-    assert "no argument 'colour'" in tree("plan", "--lenient", "nginx*", check=2).stderr
+    told = tree("plan", "--lenient", "ngnix*", check=2).stderr
+    assert "no argument 'colour'" in told
+    assert "--lenient ngnix*: no state file has such a name" in told
 
 
 def test_errors_are_3_and_come_first(tree):

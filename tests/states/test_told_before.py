@@ -111,6 +111,8 @@ def test_names_that_are_no_text_are_told(problems):
         (problem,) = problems(state("service.running", f"name: {written}"))
         assert (problem.code, problem.place.line) == ("name-type", 3)
         assert words in problem.message
+    (problem,) = problems(state("file.managed", "name: on", "contents: x", name="its ID"))
+    assert problem.code == "name-type"  # that the ID is no path is another matter
 
 
 SOURCES = [
