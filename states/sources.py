@@ -138,7 +138,7 @@ class Judge:
                 self._inline[text] = _look(Text(Path(chunk.spot.document.file), text, digest), tree)
             found = self._inline[text]
             for problem in (*found.problems, *_missing_parts(tree, found, None, parts)):
-                yield _placed(problem, chunk, key, text)
+                yield placed(problem, chunk, key, text)
 
 
 def _look(text: Text, tree: Tree) -> Certain:
@@ -169,7 +169,7 @@ def _missing_parts(tree: Tree, found: Certain, directory: Path | None, parts: li
             yield part.missing
 
 
-def _placed(problem: Problem, chunk: Chunk, key: str, text: str) -> Problem:
+def placed(problem: Problem, chunk: Chunk, key: str, text: str) -> Problem:
     """A problem of a text that stands in a state, in the line of the state file that has this line; at its argument where none has it."""
     spot = spot_of(chunk, (key,))
     lines = text.split("\n")

@@ -1,10 +1,11 @@
-"""Rules on the files that states take from the tree: whether their templates are given what they name, and what these may come to."""
+"""Rules on the files that states take from the tree, and on templates that stand in states: whether their templates are given what they name, and what these may come to."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from holdfast.resources.registry import nearest
@@ -13,9 +14,10 @@ from holdfast.states.errors import CompileError, Problem
 from holdfast.states.jinja import names_for
 from holdfast.states.lint.keys import mistyped_in
 from holdfast.states.lint.rule import Subject, rule
-from holdfast.states.lint.template import HANDED, Template, jinja, names_of, read_template
+from holdfast.states.lint.template import HANDED, Names, Template, jinja, names_of, read_template
 from holdfast.states.lint.templates import unknown_in
 from holdfast.states.source import Text, Tree
+from holdfast.states.sources import placed
 from holdfast.states.world import World
 
 SCHEMES = ("salt://", "tree://")
@@ -44,7 +46,7 @@ def unknown_in_sources(subject: Subject) -> Iterator[Problem]:
 def undefined_in_sources(subject: Subject) -> Iterator[Problem]:
     """Names in templates of files that neither the template nor the context of its state gives a value."""
     tree = subject.all_files()
-    templates: dict[str, tuple[Template, Any] | None] = {}
+    templates: dict[str, tuple[Template, Names] | None] = {}
     for call in subject.calls:
         urls = [url for some in _urls(call) for url in some if url.startswith(SCHEMES)]
         if not _is_template(call) or len(urls) != 1:
@@ -54,13 +56,29 @@ def undefined_in_sources(subject: Subject) -> Iterator[Problem]:
         found = templates[urls[0]]
         if found is None:
             continue
-        template, names = found
-        given = _handed(call)
-        for name in names.missing(_known() | given):
-            near = nearest(name.name, given | names.given)
-            hint = f"did you mean {near}?" if near else "add it to 'context', give a default, or ask whether it 'is defined'"
-            text = f"nothing gives {name.name!r} a value, not {call.chunk.identity} ({call.chunk.spot.place}) either"
-            yield template.problem(name.lineno, name.name, "template-name", text, hint)
+        yield from _undefined(*found, call)
+
+
+@rule
+def in_states(subject: Subject) -> Iterator[Problem]:
+    """The same in the templates that stand in states."""
+    for call in subject.calls:
+        for key, text in call.chunk.checked.inline if call.chunk.checked else ():
+            template = read_template(Text(Path(call.chunk.spot.document.file), text, ""))
+            names = None if template is None else names_of(template)
+            if template is not None and names is not None:
+                found = (*unknown_in(template), *mistyped_in(template, subject), *_undefined(template, names, call))
+                yield from (placed(problem, call.chunk, key, text) for problem in found)
+
+
+def _undefined(template: Template, names: Names, call: Checked) -> Iterator[Problem]:
+    """Names that neither a template nor the context of its state gives a value."""
+    given = _handed(call)
+    for name in names.missing(_known() | given):
+        near = nearest(name.name, given | names.given)
+        hint = f"did you mean {near}?" if near else "add it to 'context', give a default, or ask whether it 'is defined'"
+        text = f"nothing gives {name.name!r} a value, not {call.chunk.identity} ({call.chunk.spot.place}) either"
+        yield template.problem(name.lineno, name.name, "template-name", text, hint)
 
 
 def _is_template(call: Checked) -> bool:
@@ -92,7 +110,7 @@ def _inside(url: str) -> str:
     return url.partition("://")[2].partition("?")[0].lstrip("/")
 
 
-def _template(tree: Tree, url: str) -> tuple[Template, Any] | None:
+def _template(tree: Tree, url: str) -> tuple[Template, Names] | None:
     text = _text(tree, url)
     template = None if text is None else read_template(text)
     names = None if template is None else names_of(template)

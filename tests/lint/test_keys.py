@@ -52,6 +52,16 @@ def test_a_key_that_may_be_missing_is_left_alone(text, warnings):
     assert warnings(f"# {text}{TAIL}", pillar=PILLAR) == []
 
 
+def test_a_template_in_the_state_itself_is_looked_at(warnings):
+    """For keys, for names that nothing gives a value, and for calls that there are not; each in its own line."""
+    lines = (
+        "        {{ salt['pillar.get']('nginx:prot') }}\n        {{ colour }}\n        {% if false %}{{ salt['no.such']() }}{% endif %}\n"
+    )
+
+    found = warnings(f"#!yaml\n/x:\n  file.managed:\n    - template: jinja\n    - contents: |\n{lines}", pillar=PILLAR)
+    assert [(warning.code, warning.place.line) for warning in found] == [("key-missing", 6), ("template-name", 7), ("template-unknown", 8)]
+
+
 def test_a_grain_that_a_module_of_a_formula_would_set_is_told(warnings):
     """Beside the warning that such modules are not loaded."""
     module = "def main():\n    return {'shelf_size': 3}\n"
