@@ -154,7 +154,7 @@ LINT = _of(
         "extension-ignored": "Python modules for Salt lie among the states, and are not loaded",
         "file-unreached": "no top file and no other file leads to a state file",
         "ignore-unknown": "a comment ignores a code that there is not",
-        "key-missing": "a template asks for a key of the pillar or the grains that is not there, while one that looks alike is",
+        "key-missing": "a template, or a state, asks for a key of the pillar or the grains that is not there, while one that looks alike is",
         "managed-twice": "two states manage one thing",
         "needed-earlier": "a state stands before one that makes what it needs",
         "owner-undeclared": "a file in the directory of a user declares no owner, so that it will be root's",

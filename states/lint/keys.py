@@ -1,4 +1,4 @@
-"""The rule on keys of the pillar and of the grains that a template asks for, and of which there are only others that look alike."""
+"""Rules on keys of the pillar and of the grains that a template or a state asks for, and of which there are only others that look alike."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from jinja2 import nodes
 
 from holdfast.resources.lookup import near_key
+from holdfast.states.check import spot_of
 from holdfast.states.errors import Problem
 from holdfast.states.extensions import grain_of
 from holdfast.states.lint.rule import Subject, rule
@@ -47,21 +48,35 @@ def mistyped(subject: Subject) -> Iterator[Problem]:
         yield from mistyped_in(template, subject)
 
 
+@rule
+def mistyped_contents(subject: Subject) -> Iterator[Problem]:
+    """Keys whose values are the content of a file."""
+    for call in subject.calls:
+        resource: Any = call.resource
+        for where in ("pillar", "grains") if resource.kind == "file.managed" and resource.contents_delimiter == ":" else ():
+            for key in getattr(resource, f"contents_{where}"):
+                if hint := _hint(subject, where, key, plain=False):
+                    spot = spot_of(call.chunk, (f"contents_{where}",))
+                    yield spot.problem("key-missing", f"{call.chunk.identity}: {_lacks(where, key)}", hint)
+
+
 def mistyped_in(template: Template, subject: Subject) -> Iterator[Problem]:
     """The keys of one template that are not there, where one that looks alike is. What it asks about, or gives a default, may be missing."""
     asked = _asked(template)
     for node in template.all(nodes.Call):
         if node not in asked and (found := _key(node)):
             where, key, plain = found
-            data = subject.request.grains if where == "grains" else subject.request.pillar
-            hint = _hint(subject, where, key, data, plain=plain)
-            if hint:
-                text = f"the {where} {'have' if where == 'grains' else 'has'} no {key!r}, and the call has no default"
-                yield template.problem(node.lineno, key, "key-missing", text, hint)
+            if hint := _hint(subject, where, key, plain=plain):
+                yield template.problem(node.lineno, key, "key-missing", f"{_lacks(where, key)}, and the call has no default", hint)
 
 
-def _hint(subject: Subject, where: str, key: str, data: Mapping[str, Any], *, plain: bool) -> str:
+def _lacks(where: str, key: str) -> str:
+    return f"the {where} {'have' if where == 'grains' else 'has'} no {key!r}"
+
+
+def _hint(subject: Subject, where: str, key: str, *, plain: bool) -> str:
     """What was probably meant by a key that is not there; empty where that is not sure."""
+    data = subject.request.grains if where == "grains" else subject.request.pillar
     if key in data:
         return ""
     if traverse(data, key, MISSING) is not MISSING:

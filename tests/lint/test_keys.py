@@ -52,6 +52,14 @@ def test_a_key_that_may_be_missing_is_left_alone(text, warnings):
     assert warnings(f"# {text}{TAIL}", pillar=PILLAR) == []
 
 
+def test_a_key_whose_value_is_the_content_of_a_file_is_told(warnings):
+    """With the line of the argument; one that is there, or looks like no other, is not."""
+    keys = "    - contents_pillar:\n      - nginx:prot\n      - nginx:port\n      - other\n"
+
+    (warning,) = warnings(f"/x:\n  file.managed:\n{keys}", pillar=PILLAR)
+    assert (warning.code, warning.place.line, warning.hint) == ("key-missing", 3, "did you mean 'nginx:port'?")
+
+
 def test_a_template_in_the_state_itself_is_looked_at(warnings):
     """For keys, for names that nothing gives a value, and for calls that there are not; each in its own line."""
     lines = (
