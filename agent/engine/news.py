@@ -40,9 +40,11 @@ class News:
 
     def _next(self) -> None:
         self._called = False
-        for _ in range(min(len(self._told), SLICE)):
-            self._take_up(heappop(self._told)[3])
-        if self._told:
-            self.soon()
-        else:
-            self._pump()
+        try:
+            for _ in range(min(len(self._told), SLICE)):
+                self._take_up(heappop(self._told)[3])
+        finally:  # a bug that one vertex meets keeps no other from being looked at
+            if self._told:
+                self.soon()
+            else:
+                self._pump()

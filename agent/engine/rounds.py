@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
 
 from holdfast.agent.engine.graph import Vertex
 from holdfast.agent.engine.report import Cause
@@ -42,11 +41,17 @@ class Rounds:
 
     def _slice(self, cause: Cause) -> None:
         self._next = None
-        some = list(islice(self._left or (), SLICE))
-        for vertex in some:
-            self._mark(vertex, cause)
-        if len(some) == SLICE:
-            self._next = asyncio.get_running_loop().call_soon(self._slice, cause)
-        else:
-            self._left = None
-        self._pump()
+        left, more = self._left or iter(()), True
+        try:
+            for _ in range(SLICE):
+                vertex = next(left, None)
+                if vertex is None:
+                    more = False
+                    break
+                self._mark(vertex, cause)
+        finally:  # a bug that one vertex meets does not end the round
+            if more:
+                self._next = asyncio.get_running_loop().call_soon(self._slice, cause)
+            else:
+                self._left = None
+            self._pump()

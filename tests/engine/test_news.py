@@ -1,0 +1,85 @@
+"""What watches tell is taken up together, in the order of execution, and never so much at once that it holds up others."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from engine_bench import Bench, Machine, VirtualLoop, compilation, in_virtual_time, state
+from holdfast.agent.engine.graph import Vertex
+from holdfast.agent.engine.news import SLICE
+
+NAMES = [f"s{number:04}" for number in range(3 * SLICE)]
+
+
+@in_virtual_time
+async def test_what_is_told_together_is_looked_at_in_order(bench: Bench, machine: Machine) -> None:
+    """Whatever the order in which it is told: a directory comes before the files in it."""
+    engine = bench.engine(workers=1)
+    await engine.swap(compilation(*map(state, NAMES)))
+    await engine.settle()
+    bench.forget()
+    for name in reversed(NAMES):
+        machine.drift(name)
+    await asyncio.sleep(1)
+
+    assert [line for line in machine.log if line.startswith("apply ")] == [f"apply {name}" for name in NAMES]
+    await engine.stop()
+
+
+@in_virtual_time
+async def test_a_flood_is_taken_up_a_slice_at_a_time(bench: Bench, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No step of the loop marks more than a slice, and the end of the flood is repaired as well."""
+    engine, loop, marked = bench.engine(), asyncio.get_running_loop(), [0]
+    assert isinstance(loop, VirtualLoop)
+    await engine.swap(compilation(*map(state, NAMES)))
+    await engine.settle()
+
+    def take_up(vertex: Vertex) -> None:
+        marked[-1] += 1
+        engine._told(vertex)
+
+    monkeypatch.setattr(engine._news, "_take_up", take_up)
+    for name in NAMES:
+        machine.drift(name)
+    loop.after_step = lambda: marked.append(0)
+    await asyncio.sleep(1)
+
+    assert (sum(marked), max(marked)) == (len(NAMES), SLICE)
+    assert set(machine.settings.values()) == {"right"}
+    await engine.stop()
+
+
+@pytest.mark.parametrize("part", ["news", "rounds"])
+@in_virtual_time
+async def test_a_bug_that_one_meets_keeps_no_other_from_being_looked_at(
+    bench: Bench, machine: Machine, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    """What was told after it is taken up, and a recheck comes to its end; the bug is told."""
+    engine, errors = bench.engine(), []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context["exception"]))
+    await engine.swap(compilation(*map(state, NAMES)))
+    await engine.settle()
+    mark = engine._mark
+
+    def fail(vertex: Vertex, *more: Any) -> None:
+        if vertex.identity == "zsetting.present[s0120]":
+            raise ZeroDivisionError
+        mark(vertex, *more)
+
+    monkeypatch.setattr(engine, "_mark", fail)
+    monkeypatch.setattr(engine._rounds, "_mark", fail)
+    for name in NAMES:
+        machine.settings[name] = "drifted"
+        if part == "news":
+            machine.touch(name)
+    if part == "rounds":
+        engine.recheck()
+    await asyncio.sleep(1)
+
+    assert [type(error) for error in errors] == [ZeroDivisionError]
+    assert [name for name in NAMES if machine.settings[name] == "drifted"] == ["s0120"]
+    assert not engine._rounds.under_way
+    await engine.stop()
