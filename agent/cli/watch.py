@@ -16,7 +16,7 @@ from holdfast.agent.cli.terminal import Paper, ago, headline
 from holdfast.agent.console import clock, coloured
 from holdfast.agent.control.client import follow
 from holdfast.agent.control.schema import ControlError, Request
-from holdfast.agent.engine.states import urgency
+from holdfast.agent.engine.states import QUIET, urgency
 from holdfast.agent.narrate import duration
 from holdfast.agent.widths import columns
 
@@ -152,23 +152,23 @@ def _bar(counts: Frame, paper: Paper) -> str:
 
 
 def _rows(frame: Frame, paper: Paper, room: int, tick: int) -> Iterator[str]:
-    """Resources, what is wrong first, else in order of execution; what is said of one has more lines where there is room."""
-    rows, hidden = sorted(frame["rows"], key=lambda row: urgency(row["state"])), _hidden(frame)
-    if len(rows) > room:
-        rows = rows[: max(0, room - 1)]
-        hidden = frame["counts"]["resources"] - len(rows)
+    """Resources, what is wrong first, else in order of execution; what is said of one has more lines than one before others that are right have any."""
+    rows, left = sorted(frame["rows"], key=lambda row: urgency(row["state"])), int(frame["counts"]["resources"])
     width = min(max((columns(row["identity"]) for row in rows), default=0), max(20, ((paper.width or 80) - 13) * 6 // 10))
-    spare = max(0, room - len(rows) - bool(hidden))
+    wrong = sum(row["state"] not in QUIET for row in rows)
+    spare = max(0, room - wrong - (left > wrong))
     for row in rows:
+        if room < min(left, 2):
+            break
         state = row["state"]
         mark = _spin(tick) if state == "running" else MARKS.get(state, " ")
         said = duration(row["for"]) if row.get("for") is not None else row.get("comment", "")
         first, *rest = paper.lines(said, 14 + width, min(MOST, 1 + spare))
-        spare -= len(rest)
+        spare, room, left = spare - len(rest), room - 1 - len(rest), left - 1
         yield f"{paper.state(state, f'{mark} {state:9}')} {_name(row['identity'], width if said else (paper.width or 80) - 13, paper)}  {paper.dim(first)}".rstrip()
         yield from (" " * (14 + width) + paper.dim(line) for line in rest)
-    if hidden > 0 and room > 0:
-        yield paper.dim(f"and {hidden} more")
+    if left > 0 and room > 0:
+        yield paper.dim(f"and {left} more")
 
 
 def _hidden(frame: Frame) -> int:

@@ -316,6 +316,20 @@ def test_where_there_is_room_a_picture_tells_whole_what_is_wrong():
     assert (len(large), len(small)) == (40, 8)
 
 
+def test_a_picture_tells_whole_what_is_wrong_before_it_shows_what_is_right():
+    """Of many resources, in a terminal without room for all."""
+    rows = [{"identity": f"test.nop[{number}]", "state": "ok"} for number in range(70)]
+    rows.append({"identity": "cmd.run[bad]", "state": "failed", "comment": f"no, {'for reasons, ' * 12}at last"})
+    frame = {**FRAME, "rows": rows, "counts": {"resources": 71, "failed": 1}, "recent": []}
+    lines = plain(watch.picture(frame, Paper(80), 16, 0))
+
+    assert len(lines) == 16
+    assert "at last" in " ".join(lines)
+    shown = sum("test.nop[" in line for line in lines)
+    assert shown > 3
+    assert f"and {70 - shown} more" in lines
+
+
 def test_an_empty_graph_has_a_picture():
     """Before the first pass, and when nothing applies."""
     frame = {**FRAME, "rows": [], "recent": [], "health": [], "pass": None, "counts": dict.fromkeys(FRAME["counts"], 0)}
