@@ -14,7 +14,8 @@ from pathlib import Path
 from harness import median
 
 from holdfast.agent.engine.autoedges import AutoEdges
-from holdfast.agent.engine.graph import Vertex, connect
+from holdfast.agent.engine.graph import Vertex
+from holdfast.agent.engine.ties import connect
 from holdfast.agent.host.host import Host
 from holdfast.resources import registry
 from holdfast.resources.meta import Meta

@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from harness import HOLDFAST, corrupt_and_wait, declare_files, private_directory, process_figures, settings
+from harness import CONTENT, HOLDFAST, corrupt_and_wait, declare_files, private_directory, process_figures, settings
 
 from holdfast.agent.cli.status import LISTED
 from holdfast.agent.control.client import ask, converse
@@ -106,8 +106,8 @@ def describe(handle: asyncio.Handle) -> str:
 class Driver:
     """Has the agent do one thing after the other."""
 
-    def __init__(self, timer: Timer, base: Path, paths: list[Path]) -> None:
-        self.timer, self.base, self.paths = timer, base, paths
+    def __init__(self, timer: Timer, base: Path, middle: Path) -> None:
+        self.timer, self.base, self.middle = timer, base, middle
         self.figures: dict[str, float] = {}
         self.socket = base / "state" / "control.sock"
 
@@ -124,7 +124,8 @@ class Driver:
         self._until_converged()
         self.figures["start_s"] = round(time.monotonic() - began, 2)
         self.figures["rss_mib"] = round(process_figures()["rss_mib"], 1)
-        middle = self.paths[len(self.paths) // 2]
+        self.figures["first_pass_s"] = round(self._last_pass(), 2)
+        middle = self.middle
         identity = f"file.managed[{middle}]"
         self._timed("drift", lambda: corrupt_and_wait(middle))
         self._timed("recheck", lambda: (self._ask("recheck"), self._until_converged()))
@@ -142,6 +143,11 @@ class Driver:
 
     def _ask(self, verb: Any, **more: Any) -> Any:
         return ask(self.socket, Request(verb, **more), PATIENCE)
+
+    def _last_pass(self) -> float:
+        """Seconds that the last pass took."""
+        lines = str(self._ask("metrics")).splitlines()
+        return next(float(line.split()[1]) for line in lines if line.startswith("holdfast_last_pass_duration_seconds "))
 
     def _until_converged(self) -> None:
         until = time.monotonic() + PATIENCE
@@ -190,17 +196,27 @@ def applied(base: Path) -> float:
     return min(found[1:])  # the first puts the edit right
 
 
+def declare(base: Path, files: int, directories: int, *, right: bool) -> Path:
+    """Declare so many files, and make them if they are to be right; the one in the middle. Their paths are not kept: this is the agent's process."""
+    paths = declare_files(base, files, directories)
+    for path in paths if right else ():
+        path.write_text(CONTENT)
+        path.chmod(0o644)
+    return paths[len(paths) // 2]
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("files", type=int, nargs="?", default=FILES)
     parser.add_argument("directories", type=int, nargs="?", default=DIRECTORIES)
+    parser.add_argument("--right", action="store_true", help="the files are right when the agent starts")
     parser.add_argument("--names", action="store_true")
     arguments = parser.parse_args()
     with private_directory() as base:
-        paths = declare_files(base, arguments.files, arguments.directories)
+        middle = declare(base, arguments.files, arguments.directories, right=arguments.right)
         timer = Timer()
-        driver = Driver(timer, base, paths)
+        driver = Driver(timer, base, middle)
         threading.Thread(target=driver.drive, name="driver", daemon=True).start()
         with timer.installed():
             run(settings(base), {})

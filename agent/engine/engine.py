@@ -22,7 +22,7 @@ from holdfast.agent.engine.census import Census
 from holdfast.agent.engine.courier import Courier
 from holdfast.agent.engine.departures import Departures, cancel
 from holdfast.agent.engine.ends import Owed
-from holdfast.agent.engine.graph import Graph, Vertex, blames_others, connect, edges, others, remembered, same_shape, same_to_remember
+from holdfast.agent.engine.graph import Graph, Vertex, blames_others, edges, others, remembered, same_to_remember
 from holdfast.agent.engine.journal import Journal
 from holdfast.agent.engine.judge import Judge
 from holdfast.agent.engine.news import News
@@ -38,6 +38,7 @@ from holdfast.agent.engine.runs import Links, Runs
 from holdfast.agent.engine.scheduler import Scheduler
 from holdfast.agent.engine.sequences import same_thing
 from holdfast.agent.engine.status import View, gone, rows
+from holdfast.agent.engine.ties import connect, exchange, same_shape, tied_alike
 from holdfast.agent.engine.watch import Hooks, cause_of, needs_watch, supervise, watch_of
 from holdfast.resources.context import Context, Watch
 from holdfast.resources.traits import Backed, Reactive
@@ -167,6 +168,7 @@ class Engine:
             kept = {vertex: vertex.requisites for vertex in found if vertex}
             vertices = [vertex or Vertex(call, self._host.context(call.identity)) for vertex, call in zip(found, calls, strict=True)]
             declared = {call.identity for call in calls}
+            alike = tied_alike(self._graph, vertices, calls, automatic)
             self._adopt(calls, vertices, whole=whole)
             self._reversals.begin()
             leaving = [old for old in reversed(self._graph.vertices) if old not in kept]
@@ -175,7 +177,7 @@ class Engine:
             for vertex, call in zip(vertices, calls, strict=True):
                 vertex.call = call
             with collector_at_rest():
-                self._graph = connect(vertices, automatic)
+                self._graph = exchange(self._graph, vertices) if alike else connect(vertices, automatic)
             for some in (self._runs.failing, self._runs.differing, self._held):
                 some.intersection_update(kept)
             for vertex in self._unwatched.keys() - kept.keys():

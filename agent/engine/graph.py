@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from types import MappingProxyType
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias
 
 from holdfast.agent.engine.attempt import Failure
 from holdfast.agent.engine.batch import Batch
@@ -44,6 +44,8 @@ class Look(NamedTuple):
 
 
 Requisites: TypeAlias = "Mapping[str, tuple[Vertex, ...]]"
+Automatic: TypeAlias = "Mapping[int, tuple[int, ...]]"
+"""Position -> those that it waits for though nobody wrote it down."""
 NONE: Requisites = MappingProxyType({})
 """One for all: most vertices have no requisites."""
 
@@ -201,8 +203,10 @@ class Vertex:
 class Graph:
     """All vertices in order of execution, and by identity."""
 
-    def __init__(self, vertices: Sequence[Vertex] = ()) -> None:
+    def __init__(self, vertices: Sequence[Vertex] = (), automatic: Automatic = MappingProxyType({})) -> None:
         self.vertices = list(vertices)
+        self.automatic = automatic
+        """The edges that nobody wrote down, by positions."""
         self.by_identity = {vertex.identity: vertex for vertex in vertices}
 
     def __iter__(self) -> Iterator[Vertex]:
@@ -252,71 +256,6 @@ def _same_to_remember(vertex: Vertex, new: Call) -> bool:
     one, other = old.resource, new.resource
     same = old.identity == new.identity and one.name == other.name and old.requisites == new.requisites
     return same and (one is other or acts(one) == acts(other))
-
-
-def connect(vertices: Sequence[Vertex], automatic: Mapping[int, tuple[int, ...]] = MappingProxyType({})) -> Graph:
-    """Make the graph of vertices that stand in order of execution, from the requisites of their calls and from automatic edges.
-
-    One with a prereq looks at its target before the target's own turn: so it also waits for what comes before that.
-    """
-    above: list[dict[Vertex, None]] = [{} for _ in vertices]
-    below: list[list[Vertex]] = [[] for _ in vertices]
-    notify: dict[Vertex, dict[tuple[Vertex, str], None]] = {}
-    prerequired: dict[Vertex, list[Vertex]] = {}
-    for vertex, before in zip(vertices, above, strict=True):
-        given = vertex.call.requisites
-        requisites = {kind: tuple([vertices[i] for i in targets]) for kind, targets in given.items() if targets} if given else NONE
-        vertex.requisites = _unless_equal(vertex.requisites, requisites)
-        for kind, targets in requisites.items():
-            for target in targets if kind in CARRIES else ():
-                notify.setdefault(target, {})[vertex, CARRIES[kind]] = None
-            for target in targets if kind == "prereq" else ():
-                prerequired.setdefault(target, []).append(vertex)
-            if kind not in ("prereq", "listen"):
-                before.update(dict.fromkeys(targets))
-        waits_for = automatic.get(vertex.call.position) if automatic else None
-        vertex.auto = _unless_equal(vertex.auto, tuple([vertices[i] for i in waits_for])) if waits_for else ()
-        before.update(dict.fromkeys(vertex.auto))
-    _look_ahead(vertices, above, prerequired)
-    for vertex, before in zip(vertices, above, strict=True):
-        for target in before:
-            below[target.call.position].append(vertex)
-    for vertex, before, after in zip(vertices, above, below, strict=True):
-        upstream = tuple(before)
-        vertex.upstream = vertex.auto if upstream == vertex.auto else _unless_equal(vertex.upstream, upstream)
-        vertex.downstream = _unless_equal(vertex.downstream, tuple(after))
-        vertex.notify = _unless_equal(vertex.notify, tuple(notify.get(vertex, ())))
-        vertex.prerequired = tuple(prerequired.get(vertex, ()))
-        later = vertex.call.superseded
-        vertex.successors = _unless_equal(vertex.successors, tuple([vertices[i] for i in later.by])) if later else ()
-        vertex.foremost = min([owner.foremost for owner in vertex.prerequired], default=vertex.call.position)
-    return Graph(vertices)
-
-
-def _look_ahead(vertices: Sequence[Vertex], above: list[dict[Vertex, None]], prerequired: Mapping[Vertex, Sequence[Vertex]]) -> None:
-    """One with a prereq comes before its target, and after what comes before that."""
-    for target, owners in prerequired.items():
-        above[target.position].update(dict.fromkeys(owners))
-    for owner in reversed(vertices) if prerequired else ():
-        for target in owner.requisites.get("prereq", ()):
-            above[owner.position].update((up, None) for up in above[target.position] if up.position < owner.position)
-
-
-Kept = TypeVar("Kept")
-
-
-def _unless_equal(old: Kept, new: Kept) -> Kept:
-    """The old one where it is equal: what lives long already costs the garbage collector nothing."""
-    return old if old == new else new
-
-
-def same_shape(one: Requisites, other: Requisites) -> bool:
-    """Whether requisites name the same: what must be so for the past of a vertex to count in a new graph."""
-    if one == other:
-        return True  # the very same vertices, as mostly
-    return {kind: [target.identity for target in targets] for kind, targets in one.items()} == {
-        kind: [target.identity for target in targets] for kind, targets in other.items()
-    }
 
 
 def blames_others(vertex: Vertex) -> bool:

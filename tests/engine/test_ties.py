@@ -1,0 +1,95 @@
+"""A graph in which only some vertices are exchanged is tied together as one that is made anew, at the cost of what was exchanged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from effort import effort
+from engine_bench import Bench, compilation, state
+from holdfast.agent.engine.graph import Graph, Vertex
+from holdfast.agent.engine.ties import connect, exchange, tied_alike
+
+KINDS = ("require", "watch", "onchanges", "onfail", "listen", "prereq", "require_any")
+SIZE = 8
+
+
+def vertices(requisites: list[list[tuple[str, int]]]) -> list[Vertex]:
+    """One for each list: what it has as requisites, earlier ones, but for `prereq`, which names later ones."""
+    states = []
+    for position, wanted in enumerate(requisites):
+        found: dict[str, list[str]] = {}
+        for kind, other in wanted:
+            there = position + 1 + other if kind == "prereq" else other
+            if there < (len(requisites) if kind == "prereq" else position):
+                found.setdefault(kind, []).append(f"s{there}")
+        states.append(state(f"s{position}", **{kind: list(dict.fromkeys(names)) for kind, names in found.items()}))
+    return [Vertex(call, None) for call in compilation(*states).calls]  # type: ignore[arg-type]  # no context is asked for
+
+
+def shape(graph: Graph) -> list[Any]:
+    """All ties, by positions."""
+
+    def places(several: Any) -> list[int]:
+        return [each.position for each in several]
+
+    return [
+        (
+            {kind: places(targets) for kind, targets in each.requisites.items()},
+            places(each.upstream),
+            sorted(places(each.downstream)),
+            places(each.auto),
+            sorted((who.position, name) for who, name in each.notify),
+            places(each.prerequired),
+            each.foremost,
+        )
+        for each in graph
+    ]
+
+
+REQUISITES = st.lists(st.tuples(st.sampled_from(KINDS), st.integers(0, SIZE)), max_size=4)
+
+
+@given(
+    st.lists(REQUISITES, min_size=SIZE, max_size=SIZE),
+    st.sets(st.integers(0, SIZE - 1)),
+    st.dictionaries(st.integers(1, SIZE - 1), st.just((0,)), max_size=3),
+)
+def test_an_exchange_ties_as_a_new_graph_does(wanted: list[Any], which: set[int], automatic: dict[int, tuple[int, ...]]) -> None:
+    """Whatever the requisites, and whichever vertices are new: all are tied to the new ones, and none to the old."""
+    graph = connect(vertices(wanted), automatic)
+    before = shape(graph)
+    new = [Vertex(each.call, each.ctx) if each.position in which else each for each in graph]
+    assert tied_alike(graph, new, [each.call for each in graph], automatic)
+    exchanged = exchange(graph, new)
+
+    assert shape(exchanged) == before
+    assert exchanged.vertices == new
+    tied = {near for each in new for near in (*each.upstream, *each.downstream, *each.auto, *each.prerequired)}
+    tied |= {near for each in new for targets in each.requisites.values() for near in targets} | {
+        who for each in new for who, _ in each.notify
+    }
+    assert tied <= set(new)
+    assert all(exchanged.by_identity[each.identity] is each for each in new)
+
+
+def test_what_is_tied_otherwise_is_no_exchange() -> None:
+    """Another requisite, another automatic edge, one more, or another order."""
+    graph = connect(vertices([[], [("require", 0)], []]))
+    same, calls = graph.vertices, [each.call for each in graph]
+    assert tied_alike(graph, same, calls, {})
+    assert not tied_alike(graph, same, [each.call for each in vertices([[], [], []])], {})
+    assert not tied_alike(graph, same, calls, {2: (0,)})
+    assert not tied_alike(graph, same[:2], calls[:2], {})
+    assert not tied_alike(graph, [same[2], same[1], same[0]], calls, {})
+
+
+def test_an_exchange_costs_what_was_exchanged(bench: Bench) -> None:
+    """One of two thousand that require each other: less than a third of tying all of them."""
+    assert bench
+    graph = connect(vertices([[("require", position - 1)] if position else [] for position in range(2000)]))
+    new = [*graph.vertices]
+    new[1000] = Vertex(new[1000].call, new[1000].ctx)
+    assert effort(lambda: exchange(graph, new), 0.33, than=lambda: connect(graph.vertices)) < 0.33
