@@ -333,7 +333,9 @@ class _Normaliser:
         for index, item in enumerate(value):
             here = value.marks[index] if value.marks else mark
             type_, name = next(iter(item.items())) if isinstance(item, Map) and len(item) == 1 else ("id", item)
-            if not isinstance(type_, str) or not (isinstance(name, str) or (name is None and isinstance(item, Map))):
+            if isinstance(item, Map) and isinstance(type_, str) and isinstance(name, (bool, int, float)):
+                self._problem(here, "requisite-shape", f"the name in an item of {key} must be text, but this is {shown(name)}", "quote it")
+            elif not isinstance(type_, str) or not (isinstance(name, str) or (name is None and isinstance(item, Map))):
                 self._problem(
                     here,
                     "requisite-shape",

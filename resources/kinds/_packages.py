@@ -46,7 +46,8 @@ def parse_pkgs(value: object) -> object:
         elif isinstance(item, Mapping):
             found.update({parse_text(name): version for name, version in item.items()})
         else:
-            raise ValueError(f"{item if item is None else str(item).lower()} is neither a package's name nor `name: version`")  # noqa: TRY004 - pydantic collects ValueErrors
+            quote = ": quote what YAML reads as a boolean" if isinstance(item, bool) else ""
+            raise ValueError(f"{item if item is None else str(item).lower()} is neither a package's name nor `name: version`{quote}")  # noqa: TRY004 - pydantic collects ValueErrors
     return found
 
 

@@ -113,6 +113,10 @@ def test_names_that_are_no_text_are_told(problems):
         assert words in problem.message
     (problem,) = problems(state("file.managed", "name: on", "contents: x", name="its ID"))
     assert problem.code == "name-type"  # that the ID is no path is another matter
+    (problem,) = problems(state("test.nop", "require: [{pkg: on}]"))
+    assert problem.message == "the name in an item of require must be text, but this is the boolean true"
+    (problem,) = problems(state("pkg.installed", "pkgs: [vim, on]"))
+    assert "quote what YAML reads as a boolean" in problem.message
 
 
 SOURCES = [
