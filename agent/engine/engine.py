@@ -36,11 +36,11 @@ from holdfast.agent.engine.reversals import ONCE, Reversals
 from holdfast.agent.engine.rounds import Rounds
 from holdfast.agent.engine.runs import Links, Runs
 from holdfast.agent.engine.scheduler import Scheduler
-from holdfast.agent.engine.sequences import same_thing
 from holdfast.agent.engine.status import View, gone, rows
 from holdfast.agent.engine.ties import connect, exchange, same_shape, tied_alike
 from holdfast.agent.engine.watch import Hooks, cause_of, needs_watch, supervise, watch_of
 from holdfast.resources.context import Context, Watch
+from holdfast.resources.contract import Uid
 from holdfast.resources.traits import Backed, Reactive
 from holdfast.resources.watches import idle
 from holdfast.states.data import RECV, Call, Compilation
@@ -126,6 +126,8 @@ class Engine:
         self._hooks = Hooks(self._watch, self._armed, self._news.tell, self._watch_failed)
         self._swapping = asyncio.Lock()
         self._departures = Departures(self._left)
+        self._around: dict[Vertex, frozenset[Uid]] = {}
+        """One that left a sequence while it ran -> what the sequence is about."""
         self._waiting: set[asyncio.Task[None]] = set()
         """What waits for those that leave, for a swap or for the disk."""
         self._held: set[Vertex] = set()
@@ -436,12 +438,15 @@ class Engine:
         return old if same and (old.call.meta is call.meta or old.call.meta == call.meta) else None
 
     def _apart(self, found: list[Vertex | None]) -> list[Vertex | None]:
-        """The vertices to keep, without those of a sequence of which one leaves while it runs: whoever takes their place waits for its end."""
+        """The vertices to keep, without those of a sequence of which a state, or one between, leaves while it runs: their places wait for its end."""
+        self._around = {old: self._around[old] for old in self._departures if old in self._around}
         if not self._scheduler.sequences:
             return found
         kept = {vertex for vertex in found if vertex}
-        busy = [old for old in self._graph if (old.task or old.look) and old not in kept]
-        return [None if vertex and any(same_thing(vertex, old) for old in busy) else vertex for vertex in found]
+        busy = {old: self._scheduler.sequences.things(old) for old in self._graph if (old.task or old.look) and old not in kept}
+        self._around |= busy
+        things = frozenset().union(*busy.values())
+        return [None if vertex and things and not things.isdisjoint(vertex.resource.uids()) else vertex for vertex in found]
 
     def _recount(self, leaving: Iterable[Vertex], new: Iterable[Vertex]) -> None:
         """Those that anybody can ask for are counted: not in a one-shot run."""
@@ -450,9 +455,9 @@ class Engine:
             self._census.enter(new)
 
     def _succeeds(self, new: Vertex, old: Vertex) -> bool:
-        """The one takes the place of the other: the same state, another for the same thing, or what undoes it."""
+        """The one takes the place of the other: the same state, another for the same thing or for that of its sequence, or what undoes it."""
         same = old.identity in (new.identity, self._reversals.undone_by(new))
-        return same or not set(old.resource.uids()).isdisjoint(new.resource.uids())
+        return same or not {*old.resource.uids(), *self._around.get(old, ())}.isdisjoint(new.resource.uids())
 
     def _left(self, vertex: Vertex) -> None:
         """Nothing of it runs any more. What it has changed at last is owed to those that are in the graph now."""

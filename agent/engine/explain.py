@@ -85,7 +85,7 @@ def waits(vertex: Vertex, view: View, now: float) -> Iterator[Wait]:
     if vertex.key in view.scheduler.lent:
         yield Wait("apply", "`holdfast apply` is at work on it, or on what it watches")
     if vertex.after:
-        yield Wait("place", "what had its place before has left, and still runs")
+        yield Wait("place", "what had its place before, or stood before it in a sequence, has left and still runs")
     elif not vertex.armed and vertex not in view.unwatched:
         yield Wait("watch", "its watch is not armed: nothing runs unwatched")
     yield from _others(vertex, view)

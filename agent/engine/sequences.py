@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from holdfast.agent.engine.graph import Vertex
+from holdfast.resources.contract import Uid
 
 
 class Sequences:
@@ -45,10 +46,10 @@ class Sequences:
         between = (each for each in unsettled if begin.position < each.position < vertex.position and _holds(each))
         return max(between, key=lambda each: each.position, default=None)
 
-
-def same_thing(one: Vertex, other: Vertex) -> bool:
-    """Whether they are states of one thing, in a sequence."""
-    return other in one.successors or one in other.successors
+    def things(self, vertex: Vertex) -> frozenset[Uid]:
+        """What the sequences are about that a vertex belongs to, or stands in the midst of."""
+        around = (each for each in self._superseded if each.position <= vertex.position <= each.successors[-1].position)
+        return frozenset(uid for each in around for one in (each, *each.successors) for uid in one.resource.uids())
 
 
 def _holds(vertex: Vertex) -> bool:

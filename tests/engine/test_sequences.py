@@ -130,6 +130,33 @@ async def test_an_edit_waits_for_the_state_that_runs() -> None:
 
 
 @in_virtual_time
+async def test_an_edit_waits_for_what_runs_between() -> None:
+    """Whether that is edited or removed, alone or with what stands around it: nothing is done to the thing before the work has ended."""
+    edits = {
+        "work": sequence(work="other"),
+        "work and first": sequence(first="else", work="other"),
+        "work removed": (sequence()[0], sequence()[2]),
+        "last alone": sequence()[2:],
+    }
+    for edit, states in edits.items():
+        machine = fresh()
+        engine = Bench(machine).engine(workers=4)
+        machine.hold("apply work")
+        await engine.swap(compiled(*sequence()))
+        await asyncio.sleep(10)
+        assert applied(machine) == ["it", "work"], edit
+        await engine.swap(compiled(*states))
+        await asyncio.sleep(1)
+        assert applied(machine) == [], edit
+        machine.free()
+        await engine.settle()
+
+        assert applied(machine)[-1] == "it", edit
+        assert machine.settings["it"] == "late", edit
+        await engine.stop()
+
+
+@in_virtual_time
 async def test_slow_work_between_is_not_overtaken() -> None:
     """Whatever time it takes, and without definition order, too; `why` says who is waited for."""
     for ordering in ("definition", "requisites"):
