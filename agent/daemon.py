@@ -51,8 +51,8 @@ from holdfast.agent.presence import Presence
 from holdfast.agent.settings import Settings, load
 from holdfast.agent.statedir import JOURNAL, LOCK, Lock, absorb, open_journal, private_directory
 from holdfast.agent.tasks import Tasks
-from holdfast.agent.tree import Compiled, Trees, made_from
-from holdfast.agent.watched import Watched
+from holdfast.agent.tree import Compiled, Trees
+from holdfast.agent.watched import Watched, made_from
 from holdfast.agent.words import first_of, number_of
 from holdfast.states.errors import CompileError, Place, Problem
 from holdfast.states.memory import Collector

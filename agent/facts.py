@@ -13,15 +13,15 @@ import pwd
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from holdfast.agent.host.surroundings import Topic
+from holdfast.agent.host.addresses import addresses
 from holdfast.agent.places import read_mapping
 from holdfast.agent.settings import Settings
 from holdfast.resources.errors import PASSING
-from holdfast.states.grains import ALL, CALLS
 from holdfast.states.marks import plain
 from holdfast.states.source import exists
 
@@ -238,25 +238,19 @@ def _virtual(root: Path) -> Grains:
 
 
 def _network(_: Path) -> Grains:
-    """Addresses of all interfaces; psutil asks the kernel only."""
-    import psutil  # noqa: PLC0415 - 30 ms that only verbs which need facts should pay
-
-    four: dict[str, list[str]] = {}
-    six: dict[str, list[str]] = {}
-    hardware: dict[str, str] = {}
-    for name, addresses in sorted(psutil.net_if_addrs().items()):
-        of = {
-            family: [a.address.partition("%")[0] for a in addresses if a.family == family] for family in (socket.AF_INET, socket.AF_INET6)
-        }
-        four[name], six[name] = of[socket.AF_INET], of[socket.AF_INET6]
-        hardware[name] = next((a.address for a in addresses if a.family == psutil.AF_LINK), "")
+    """Addresses of all interfaces."""
+    of: dict[int, dict[str, list[str]]] = {socket.AF_INET: {}, socket.AF_INET6: {}, socket.AF_PACKET: {}}
+    for name, family, address in sorted(addresses(), key=itemgetter(0)):
+        for each, named in of.items():
+            named.setdefault(name, []).extend([address] if each == family else [])
+    four, six, hardware = of.values()
     return {
         "ipv4": sorted({address for group in four.values() for address in group}),
         "ipv6": sorted({address for group in six.values() for address in group}),
         "ip4_interfaces": four,
         "ip6_interfaces": six,
         "ip_interfaces": {name: [*four[name], *six[name]] for name in four},
-        "hwaddr_interfaces": hardware,
+        "hwaddr_interfaces": {name: next(iter(found), "") for name, found in hardware.items()},
     }
 
 
@@ -339,18 +333,3 @@ def _kibibytes(value: str) -> int:
 
 PARTS = (_names, _kernel, _system, _hardware, _network, _routes, _disks, _process)
 """What reads a part of them."""
-_TOPICS = {
-    **dict.fromkeys(("ipv4", "ipv6", "ip4_interfaces", "ip6_interfaces", "ip_interfaces", "hwaddr_interfaces"), (Topic.ADDRESSES,)),
-    **dict.fromkeys(("ip_gw", "ip4_gw", "ip6_gw"), (Topic.ROUTES,)),
-    **dict.fromkeys(("nodename", "host", "localhost", "fqdn", "domain", "id"), (Topic.NAME,)),
-    **dict.fromkeys(("disks", "ssds"), (Topic.DEVICES,)),
-    ALL: (Topic.ADDRESSES, Topic.ROUTES, Topic.NAME, Topic.DEVICES),
-    **dict.fromkeys((f"{CALLS}network", f"{CALLS}dnsutil"), (Topic.ADDRESSES, Topic.ROUTES)),
-    **dict.fromkeys((f"{CALLS}mount", f"{CALLS}disk", f"{CALLS}status"), (Topic.MOUNTS,)),
-}
-"""Grain, or module of calls, that templates may read -> the news after which it may be another."""
-
-
-def topics(read: Iterable[str]) -> frozenset[Topic]:
-    """The news of the machine that somebody depends on who has read these grains."""
-    return frozenset(topic for name in read for topic in _TOPICS.get(name, ()))

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from holdfast.agent.engine.report import Event, Notice, PassEnded
-from holdfast.agent.facts import Grains, topics
+from holdfast.agent.facts import Grains
 from holdfast.agent.host.surroundings import Surroundings, Topic
 from holdfast.agent.loggers import Late
 from holdfast.states.errors import CompileError
-from holdfast.states.grains import CALLS, seen
+from holdfast.states.grains import ALL, CALLS, seen
 
 log = Late("holdfast")
+
+_TOPICS = {
+    **dict.fromkeys(("ipv4", "ipv6", "ip4_interfaces", "ip6_interfaces", "ip_interfaces", "hwaddr_interfaces"), (Topic.ADDRESSES,)),
+    **dict.fromkeys(("ip_gw", "ip4_gw", "ip6_gw"), (Topic.ROUTES,)),
+    **dict.fromkeys(("nodename", "host", "localhost", "fqdn", "domain", "id"), (Topic.NAME,)),
+    **dict.fromkeys(("disks", "ssds"), (Topic.DEVICES,)),
+    ALL: (Topic.ADDRESSES, Topic.ROUTES, Topic.NAME, Topic.DEVICES),
+    **dict.fromkeys((f"{CALLS}network", f"{CALLS}dnsutil"), (Topic.ADDRESSES, Topic.ROUTES)),
+    **dict.fromkeys((f"{CALLS}mount", f"{CALLS}disk", f"{CALLS}status"), (Topic.MOUNTS,)),
+}
+"""Grain, or module of calls, that templates may read -> the news after which it may be another."""
 
 
 class GrainWatch:
@@ -87,3 +98,8 @@ class GrainWatch:
                     return
         finally:
             self._looking = None
+
+
+def topics(read: Iterable[str]) -> frozenset[Topic]:
+    """The news of the machine that somebody depends on who has read these grains."""
+    return frozenset(topic for name in read for topic in _TOPICS.get(name, ()))

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from holdfast.agent.engine.report import (
     Event,
@@ -40,13 +39,12 @@ _DONE = re.compile(r"(?:.* was )?(created|removed|installed|started|stopped|enab
 """A comment that says what was done: `created /etc/motd`, `user web was created`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """One line of the log."""
 
     level: Level
     text: str
-    fields: dict[str, Any] = field(default_factory=dict)
+    fields: Mapping[str, Any] = {}
     """resource, pass, result, cause, duration (seconds), changes, diff, details; only those that apply."""
 
 

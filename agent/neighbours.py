@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
-from holdfast.agent.control.client import ask
-from holdfast.agent.control.schema import ControlError, Request
 from holdfast.agent.places import socket_of
 from holdfast.agent.settings import Settings
 from holdfast.resources.errors import HoldfastError
 from holdfast.states.errors import CompileError
+from holdfast.states.source import is_there
 
 ANSWER = 5.0
 """Seconds within which an agent must say what it keeps."""
@@ -28,15 +28,26 @@ def demand_no_other(settings: Settings, verb: str) -> None:
     An agent that this process may not ask, or that does not answer, is no reason to stop: nobody knows what it keeps.
     """
     for socket in dict.fromkeys((settings.socket, *_of_the_system())):
-        try:
-            kept = ask(socket, Request("keeps"), ANSWER)
-        except ControlError:
-            continue
-        if found := list(_differences(str(kept), settings.tree)):
+        kept = _kept(socket)
+        if kept is not None and (found := list(_differences(kept, settings.tree))):
             raise HoldfastError(
                 f"cannot {verb}: the agent at {socket} keeps other states on this host ({'; '.join(found)}), and each would undo what "
                 f"the other does; {verb} the agent's own states, stop the agent, or say --anyway"
             )
+
+
+def _kept(socket: Path) -> str | None:
+    """The states that the agent keeps which listens there; None where there is none, or it does not say."""
+    with suppress(OSError):  # what cannot be seen may be there: the client finds out
+        if not is_there(socket):
+            return None
+    from holdfast.agent.control.client import ask  # noqa: PLC0415 - where nothing listens it is not needed
+    from holdfast.agent.control.schema import ControlError, Request  # noqa: PLC0415
+
+    try:
+        return str(ask(socket, Request("keeps"), ANSWER))
+    except ControlError:
+        return None
 
 
 def _of_the_system() -> Iterator[Path]:

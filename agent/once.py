@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 import signal
-import sqlite3
 import tempfile
-import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, closing, contextmanager, suppress
-from dataclasses import replace
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from holdfast.agent.control.account import repeat
-from holdfast.agent.control.remote import Line, OtherStates, RemoteJournal, Unreachable, connected, known
-from holdfast.agent.control.schema import ControlError
 from holdfast.agent.engine.ends import SPELLINGS
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.journal import Journal
 from holdfast.agent.engine.report import Event, Notice, PassRecord
-from holdfast.agent.engine.tables import read
 from holdfast.agent.health import Health
 from holdfast.agent.host.administrator import Administrator
 from holdfast.agent.host.host import Host
@@ -31,12 +24,9 @@ from holdfast.agent.settings import Settings
 from holdfast.agent.statedir import JOURNAL, LOCK, Lock, LockedError, absorb, open_journal, private_directory
 from holdfast.agent.tree import Compiled
 from holdfast.resources.contract import acts
-from holdfast.resources.errors import HoldfastError
 
-PATIENCE = 10.0
-"""Seconds within which an agent that has gone away must be back, or have left its journal, for what a run has done to be written there."""
-PAUSE = 0.1
-"""Seconds between two tries."""
+if TYPE_CHECKING:
+    from holdfast.agent.beside import Agent
 
 
 def converge(
@@ -67,7 +57,7 @@ async def _converge(
     only: Collection[str] | None,
     onlooker: Callable[[str, str, bytes], None] | None,
 ) -> PassRecord | None:
-    async with _memory(settings, emit) as (journal, directory):
+    async with _memory(settings, emit) as (journal, directory, agent):
         host = Host(
             states=settings.states,
             var_dir=directory,
@@ -85,9 +75,8 @@ async def _converge(
             administrator = Administrator(host.interface, health)
             engine = Engine(host, settings.engine, journal, emit, watch=False, obstacle=administrator.obstacle)
             host.blocking.alone = lambda: engine.alone
-            line = journal.line if isinstance(journal, RemoteJournal) else None
-            if line:
-                _tend(line, engine, emit)
+            if agent:
+                agent.tend(engine)
             with _interruptible():
                 follower = asyncio.create_task(administrator.run(), name="administrator")
                 try:
@@ -105,10 +94,10 @@ async def _converge(
                         await host.flushes.done()
                         if host.flushes.trouble:
                             _tell_of_flushes(host.flushes.trouble, emit)
-                            return replace(record, converged=False, broken_off=True)
+                            return record._replace(converged=False, broken_off=True)
                         if only is not None and not settings.engine.noop:
                             _tell_what_is_owed(journal, declared.difference(only), emit)
-                        return replace(record, converged=False, broken_off=True) if line and line.broken else record
+                        return record._replace(converged=False, broken_off=True) if agent and agent.gone else record
                 except TimeoutError:
                     return None
                 finally:
@@ -124,21 +113,6 @@ def _tell_of_health(health: Health, emit: Callable[[Event], None]) -> None:
     """What keeps the run waiting, and that it waits no longer."""
     for condition in health.conditions:
         emit(Notice("warning", condition.code, "", condition.text))
-
-
-def _tend(line: Line, engine: Engine, emit: Callable[[Event], None]) -> None:
-    """When the agent goes away, what runs ends and nothing more is started: nobody would keep account of it."""
-    stopping: list[asyncio.Task[None]] = []
-
-    def lost() -> None:
-        text = f"{line.broken}: what runs may end, and nothing more is started; apply again"
-        emit(Notice("warning", "agent-gone", "", text))
-        stopping.append(asyncio.create_task(engine.stop(math.inf)))
-
-    def waits(key: str) -> None:
-        emit(Notice("warning", "agent-at-work", "", f"waiting for the agent, which is at work on {key} or on what watches it"))
-
-    line.lost, line.waits = lost, waits
 
 
 def _tell_what_is_owed(journal: Journal, identities: Collection[str], emit: Callable[[Event], None]) -> None:
@@ -177,82 +151,45 @@ def _interruptible() -> Iterator[None]:
 
 
 @asynccontextmanager
-async def _memory(settings: Settings, emit: Callable[[Event], None]) -> AsyncIterator[tuple[Journal, Path]]:
-    """The journal, and the directory for what must last.
+async def _memory(settings: Settings, emit: Callable[[Event], None]) -> AsyncIterator[tuple[Journal, Path, Agent | None]]:
+    """The journal, the directory for what must last, and the agent beside which the run works, if there is one.
 
     Where an agent runs, its journal, which it goes on writing itself. A run that only looks has a copy, if it may read the journal.
     Without a state directory of its own (an ordinary user, the default place) a run remembers nothing.
     """
     async with AsyncExitStack() as stack:
         directory = None if settings.engine.noop else _state_dir(settings.state_dir)
+        agent = None
         if directory is not None:
-            journal = await _journal(settings, directory, stack, emit)
+            journal, agent = await _journal(settings, directory, stack, emit)
         elif settings.engine.noop:
-            journal = await _known(settings, emit)
+            from holdfast.agent import beside  # noqa: PLC0415 - most runs ask no agent
+
+            journal = await beside.copied(settings, emit)
         else:
             journal = Journal()
         if directory is None:
             directory = private_directory(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-"))))
-        yield journal, directory
+        yield journal, directory, agent
 
 
-async def _journal(settings: Settings, directory: Path, stack: AsyncExitStack, emit: Callable[[Event], None]) -> Journal:
-    """The one of this directory: by the lock, or beside the agent that holds it. One in memory alone if that keeps other states: nothing done here concerns it."""
+async def _journal(
+    settings: Settings, directory: Path, stack: AsyncExitStack, emit: Callable[[Event], None]
+) -> tuple[Journal, Agent | None]:
+    """The one of this directory: by the lock, or beside the agent that holds it."""
     try:
         stack.enter_context(Lock(directory / LOCK, "apply"))
     except LockedError as locked:
-        try:
-            line, rows = await connected(settings.socket, "apply", settings.tree)
-        except OtherStates:
-            return Journal()
-        except Unreachable:  # another one-shot run, or an agent that starts, stops, or listens elsewhere
-            raise locked from None
-        except ControlError as error:
-            raise HoldfastError(f"cannot apply beside the agent: {error}") from error
-        stack.push_async_callback(_end, line, settings, directory, emit)
-        return RemoteJournal(rows, line)
+        from holdfast.agent import beside  # noqa: PLC0415 - most runs ask no agent
+
+        journal, agent = await beside.joined(settings, emit, locked)
+        if agent:
+            stack.push_async_callback(agent.end, directory)
+        return journal, agent
     journal = open_journal(directory / JOURNAL, Health(), durable=settings.durable)
     stack.callback(journal.close)
     await absorb(directory, journal, Health())
-    return journal
-
-
-async def _end(line: Line, settings: Settings, directory: Path, emit: Callable[[Event], None]) -> None:
-    """What was done is on record, or it is said that it may not be. When the agent is gone it goes to the next one, or to the file."""
-    left, why = await line.end(), line.broken
-    until = time.monotonic() + PATIENCE
-    while left and time.monotonic() < until:
-        try:
-            with Lock(directory / LOCK, "apply"), closing(open_journal(directory / JOURNAL, Health(), durable=settings.durable)) as journal:
-                repeat(journal, left)
-                await journal.secure()
-            left = []
-        except LockedError:
-            with suppress(ControlError):
-                next_line, _ = await connected(settings.socket, "apply", settings.tree)
-                next_line.repeat(left)
-                left = await next_line.end()
-        except (HoldfastError, OSError) as error:
-            why = str(error)
-        if left:
-            await asyncio.sleep(PAUSE)
-    if left:
-        text = f"cannot write down what was done: {why}; the agent finds out itself, and may do some of it again"
-        emit(Notice("warning", "agent-gone", "", text))
-
-
-async def _known(settings: Settings, emit: Callable[[Event], None]) -> Journal:
-    """What is known now, for a run that only looks: to the agent, or by the file, or nothing where neither is ours to ask."""
-    try:
-        return Journal(copied=await known(settings.socket, settings.tree))
-    except (ControlError, OSError):
-        path = settings.state_dir / JOURNAL
-    if os.access(path, os.R_OK):
-        try:
-            return Journal(copied=read(path))
-        except sqlite3.Error as error:
-            emit(Notice("warning", "journal-unread", "", f"cannot read {path}: {error}; refreshes that are owed are not known"))
-    return Journal()
+    return journal, None
 
 
 def _state_dir(path: Path) -> Path | None:

@@ -160,15 +160,15 @@ class Settings(_Strict):
     """What is written and named after the tool carries Salt's name: marks in crontabs, the file of kernel parameters, banners."""
     template_commands: bool = False
     """Templates may run commands (`salt['cmd.run']`), with all of the agent's power, whenever states are compiled."""
-    log: LogSettings = Field(default_factory=LogSettings)
+    log: LogSettings = Field(default_factory=LogSettings.model_construct)
     """What the agent tells, and how."""
-    watch: WatchSettings = Field(default_factory=WatchSettings)
+    watch: WatchSettings = Field(default_factory=WatchSettings.model_construct)
     """How changes of the configuration are noticed."""
-    metrics: MetricsSettings = Field(default_factory=MetricsSettings)
+    metrics: MetricsSettings = Field(default_factory=MetricsSettings.model_construct)
     """Figures for Prometheus."""
-    lint: LintSettings = Field(default_factory=LintSettings)
+    lint: LintSettings = Field(default_factory=LintSettings.model_construct)
     """What `holdfast check` tells."""
-    engine: EngineOptions = Field(default_factory=EngineOptions)
+    engine: EngineOptions = Field(default_factory=EngineOptions.model_construct)
     """When and how resources run."""
 
     @property

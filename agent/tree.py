@@ -8,16 +8,13 @@ from __future__ import annotations
 import re
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.agent import facts
-from holdfast.agent.host.edition import Edition
 from holdfast.agent.settings import Settings
-from holdfast.agent.watched import MadeFrom
 from holdfast.resources import paths, registry
 from holdfast.resources.paths import trusted_uids
 from holdfast.resources.secrets import Cover
@@ -33,8 +30,7 @@ if TYPE_CHECKING:
     from holdfast.states.lint.inspect import Report
 
 
-@dataclass(frozen=True, slots=True)
-class Compiled:
+class Compiled(NamedTuple):
     """All that was made from one configuration."""
 
     compilation: Compilation
@@ -59,12 +55,6 @@ def _paths(calls: Sequence[Call]) -> frozenset[str]:
     return frozenset(value for call in calls for kind, value in call.resource.uids() if kind == "path")
 
 
-def made_from(compiled: Compiled, edition: Edition) -> MadeFrom:
-    """All files that a graph was made from: state files, what they import, and sources."""
-    read = [(str(source.path), source.digest) for source in compiled.compilation.sources]
-    return MadeFrom(lambda: chain(read, edition.files()), edition.trees())
-
-
 class Trees:
     """Compiles what settings name, again and again. Blocks: meant for a thread."""
 
@@ -80,12 +70,12 @@ class Trees:
         self.load_kinds(settings.resources)
         request = self._request(settings, grains)
         noting = Grains(request.grains)
-        request = replace(request, grains=noting)
+        request = request._replace(grains=noting)
         pillars = None if settings.pillar is None else self._pillars.setdefault(settings.pillar, PillarCompiler(settings.pillar))
         pillar = Pillar(dict(request.pillar)) if pillars is None else pillars.compile(request)
         cover = Cover(pillar.data)
         try:
-            compilation = self._compiler.compile(replace(request, pillar=pillar.data, sls=sls))
+            compilation = self._compiler.compile(request._replace(pillar=pillar.data, sls=sls))
         except CompileError as error:
             raise error.covered(cover) from None
         read = frozenset(noting.read) | self._compiler.read | (pillars.renderer.read if pillars else frozenset())
@@ -99,7 +89,7 @@ class Trees:
         self.load_kinds(settings.resources)
         request = self._request(settings, grains)
         pillar = _pillar(settings, request)
-        report, cover = inspect(replace(request, pillar=pillar.data, sls=sls), settings.lint.ignore, pillar.warnings), Cover(pillar.data)
+        report, cover = inspect(request._replace(pillar=pillar.data, sls=sls), settings.lint.ignore, pillar.warnings), Cover(pillar.data)
         errors, warnings = (tuple(problem.covered(cover) for problem in found) for found in (report.errors, report.warnings))
         return replace(report, errors=errors, warnings=warnings)
 

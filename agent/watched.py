@@ -6,12 +6,14 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+from holdfast.agent.host.edition import Edition
 from holdfast.agent.host.kept import FILE, digest_of, large
 from holdfast.agent.settings import Settings
+from holdfast.agent.tree import Compiled
 from holdfast.resources import paths
 from holdfast.resources.errors import HoldfastError
 from holdfast.states.hostfiles import absolute, look
@@ -36,6 +38,12 @@ class MadeFrom(NamedTuple):
         known = {path: digest for path, digest in self.files() if path in seen}
         same = {path for path, digest in known.items() if _holds(path, digest)}
         return same | {path for path in seen if others and path not in known}
+
+
+def made_from(compiled: Compiled, edition: Edition) -> MadeFrom:
+    """All files that a graph was made from: state files, what they import, and sources."""
+    read = [(str(source.path), source.digest) for source in compiled.compilation.sources]
+    return MadeFrom(lambda: chain(read, edition.files()), edition.trees())
 
 
 class Beyond(NamedTuple):
@@ -68,8 +76,7 @@ class Reach(NamedTuple):
     """Names that are not strictly below it: files elsewhere, and directories or links that may be exchanged as a whole."""
 
 
-@dataclass(frozen=True, slots=True)
-class Watched:
+class Watched(NamedTuple):
     """What the configuration consists of."""
 
     trees: tuple[Path, ...]

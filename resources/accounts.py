@@ -10,6 +10,7 @@ import grp
 import os
 import pwd
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 PASSWD, GROUP = "/etc/passwd", "/etc/group"
 
@@ -84,8 +85,7 @@ def group_name(gid: int) -> str:
     return _groups.fresh().names.get(gid, str(gid))
 
 
-@dataclass(frozen=True, slots=True)
-class Account:
+class Account(NamedTuple):
     """What a process needs to run as a user."""
 
     name: str

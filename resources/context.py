@@ -29,8 +29,7 @@ CUT = "[output cut]"
 """The last line of a report of output that was more than the limit."""
 
 
-@dataclass(frozen=True, slots=True)
-class Completed:
+class Completed(NamedTuple):
     """A command that has ended: its exit status and what it wrote, cut to the limit that `run` was given."""
 
     argv: tuple[str, ...]

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 State = Mapping[str, Any] | None
 """The observable state of one thing: field -> value; None when it is absent."""
 
 
-@dataclass(frozen=True, slots=True)
-class Delta:
+class Delta(NamedTuple):
     """Why a resource is not right: what was seen, what is wanted, and the fields in which they differ."""
 
     before: State

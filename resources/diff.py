@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import io
+from collections.abc import Iterable
 
 LIMIT = 64 * 1024
 """Characters of a diff that are kept."""
@@ -44,9 +44,15 @@ def unified(old: bytes, new: bytes, path: str) -> str:
         return f"binary content of {path} differs: {len(old)} bytes, now {len(new)}\n"
     if len(before) + len(after) > LINES:
         return f"content of {path} differs: {len(before)} lines, now {len(after)}\n"
-    lines = difflib.unified_diff(before, after, path, path) if before else _of_new(after, path)
+    lines = _unified(before, after, path) if before else _of_new(after, path)
     diff = "".join([line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines])
     return diff if len(diff) <= LIMIT else f"{diff[:LIMIT]}\n[diff cut at {LIMIT} characters]\n"
+
+
+def _unified(before: list[str], after: list[str], path: str) -> Iterable[str]:
+    import difflib  # noqa: PLC0415 - files that are new or as declared do not need it
+
+    return difflib.unified_diff(before, after, path, path)
 
 
 def _of_new(lines: list[str], path: str) -> list[str]:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import os.path
 import re
-from collections.abc import Iterator
-from difflib import get_close_matches
+from collections.abc import Iterable, Iterator
 from sys import intern
 from typing import Annotated, Any
 
@@ -113,11 +112,18 @@ def demand_unit(value: str) -> str:
     if len(value) > 255 or not re.fullmatch(r"[A-Za-z0-9:_.\\@-]+", value) or value.startswith("-"):
         raise ValueError(f"{value!r} is not the name of a unit: it has letters, digits and :_.\\@- and no path before it")
     stem, dot, suffix = value.rpartition(".")
-    if dot and suffix not in UNIT_TYPES and (near := get_close_matches(suffix, UNIT_TYPES, n=1, cutoff=SURE)):
+    if dot and suffix not in UNIT_TYPES and (near := _surely_meant(suffix, UNIT_TYPES)):
         raise ValueError(
-            f"systemd has no units of the type {suffix!r}: did you mean {stem}.{near[0]}? A service of this name is {value}.service"
+            f"systemd has no units of the type {suffix!r}: did you mean {stem}.{near}? A service of this name is {value}.service"
         )
     return value
+
+
+def _surely_meant(word: str, known: Iterable[str]) -> str | None:
+    """The known word that is so near that another one cannot be meant."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only mistakes need it
+
+    return next(iter(get_close_matches(word, list(known), n=1, cutoff=SURE)), None)
 
 
 def parse_path(value: object) -> object:

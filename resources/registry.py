@@ -7,7 +7,6 @@ directory, or from an installed distribution's entry point in the group `holdfas
 
 from __future__ import annotations
 
-import difflib
 import importlib.util
 import sys
 from collections.abc import Iterable, Iterator
@@ -107,4 +106,6 @@ def load_file(path: Path, text: str) -> None:
 
 def nearest(word: str, words: Iterable[str]) -> str | None:
     """The known word that a mistyped one was probably meant to be."""
+    import difflib  # noqa: PLC0415 - only mistakes need it
+
     return next(iter(difflib.get_close_matches(word, list(words), n=1, cutoff=0.6)), None)

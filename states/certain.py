@@ -6,7 +6,6 @@ Only what the template comes to whatever its variables are is certain: nothing b
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import NamedTuple
 
 from jinja2 import nodes
@@ -42,7 +41,7 @@ def look_at(text: Text, tree: Tree) -> Certain:
     template = read_template(text) if plain else None
     problems = [] if template is None else list(_unknown(template, tree))
     if not any(problem.code == "source-syntax" for problem in problems) and (problem := syntax_problem(text, tree.root)) is not None:
-        problems.append(replace(problem, code="source-syntax"))
+        problems.append(problem._replace(code="source-syntax"))
     return Certain(tuple(problems), () if template is None else tuple(_parts(template)))
 
 

@@ -6,9 +6,8 @@ All mistakes of one state are found together, each at the line of the argument, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
@@ -46,8 +45,7 @@ TEXTUAL = frozenset({"string_type", "literal_error", "value_error", "assertion_e
 """Pydantic's errors for a boolean where text may have been meant."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(NamedTuple):
     """What one kind accepts, worked out once."""
 
     cls: type[Resource]
@@ -59,8 +57,7 @@ class Shape:
     """It takes no arguments but these."""
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
+class Checked(NamedTuple):
     """A call that is right."""
 
     chunk: Chunk
@@ -132,7 +129,7 @@ class Checker:
                     problem = spot_of(chunk, (key,)).problem(
                         "argument-ignored", f"{kind} accepts {key!r} without effect: {why}", "remove it"
                     )
-                    self.warnings.append(replace(problem, text=""))  # it may be a password
+                    self.warnings.append(problem._replace(text=""))  # it may be a password
         resource = self._validate(shape.cls, arguments, chunk, shape)
         return resource, self._validate(Meta, meta, chunk, shape) if meta else _NO_META
 
@@ -271,7 +268,7 @@ def _problem(path: tuple[object, ...], details: list[dict[str, Any]], chunk: Chu
     made = f", and YAML made the boolean {str(value).lower()} of this" if text and first["type"] == "string_type" else ""
     message = f"{chunk.identity}: the argument {inner!r} is wrong: {why}{made}"
     problem = spot_of(chunk, first["loc"]).problem(code, message, BOOLEAN if text else "")
-    return replace(problem, text="") if name in shape.secrets else problem
+    return problem._replace(text="") if name in shape.secrets else problem
 
 
 def _at(value: Any, path: Iterable[Any]) -> Any:
@@ -294,7 +291,7 @@ def _unknown_argument(name: str, chunk: Chunk, shape: Shape) -> Problem:
     spot, message = spot_of(chunk, (name,)), f"{shape.cls.kind} has no argument {name!r}"
     hint = f"did you mean {near!r}?" if near else f"it takes: {', '.join(sorted(shape.fields - {'name'})) or 'only a name'}"
     problem = spot.accepted("unknown-argument", message, "it is left out", hint)
-    return replace(problem, text="") if near in shape.secrets else problem
+    return problem._replace(text="") if near in shape.secrets else problem
 
 
 def conditional(*chunks: Chunk) -> bool:

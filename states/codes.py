@@ -6,7 +6,6 @@ docs/lint.md lists them; tests hold that list, and every code that stands in the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Literal, NamedTuple
 
 Level = Literal["error", "warning"]
@@ -181,6 +180,8 @@ def demand_warning(code: str) -> None:
     """Raise `ValueError` for what is no code of a warning: errors cannot be ignored."""
     known = CODES.get(code)
     if known is None:
+        from difflib import get_close_matches  # noqa: PLC0415 - only mistakes need it
+
         near = get_close_matches(code, CODES, n=1)
         raise ValueError(f"there is no code {code!r}" + (f"; did you mean {near[0]!r}?" if near else "; docs/lint.md lists them"))
     if known.level == "error":

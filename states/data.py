@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from holdfast.resources.contract import Resource
 from holdfast.resources.meta import Meta
@@ -37,8 +37,7 @@ RELATIONS = (*REQUISITES, RECV)
 """And what relates a call to others without being written as a requisite."""
 
 
-@dataclass(frozen=True, slots=True)
-class Superseded:
+class Superseded(NamedTuple):
     """A call that is followed by others which say something else of the same thing (only in lenient state files)."""
 
     by: tuple[int, ...]
@@ -103,20 +102,19 @@ class Compilation:
         return self.make_high()
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """What to compile, and for which host."""
 
     states: Path
     """The states directory."""
     sls: tuple[str, ...] = ()
     """Names asked for by the caller; empty: the top file, or without one every file."""
-    grains: Mapping[str, Any] = field(default_factory=dict)
-    pillar: Mapping[str, Any] = field(default_factory=dict)
+    grains: Mapping[str, Any] = {}
+    pillar: Mapping[str, Any] = {}
     minion_id: str = ""
     """The host's name, what top files match and `grains.id` says."""
     env: str = "base"
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = {}
     """Settings that the language knows (`state_auto_order`, ...), also what templates see as `opts`."""
     trusted_uids: frozenset[int] = frozenset({0})
     """Owners whose files are read; a file that anyone else could write is refused."""

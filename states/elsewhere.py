@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from difflib import get_close_matches
 
 from holdfast.resources.registry import families, nearest
 
@@ -120,6 +119,8 @@ def meant_argument(word: str, kind: str, own: Collection[str], common: Collectio
     for meant in ARGUMENTS.get(word, ()):
         if meant in own:
             return meant
+    from difflib import get_close_matches  # noqa: PLC0415 - only mistakes need it
+
     return nearest(word, sorted({*own, *get_close_matches(word, common, cutoff=SURE)}))
 
 

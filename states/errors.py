@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from holdfast.resources.errors import HoldfastError
 from holdfast.resources.secrets import Cover
 from holdfast.resources.visible import clean
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Place:
+class Place(NamedTuple):
     """Where something stands: lines and columns count from 1; 0 is "the file as a whole"."""
 
     file: str
@@ -25,8 +23,7 @@ class Place:
         return ":".join(parts)
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(NamedTuple):
     """One mistake in the input, whole: where, what rule it breaks, and the likely fix."""
 
     place: Place
@@ -43,11 +40,11 @@ class Problem:
 
     def as_dict(self) -> dict[str, object]:
         """The stable JSON form: file, line, column, code, message, hint."""
-        return {**asdict(self.place), "code": self.code, "message": self.message, "hint": self.hint}
+        return {**self.place._asdict(), "code": self.code, "message": self.message, "hint": self.hint}
 
     def covered(self, cover: Cover) -> Problem:
         """The same without secrets."""
-        return replace(self, message=cover(self.message), hint=cover(self.hint), text=cover(self.text))
+        return self._replace(message=cover(self.message), hint=cover(self.hint), text=cover(self.text))
 
     def __str__(self) -> str:
         """For a person: place, message, the line itself, the hint; nothing that a terminal would obey."""

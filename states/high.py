@@ -119,8 +119,7 @@ class Declaration:
         return Declaration(self.id, self.sls, self.env, self.spot, states, linked=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(NamedTuple):
     """An SLS (or, to exclude, an ID) that a file names."""
 
     name: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -135,7 +134,7 @@ def syntax_problem(text: Text, root: Path | None = None) -> Problem | None:
         return error.problems[0]
     except (jinja2.TemplateSyntaxError, RecursionError, ValueError, SyntaxError) as error:
         problem = explain(error, file, {file: text.text}, ())
-        return replace(problem, place=Place(file, problem.place.line))  # Jinja has names of its own for a text
+        return problem._replace(place=Place(file, problem.place.line))  # Jinja has names of its own for a text
     return None
 
 

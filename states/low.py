@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -197,7 +197,7 @@ def function_problem(declaration: Declaration, state: State) -> Problem | None:
     if slip := glued(functions):
         item, name = slip
         message = f"{what} has an argument {name!r} without a space after its colon"
-        return replace(item.spot.problem("argument-shape", message, f"write '- {name}: ...'"), text="")  # it may be a password
+        return item.spot.problem("argument-shape", message, f"write '- {name}: ...'")._replace(text="")  # it may be a password
     for item in functions:
         if not item.value or any(char.isspace() for char in item.value):
             return item.spot.problem(

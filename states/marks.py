@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from holdfast.resources.numbers import plain_number
@@ -149,7 +149,7 @@ class Document:
     def accepted(self, mark: Mark | None, code: str, message: str, effect: str, hint: str = "") -> Problem:
         """Something wrong that Salt accepts: an error or, where the document is lenient, a warning that tells the effect."""
         if self.lenient:
-            return replace(self.problem(mark, code, f"{message}: {effect}", hint), waived=True)
+            return self.problem(mark, code, f"{message}: {effect}", hint)._replace(waived=True)
         return self.problem(mark, code, message, f"{hint}; {NOT_YOURS}" if hint else NOT_YOURS)
 
     def problem_at(self, place: Place, code: str, message: str, hint: str = "") -> Problem:

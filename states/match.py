@@ -7,8 +7,7 @@ import ipaddress
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from holdfast.resources.expressions import Expression, Unbounded
 from holdfast.resources.expressions import expression as compiled
@@ -19,14 +18,13 @@ class BadExpression(ValueError):
     """An expression that cannot be read; its text says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Host:
+class Host(NamedTuple):
     """What a host is matched by."""
 
     minion_id: str
-    grains: Mapping[str, Any] = field(default_factory=dict)
-    pillar: Mapping[str, Any] = field(default_factory=dict)
-    options: Mapping[str, Any] = field(default_factory=dict)
+    grains: Mapping[str, Any] = {}
+    pillar: Mapping[str, Any] = {}
+    options: Mapping[str, Any] = {}
 
 
 def matches(kind: str, expression: str, host: Host) -> bool:

@@ -7,7 +7,6 @@ settings say), later ones over earlier ones; what a file includes comes before i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,11 +24,10 @@ from holdfast.states.values import merge
 from holdfast.states.world import World
 
 
-@dataclass(frozen=True, slots=True)
-class Pillar:
+class Pillar(NamedTuple):
     """The pillar of one host."""
 
-    data: dict[str, Any] = field(default_factory=dict)
+    data: dict[str, Any]
     sources: tuple[Source, ...] = ()
     warnings: tuple[Problem, ...] = ()
 

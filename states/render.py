@@ -7,11 +7,11 @@ that its rendering depended on (templates, grains, pillar, settings) are the sam
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.states.breaks import by_yaml_lines, has_odd_breaks
 from holdfast.states.firstline import OPTIONS, split_shebang
@@ -29,8 +29,7 @@ SPENT: Any = object()
 """Stands for data that are gone."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rendered:
+class Rendered(NamedTuple):
     """The data of one file, and what they depended on."""
 
     document: Document
@@ -39,9 +38,9 @@ class Rendered:
     sls: str
     world: str = ""
     """Digest of the world but for the grains; empty when no template was run."""
-    grains: Mapping[str, str] = field(default_factory=dict)
+    grains: Mapping[str, str] = {}
     """Those that the template has read: name -> what it was."""
-    used: Mapping[str, str | None] = field(default_factory=dict)
+    used: Mapping[str, str | None] = {}
     """Templates: name -> digest."""
     stable: bool = True
     """False: a template looked at something that may change at any time."""
@@ -55,7 +54,6 @@ class Renderer:
         self.secret = secret
         self._lenient = lenient
         self.world = World()
-        self._digest = ""
         self._kept: dict[Path, Rendered] = {}
         self._templates: StateTemplates | None = None
         self.renders = 0
@@ -65,7 +63,6 @@ class Renderer:
         """Start a new compilation: files are seen through `tree`."""
         self.imports.begin(tree)
         self.world = world
-        self._digest = world.freeze()
 
     @property
     def read(self) -> frozenset[str]:
@@ -91,7 +88,7 @@ class Renderer:
 
     def spend(self, path: Path) -> Rendered:
         """Let go of the data of a file: they have been used, and are most of what is kept."""
-        spent = self._kept[path] = replace(self._kept[path], data=SPENT)
+        spent = self._kept[path] = self._kept[path]._replace(data=SPENT)
         return spent
 
     def _still(self, kept: Rendered, text: Text, sls: str) -> bool:
@@ -100,7 +97,7 @@ class Renderer:
             return False
         if not kept.world:
             return True
-        if kept.world != self._digest or any(self.imports.digest(name) != was for name, was in kept.used.items()):
+        if kept.world != self.world.digest or any(self.imports.digest(name) != was for name, was in kept.used.items()):
             return False
         return kept.grains == seen(self.world.grains, kept.grains)
 
@@ -125,5 +122,12 @@ class Renderer:
         if parse is parse_json and rendered.startswith("#!"):
             rendered = rendered[rendered.find("\n") :]
         return Rendered(
-            document, parse(document, rendered), text.digest, sls, self._digest, seen(self.world.grains, world.read), used, not world.looked
+            document,
+            parse(document, rendered),
+            text.digest,
+            sls,
+            self.world.digest,
+            seen(self.world.grains, world.read),
+            used,
+            not world.looked,
         )

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Container
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from holdfast.resources import paths
 from holdfast.resources.errors import HoldfastError, Permanent
@@ -32,8 +33,7 @@ STEADY = 2_000_000_000
 """Nanoseconds since its last change after which a file that looks the same is the same: no file system's clock is coarser."""
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(NamedTuple):
     """One file that a compilation read: enough to tell whether it is still the same."""
 
     path: Path
@@ -41,8 +41,7 @@ class Source:
     """SHA-256 of its content, hex."""
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(NamedTuple):
     """A file that was read."""
 
     path: Path

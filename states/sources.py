@@ -11,7 +11,6 @@ import os
 import posixpath
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -179,8 +178,8 @@ def placed(problem: Problem, chunk: Chunk, key: str, text: str) -> Problem:
         written = document.line_text(place.file, number)
         if written.strip() == line:
             column = problem.place.column and problem.place.column - lines[problem.place.line - 1].index(line) + written.index(line)
-            return replace(
-                problem, place=Place(place.file, number, column), text=document.problem_at(Place(place.file, number), "", "").text
+            return problem._replace(
+                place=Place(place.file, number, column), text=document.problem_at(Place(place.file, number), "", "").text
             )
     return spot.problem(problem.code, f"line {problem.place.line} of {key}: {problem.message}", problem.hint)
 

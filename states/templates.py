@@ -6,7 +6,6 @@ import posixpath
 import re
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -147,7 +146,7 @@ def explain(
     place = template_place(error, str(file), texts)
     code, message, hint = _words(error, list(names), tree)
     if isinstance(error, jinja2.TemplateSyntaxError) and (told := unclosed(_READER, error.source or texts.get(place.file, ""), error)):
-        place, message, hint = replace(place, line=told[0]), f"the template cannot be read: {told[1]}", ""
+        place, message, hint = place._replace(line=told[0]), f"the template cannot be read: {told[1]}", ""
     lines = texts.get(place.file, "").split("\n")
     line = lines[place.line - 1].rstrip("\r") if 0 < place.line <= len(lines) else ""
     text = veiled(line[:500]) if secret else line

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,20 +28,30 @@ class World:
     """Modules whose calls it has made, each as `CALLS` and its name."""
     render: Callable[..., str] | None = None
     """Renders a text as a template that sees the same, for calls that do; whoever renders a template with this world says how."""
-    _frozen: tuple[bytes, bytes] | None = None
-    """The grains, and the rest."""
+    _frozen: tuple[bytes, bytes, str] | None = None
+    """The grains, the rest, and the digest of that."""
 
-    def freeze(self) -> str:
-        """Keep all data as they are now; returns a digest of them but for the grains, which each copy notes the reading of."""
-        rest = pickle.dumps((dict(self.pillar), dict(self.options)))
-        self._frozen = pickle.dumps(unnoted(self.grains)), rest
-        return hashlib.sha256(rest + repr((self.minion_id, self.env)).encode()).hexdigest()
+    def _freeze(self) -> tuple[bytes, bytes, str]:
+        """All data as they are when the first template asks for them."""
+        import pickle  # noqa: PLC0415 - only templates need it
+
+        if self._frozen is None:
+            rest = pickle.dumps((dict(self.pillar), dict(self.options)))
+            digest = hashlib.sha256(rest + repr((self.minion_id, self.env)).encode()).hexdigest()
+            self._frozen = pickle.dumps(unnoted(self.grains)), rest, digest
+        return self._frozen
+
+    @property
+    def digest(self) -> str:
+        """Stands for all data but the grains, which each copy notes the reading of."""
+        return self._freeze()[2]
 
     def copy(self) -> World:
         """A copy for one template, which may change it without others seeing that."""
-        if self._frozen is None:
-            self.freeze()
-        grains, (pillar, options) = (pickle.loads(frozen) for frozen in self._frozen or ())  # noqa: S301 - bytes that freeze() has made
+        import pickle  # noqa: PLC0415 - only templates need it
+
+        frozen_grains, frozen_rest, _ = self._freeze()
+        grains, (pillar, options) = pickle.loads(frozen_grains), pickle.loads(frozen_rest)  # noqa: S301 - bytes that _freeze() has made
         return World(Grains(grains), pillar, options, self.minion_id, self.env, self.tree)
 
     @property

@@ -7,9 +7,8 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -17,9 +16,8 @@ from holdfast.agent import once
 from holdfast.agent.cli.exits import Code
 from holdfast.agent.cli.options import SECONDS, Function, Source, completed, on_states, print_json
 from holdfast.agent.cli.printer import Printer
-from holdfast.agent.cli.progress import Progress, possible
 from holdfast.agent.cli.tally import tally
-from holdfast.agent.cli.terminal import say
+from holdfast.agent.cli.terminal import drawable, say
 from holdfast.agent.engine.report import Outcome
 from holdfast.agent.neighbours import demand_no_other
 from holdfast.agent.settings import Settings
@@ -27,7 +25,9 @@ from holdfast.agent.tree import Compiled, Trees
 from holdfast.agent.words import first_of
 from holdfast.resources import paths
 from holdfast.states.data import Call
-from holdfast.states.only import NothingMatches, selected
+
+if TYPE_CHECKING:
+    from holdfast.agent.cli.progress import Progress
 
 _timeout = click.option("--timeout", type=SECONDS, metavar="SECONDS", help="Give up after so long (exit code 4).")
 _verbose = click.option("-v", "--verbose", is_flag=True, help="Show also what is right already, and what has no reason to run.")
@@ -42,8 +42,7 @@ _only = click.option(
 _anyway = click.option("--anyway", is_flag=True, help="Go on though a running agent keeps other states on this host.")
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
+class Order(NamedTuple):
     """What a verb is asked to do."""
 
     sls: tuple[str, ...]
@@ -113,8 +112,8 @@ def _converge(order: Order, *, noop: bool) -> None:
     only = _selected(order, settings, compiled)
     total = len(compiled.compilation.calls if only is None else only)
     show = order.form == "text"
-    drawn = (show or order.output) and not order.quiet and possible()
-    progress = Progress(total, compiled.cover, _hidden(compiled)) if drawn else None
+    drawn = (show or order.output) and not order.quiet and drawable()
+    progress = _progress(total, compiled) if drawn else None
     printer = Printer(settings, compiled.cover, show=show, verbose=order.verbose, quiet=order.quiet, progress=progress)
     for problem in () if order.quiet else compiled.warnings:
         say(f"warning: {problem}", err=True)
@@ -168,10 +167,19 @@ def _selected(order: Order, settings: Settings, compiled: Compiled) -> frozenset
     """Identities of the states that `--only` is about; None: all."""
     if not order.only:
         return None
+    from holdfast.states.only import NothingMatches, selected
+
     try:
         return selected(compiled.compilation.calls, order.only, autoedge=settings.engine.autoedge)
     except NothingMatches as error:
         raise click.UsageError(f"--only: {error}") from None
+
+
+def _progress(total: int, compiled: Compiled) -> Progress:
+    """What draws how far the run is."""
+    from holdfast.agent.cli.progress import Progress
+
+    return Progress(total, compiled.cover, _hidden(compiled))
 
 
 def _hidden(compiled: Compiled) -> Callable[[str], bool]:

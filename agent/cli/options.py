@@ -7,14 +7,12 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from holdfast.agent.cli.exits import Code
-from holdfast.agent.control.schema import FOREVER
 from holdfast.agent.words import number_of
 
 if TYPE_CHECKING:
@@ -66,6 +64,8 @@ def span(text: str) -> float:
     if found is None:
         raise ValueError(text)
     seconds = some(str(sum(float(number) * size for number, size in zip(found.groups(default="0"), units.values(), strict=True))))
+    from holdfast.agent.control.schema import FOREVER
+
     if seconds >= FOREVER:
         raise ValueError(text)
     return seconds
@@ -76,8 +76,7 @@ SECONDS = Number("a number of seconds above 0", some)
 COUNT = Number("a whole number, 0 or more", count)
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(NamedTuple):
     """Which configuration a verb works on."""
 
     config: Path | None = None

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from holdfast.agent.cli.progress import Progress
 from holdfast.agent.cli.terminal import say
 from holdfast.agent.console import Console
 from holdfast.agent.engine.report import Event, Notice, Outcome, Ran, Started
@@ -14,6 +14,9 @@ from holdfast.agent.logs import Logs
 from holdfast.agent.narrate import Narrator
 from holdfast.agent.settings import Settings
 from holdfast.resources.secrets import Cover
+
+if TYPE_CHECKING:
+    from holdfast.agent.cli.progress import Progress
 
 OUTPUTS = ("stdout", "stderr", "combined")
 """Changes that are what a command has written."""
@@ -96,7 +99,7 @@ class Printer:
             return
         if self._progress and self._progress.told.get(event.outcome.identity):  # what its command wrote stands there already
             changes = {name: change for name, change in event.outcome.changes.items() if name not in OUTPUTS}
-            event = replace(event, outcome=replace(event.outcome, changes=changes))
+            event = event._replace(outcome=replace(event.outcome, changes=changes))
         line = self._narrator.tell(event)
         if line is None:
             return

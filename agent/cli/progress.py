@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-import os
 import re
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -36,11 +34,6 @@ PATIENCE = 3600.0
 """Seconds that a terminal which is held (Ctrl-S) is waited for at the end."""
 SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 """What a command writes to steer a terminal: colours, titles."""
-
-
-def possible() -> bool:
-    """Whether standard output is a terminal on which lines can be drawn again."""
-    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
 class Progress:

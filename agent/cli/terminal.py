@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import time
@@ -115,3 +116,8 @@ def headline(agent: dict[str, Any]) -> str:
 def ago(at: float) -> str:
     """How long a Unix time lies back."""
     return f"{span(time.time() - at)} ago"
+
+
+def drawable() -> bool:
+    """Whether standard output is a terminal on which lines can be drawn again."""
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -32,8 +32,7 @@ ACCOUNT_LIMIT = 10.0
 """Seconds for finding out what an attempt that has failed has changed."""
 
 
-@dataclass(slots=True)
-class Job:
+class Job(NamedTuple):
     """What one run is to do."""
 
     call: Call
@@ -45,7 +44,7 @@ class Job:
     cause: Cause = "start"
     only_refresh: bool = False
     """A listener's turn: the refresh alone."""
-    received: Mapping[str, Received] = field(default_factory=dict)
+    received: Mapping[str, Received] = {}
     """What it has received; `call` has it already."""
     wanted: Collection[str] = ()
     """Keys that others receive from it."""
@@ -75,8 +74,7 @@ class Clock(NamedTuple):
     attempt: int
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(NamedTuple):
     """Why an attempt failed, for whoever decides when to try again. With a good result: a refresh took the place of a failed run."""
 
     temporary: bool

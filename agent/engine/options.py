@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 class EngineOptions(BaseModel):
     """Defaults of the engine. Times are in seconds."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
     noop: bool = False
     """Check and report only; repair nothing."""

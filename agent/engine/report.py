@@ -177,8 +177,7 @@ class Obstacle(NamedTuple):
     """Set when it is; the same for all that wait for one thing."""
 
 
-@dataclass(frozen=True, slots=True)
-class PassRecord:
+class PassRecord(NamedTuple):
     """One pass: from the first dirty resource until nothing is dirty or running."""
 
     number: int
@@ -199,7 +198,7 @@ class PassRecord:
     """An operator has asked for some of it, whatever it began with."""
     broken_off: bool = False
     """It has not come to its end: the engine was stopped."""
-    counted: Tally | None = field(default=None, compare=False, repr=False)
+    counted: Tally | None = None
     """`tally`, where it was counted as the outcomes came."""
 
     @property
@@ -208,16 +207,14 @@ class PassRecord:
         return self.counted or Tally(self.outcomes)
 
 
-@dataclass(frozen=True, slots=True)
-class PassStarted:
+class PassStarted(NamedTuple):
     """A pass begins."""
 
     number: int
     cause: Cause
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
+class Started(NamedTuple):
     """A resource begins to run, or to find out that it does not have to."""
 
     identity: str
@@ -225,8 +222,7 @@ class Started:
     """Seconds since the first event that this run answers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ran:
+class Ran(NamedTuple):
     """A resource has run, or was found not to have to."""
 
     number: int
@@ -234,15 +230,13 @@ class Ran:
     outcome: Outcome
 
 
-@dataclass(frozen=True, slots=True)
-class PassEnded:
+class PassEnded(NamedTuple):
     """A pass is over."""
 
     record: PassRecord
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(NamedTuple):
     """Something else an operator should know of a resource (or, with an empty identity, of the engine)."""
 
     level: Literal["debug", "info", "warning", "error"]

@@ -8,7 +8,7 @@ holds in a one-shot run, in a pass of the daemon, and after a crash.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from holdfast.agent.engine.report import Outcome, Reason
 
@@ -16,8 +16,7 @@ NOT_RUN: frozenset[Reason] = frozenset({"onfail", "onchanges"})
 """Upstreams that were not run for these reasons neither meet nor fail a requisite."""
 
 
-@dataclass(frozen=True, slots=True)
-class Upstream:
+class Upstream(NamedTuple):
     """What one target of a requisite says about itself."""
 
     identity: str
@@ -29,8 +28,7 @@ class Upstream:
     """For onfail: it has failed (or, in noop, is not known to be good) since this edge last delivered."""
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """Run, or do not and say why."""
 
     run: bool

@@ -29,7 +29,7 @@ from holdfast.resources.traits import Declaration, Reversible
 from holdfast.states.data import Call
 from holdfast.states.marks import Document, Spot
 
-ONCE = Meta(poll=-1.0)
+ONCE = Meta.model_construct(poll=-1.0)
 """It is not watched: once it holds it is nobody's business."""
 NOTHING = Declaration("", {})
 """What was cannot be put into words."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 from holdfast.agent.engine import attempt, limits
 from holdfast.agent.engine.alarms import Alarms
@@ -27,8 +28,7 @@ from holdfast.resources.needs import BY_NUMBER
 from holdfast.resources.traits import Edgeable, Reactive
 
 
-@dataclass(frozen=True, slots=True)
-class Links:
+class Links(NamedTuple):
     """What runs ask of the engine."""
 
     emit: Callable[[Event], None]

@@ -18,13 +18,13 @@ from holdfast.agent.loggers import Late
 from holdfast.resources import paths
 from holdfast.resources.context import Completed, Logger, Report, World
 from holdfast.resources.errors import HoldfastError, Permanent
-from holdfast.resources.interfaces.base import Bus
 from holdfast.resources.paths import Place
 from holdfast.states.grains import Grains
 from holdfast.states.hostfiles import absolute
 
 if TYPE_CHECKING:
     from holdfast.agent.host.host import Host
+    from holdfast.resources.interfaces.base import Bus
     from holdfast.states.source import Tree
 
 

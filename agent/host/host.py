@@ -20,7 +20,6 @@ from holdfast.agent.host.flushes import Flushes
 from holdfast.agent.host.kept import Store
 from holdfast.agent.host.sources import Sources
 from holdfast.agent.tasks import Tasks
-from holdfast.resources.interfaces.base import Bus
 from holdfast.resources.secrets import Cover
 from holdfast.states.data import Call
 from holdfast.states.grains import seen
@@ -29,6 +28,7 @@ from holdfast.states.hostfiles import absolute
 if TYPE_CHECKING:
     from holdfast.agent.host.paths import PathWatcher
     from holdfast.agent.host.world import LocalWorld
+    from holdfast.resources.interfaces.base import Bus
 
 DOWNLOADS = 4
 """Downloads at once; apart from what else blocks, so that a slow server does not hold up the disk."""

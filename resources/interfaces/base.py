@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from holdfast.resources.context import Services
 from holdfast.resources.errors import DeclarationError, Temporary
@@ -40,8 +39,7 @@ class BusError(Temporary):
         self.name = name
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(NamedTuple):
     """Which signals to receive. Empty fields match anything; `within` is an object path and all below it.
 
     The bus is asked by `within` where it is given, and `path` is then compared here: thousands of paths need one rule.
@@ -54,8 +52,7 @@ class Match:
     within: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Signal:
+class Signal(NamedTuple):
     """A signal that was received; variants in its body are plain values."""
 
     interface: str
@@ -152,11 +149,10 @@ class Interface:
 # -- providers -----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Confine:
+class Confine(NamedTuple):
     """On which hosts a provider works, as data, so that a refusal has a reason."""
 
-    grains: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    grains: Mapping[str, tuple[str, ...]] = {}
     """Each of these grains must have one of its values."""
     commands: tuple[str, ...] = ()
     """Each of these commands must exist."""

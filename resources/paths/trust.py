@@ -6,7 +6,7 @@ import os
 import stat
 import struct
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from holdfast.resources.accounts import user_name
 
@@ -51,8 +51,7 @@ def _granted(acl: bytes) -> Iterator[tuple[int, int]]:
     return ((tag, number) for tag, granted, number in entries if tag in {USER, GROUP, GROUP_OBJ} and granted & mask & WRITE)
 
 
-@dataclass(frozen=True, slots=True)
-class Weakness:
+class Weakness(NamedTuple):
     """What lets an untrusted user write something, or replace the entries of a directory."""
 
     path: str

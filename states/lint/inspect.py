@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.states.compile import Compiler, Trace
@@ -66,7 +66,7 @@ def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
 
 def _covered(problems: Iterable[Problem], secret: Collection[tuple[str, int]]) -> list[Problem]:
     """The same problems, but the lines in which a secret stands are not shown."""
-    return [replace(problem, text="") if (problem.place.file, problem.place.line) in secret else problem for problem in problems]
+    return [problem._replace(text="") if (problem.place.file, problem.place.line) in secret else problem for problem in problems]
 
 
 def _comments(found: Iterable[Problem], subject: Subject) -> dict[str, list[Ignored]]:
@@ -90,4 +90,4 @@ def _wanted(
         if not beside and problem.code not in ignore and not silenced(problem, comments):
             alike.setdefault((problem.place, problem.code), []).append(problem)
     for first, *more in alike.values():
-        yield replace(first, message=f"{first.message} (and {len(more)} more like it in this line)") if more else first
+        yield first._replace(message=f"{first.message} (and {len(more)} more like it in this line)") if more else first

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 
 from holdfast.resources.secrets import NAME
 from holdfast.states.check import shape_of
@@ -57,7 +56,7 @@ def secret_arguments(subject: Subject) -> Iterator[Problem]:
             for name, value, mark in texts(key, item.value, item.mark):
                 if (name in secret or NAME.search(name)) and not NO_SECRET.fullmatch(value) and stands_there(item, value, mark):
                     problem = item.document.problem(mark, "secret-plain", _said(name, value), HINT)
-                    yield replace(problem, text="")
+                    yield problem._replace(text="")
 
 
 @rule

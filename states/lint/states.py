@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from holdfast.resources.composite import Composite
 from holdfast.resources.contract import Uid, acts
@@ -71,7 +70,7 @@ def swallowed_arguments(subject: Subject) -> Iterator[Problem]:
         shape = shape_of(cls)
         for key in call.chunk.low.keys() - shape.fields - shape.meta - shape.ignored.keys() - CONTROL:
             problem = spot_of(call.chunk, (key,)).problem("argument-ignored", f"{cls.kind} accepts {key!r} without effect", "remove it")
-            yield replace(problem, text="")  # it may be a password
+            yield problem._replace(text="")  # it may be a password
 
 
 @rule
@@ -87,7 +86,7 @@ def variables(subject: Subject) -> Iterator[Problem]:
             near = meant_argument(key, call.resource.kind, shape.fields)
             hint = f"did you mean {near!r}?" if near else "say so: put it below 'context'"
             text = f"file.managed has no argument {key!r}: its template gets it as a variable"
-            yield replace(spot_of(call.chunk, (key,)).problem("argument-variable", text, hint), text="")  # it may be a password
+            yield spot_of(call.chunk, (key,)).problem("argument-variable", text, hint)._replace(text="")  # it may be a password
 
 
 @rule

@@ -1,7 +1,6 @@
 """The text form on a terminal: it fits, and its colours say how grave a thing is."""
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -37,7 +36,7 @@ def test_lines_fit_a_terminal():
 @pytest.mark.parametrize("width", [0, 40, 80, 200])
 def test_mark_stays_below_its_column(column, width):
     """Wherever it is, and however narrow the terminal; without a column, or beyond the end, there is none."""
-    problem = replace(LONG, place=Place("/srv/x.sls", 14, column), text="".join(map(chr, range(0x4E00, 0x4E00 + 109))))
+    problem = LONG._replace(place=Place("/srv/x.sls", 14, column), text="".join(map(chr, range(0x4E00, 0x4E00 + 109))))
     lines = "\n".join(text(Report((problem,)), Path("/srv"), width=width)).split("\n")
     marks = [index for index, line in enumerate(lines) if line.strip() == "^"]
 
@@ -63,7 +62,7 @@ def test_what_a_terminal_would_obey_is_never_printed():
     place = Place("/states/a\x07.sls", 1, 4)
     problem = Problem(place, "unknown-state", "there is no 'x\x1b[31m'", "write \x9b2J", "a\x1b: b\x1b]0;title\x07")
     shown = "\n".join([*text(Report((problem,)), Path("/srv")), str(problem)])
-    plain = replace(problem, place=Place("/states/a.sls"))
+    plain = problem._replace(place=Place("/states/a.sls"))
 
     assert not set(shown + "".join(github(Report((plain,)), Path("/srv")))) & {"\x1b", "\x07", "\x9b"}
     assert "there is no 'x\\x1b[31m' [unknown-state]\n    a�: b�]0;title�\n       ^\n  write \\x9b2J" in shown

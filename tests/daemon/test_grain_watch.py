@@ -10,7 +10,7 @@ import pytest
 from holdfast.agent import facts
 from holdfast.agent.engine.report import Notice
 from holdfast.agent.facts import Parts
-from holdfast.agent.grain_watch import GrainWatch
+from holdfast.agent.grain_watch import GrainWatch, topics
 from holdfast.agent.host.surroundings import Topic
 from holdfast.states.grains import ALL
 
@@ -109,7 +109,7 @@ async def test_news_of_what_a_call_has_looked_at_need_no_grain(host):
 )
 def test_only_what_somebody_depends_on_is_followed(read, wanted):
     """A group of the kernel's messages is joined for a grain that is read."""
-    assert facts.topics(read) == wanted
+    assert topics(read) == wanted
 
 
 def test_a_part_that_cannot_be_read_is_what_it_was(monkeypatch):

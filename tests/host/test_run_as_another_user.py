@@ -70,7 +70,7 @@ async def test_directory_that_the_user_cannot_enter(place, linked):
 async def test_home_that_the_user_cannot_enter(place, monkeypatch):
     """The command runs in / instead, as it does where there is no home."""
     home = link(place / "users/home", place / "secret")
-    monkeypatch.setattr(starting, "account", lambda name: replace(account(name), home=str(home)))
+    monkeypatch.setattr(starting, "account", lambda name: account(name)._replace(home=str(home)))
 
     assert (await sh("pwd -P; echo $HOME", user=USER)).stdout.split() == ["/", str(home)]
 
@@ -78,7 +78,7 @@ async def test_home_that_the_user_cannot_enter(place, monkeypatch):
 async def test_home_and_directory_of_the_user(place, monkeypatch):
     """They are entered as ever, closed to others or not, and umask, group and input are as told."""
     (place / "users").chmod(0o700)
-    monkeypatch.setattr(starting, "account", lambda name: replace(account(name), home=str(place / "users")))
+    monkeypatch.setattr(starting, "account", lambda name: account(name)._replace(home=str(place / "users")))
 
     done = await sh("pwd; umask; id -gn; cat", user=USER, group="bin", umask=0o027, stdin="fed\n")
 

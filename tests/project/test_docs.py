@@ -6,7 +6,6 @@ import os
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -86,7 +85,7 @@ def test_examples_compile(section: str, files: dict[str, str], tmp_path: Path) -
 
     for name in names:
         sls = () if name == "top" else (name,)
-        assert Compiler().compile(replace(request, sls=sls, pillar=data)) is not None
+        assert Compiler().compile(request._replace(sls=sls, pillar=data)) is not None
 
 
 def _placed(files: dict[str, str]) -> dict[str, str]:

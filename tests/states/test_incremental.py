@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -246,7 +245,7 @@ def test_kind_that_was_loaded_again_with_a_refresh_is_ordered_again(site):
 
 def test_data_of_a_file_are_gone_but_not_missed(site):
     """What a file was parsed to is let go of once it is used; who needs it again, for another environment, has it made again."""
-    compiler, requests = Compiler(), [replace(site.request(), env=env) for env in ("base", "base", "dev", "base")]
+    compiler, requests = Compiler(), [site.request()._replace(env=env) for env in ("base", "base", "dev", "base")]
     found = [outcome(compiler, request)[0] for request in requests]
     assert found == [outcome(Compiler(), request)[0] for request in requests]
     assert compiler.renders == 3 * len(FILES)
@@ -296,7 +295,7 @@ def test_owner_of_a_file_that_is_not_read_again_still_counts(site, monkeypatch):
     monkeypatch.setattr(source, "STEADY", -(10**18))
     compiler = Compiler()
     compiler.compile(site.request())
-    stranger = replace(site.request(), trusted_uids=frozenset({os.getuid() + 1}))
+    stranger = site.request()._replace(trusted_uids=frozenset({os.getuid() + 1}))
     with pytest.raises(CompileError, match="not trusted"):
         compiler.compile(stranger)
     (site.root / "b.sls").chmod(0o666)

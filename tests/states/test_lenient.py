@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 
 import pytest
 
@@ -94,7 +93,7 @@ def test_the_setting_may_change_between_two_compilations(tmp_path):
     """Nothing is kept of the other one, and warnings are told each time."""
     (tmp_path / "site.sls").write_text("a: {lamp.lit: [{color: red}, {color: blue}]}")
     compiler, strict = Compiler(), Request(tmp_path, trusted_uids=frozenset({os.getuid()}))
-    lenient = replace(strict, lenient=("*",))
+    lenient = strict._replace(lenient=("*",))
 
     for _ in range(2):
         assert len(compiler.compile(lenient).warnings) == 1

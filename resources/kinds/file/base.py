@@ -8,9 +8,8 @@ import re
 import stat
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from types import TracebackType
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import BeforeValidator
 
@@ -105,8 +104,7 @@ def place_of(path: str) -> Place:
         return paths.at(path)
 
 
-@dataclass(frozen=True, slots=True)
-class Ownership:
+class Ownership(NamedTuple):
     """Declared owner, as names and as numbers, and mode."""
 
     user: str | None

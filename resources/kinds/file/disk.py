@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from holdfast.resources import accounts, paths
@@ -62,8 +62,8 @@ def settled(owner: Ownership, place: Place | None, seen: os.stat_result | None) 
     if owner.user is not None or place is None or seen is None or not place.who(seen):
         return owner
     uid, gid = os.geteuid(), os.getegid()
-    group = owner if owner.group is not None else replace(owner, group=accounts.group_name(gid), gid=gid)
-    return replace(group, user=accounts.user_name(uid), uid=uid)
+    group = owner if owner.group is not None else owner._replace(group=accounts.group_name(gid), gid=gid)
+    return group._replace(user=accounts.user_name(uid), uid=uid)
 
 
 def inherited(look: Look, default: int) -> tuple[int, int, int]:

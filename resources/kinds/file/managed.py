@@ -7,7 +7,6 @@ import os
 import shlex
 import stat
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, model_validator
@@ -288,7 +287,7 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
             return
         look.wanted, source = await self._content(ctx, look.path, new=look.seen is None)
         if self.mode == "keep" and source is not None:
-            look.owner = replace(look.owner, mode=source_mode(ctx, source))
+            look.owner = look.owner._replace(mode=source_mode(ctx, source))
         if look.wanted is not None:
             with telling("read", look.path):
                 await compare(ctx, look, look.wanted)

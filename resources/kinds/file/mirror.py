@@ -200,7 +200,7 @@ class Mirror:
             )
 
     def _link(self, path: str, place: Place | None, target: str, seen: os.stat_result | None) -> None:
-        owner = replace(self._rules.files, mode=None)
+        owner = self._rules.files._replace(mode=None)
         change: dict[str, Any] = {}
         wrong: dict[str, str] = {}
         if place is None or seen is None:
@@ -235,7 +235,7 @@ class Mirror:
             seen = None  # a link there is replaced
         owner = self._rules.files
         if self._rules.keep_mode:
-            owner = replace(owner, mode=stat.S_IMODE(entry.mode))
+            owner = owner._replace(mode=stat.S_IMODE(entry.mode))
         owner = settled(owner, place, seen)
         look = Look(path, place, seen, owner)
         if seen is None or self._rules.replace:

@@ -6,7 +6,6 @@ import errno
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import ClassVar
 
 from holdfast.resources.context import Context, Watch
@@ -165,8 +164,7 @@ class Copy(OwnedResource, kind="file.copy"):
         owner = await ownership(ctx, self.user, self.group, octal(self.mode))
         if not self.preserve:
             return owner
-        return replace(
-            owner,
+        return owner._replace(
             uid=given.st_uid if owner.uid == UNDECLARED else owner.uid,
             gid=given.st_gid if owner.gid == UNDECLARED else owner.gid,
         )
