@@ -8,6 +8,7 @@ import signal
 import tempfile
 from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +25,7 @@ from holdfast.agent.settings import Settings
 from holdfast.agent.statedir import JOURNAL, LOCK, Lock, LockedError, absorb, open_journal, private_directory
 from holdfast.agent.tree import Compiled
 from holdfast.resources.contract import acts
+from holdfast.states.memory import collector_patient
 
 if TYPE_CHECKING:
     from holdfast.agent.beside import Agent
@@ -44,7 +46,8 @@ def converge(
     `whole`: these are all states that the settings name, for this host. `only`: identities of those that are to run. `onlooker`: called with
     what commands write, see `Host.onlooker`. Raises `KeyboardInterrupt` on SIGINT, SIGTERM and SIGHUP, when all that ran is ended.
     """
-    return asyncio.run(_converge(settings, compiled, emit, timeout=timeout, whole=whole, only=only, onlooker=onlooker))
+    with collector_patient():
+        return asyncio.run(_converge(settings, compiled, emit, timeout=timeout, whole=whole, only=only, onlooker=onlooker))
 
 
 async def _converge(
@@ -94,10 +97,10 @@ async def _converge(
                         await host.flushes.done()
                         if host.flushes.trouble:
                             _tell_of_flushes(host.flushes.trouble, emit)
-                            return record._replace(converged=False, broken_off=True)
+                            return replace(record, converged=False, broken_off=True)
                         if only is not None and not settings.engine.noop:
                             _tell_what_is_owed(journal, declared.difference(only), emit)
-                        return record._replace(converged=False, broken_off=True) if agent and agent.gone else record
+                        return replace(record, converged=False, broken_off=True) if agent and agent.gone else record
                 except TimeoutError:
                     return None
                 finally:

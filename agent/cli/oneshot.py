@@ -14,7 +14,7 @@ import click
 
 from holdfast.agent import once
 from holdfast.agent.cli.exits import Code
-from holdfast.agent.cli.options import SECONDS, Function, Source, completed, on_states, print_json
+from holdfast.agent.cli.options import SECONDS, Function, Source, completed, on_states, print_rows
 from holdfast.agent.cli.printer import Printer
 from holdfast.agent.cli.tally import tally
 from holdfast.agent.cli.terminal import drawable, say
@@ -132,7 +132,8 @@ def _converge(order: Order, *, noop: bool) -> None:
     if order.form == "json":
         converged, number = (record.converged, record.number) if record else (False, 1)
         owed = {"owed": [{"identity": each.identity, "text": each.text} for each in printer.owed]} if printer.owed else {}
-        print_json(printer.cover({"pass": number, "converged": converged, **owed, "results": list(results(compiled, [*outcomes, *ended]))}))
+        rows = printer.cover(list(results(compiled, [*outcomes, *ended])))
+        print_rows(printer.cover({"pass": number, "converged": converged, **owed}), "results", rows)
     if interrupted:
         text = printer.cover(f"interrupted: {_so_far(total, outcomes, ended)}")
         with suppress(OSError):  # the terminal may be gone

@@ -6,7 +6,7 @@ import functools
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -285,3 +285,10 @@ def on_states(*forms: str) -> Callable[[Function], Function]:
 def print_json(value: Any) -> None:
     """One JSON document on stdout; what JSON has no form for (a date) becomes text."""
     click.echo(json.dumps(value, indent=1, default=str))
+
+
+def print_rows(value: dict[str, Any], name: str, rows: Sequence[Any]) -> None:
+    """The same, of a mapping with many rows under one more key: each row has one line, for indented they would take three times as long."""
+    head = json.dumps(value, indent=1, default=str).removesuffix("\n}")
+    lines = ",".join([f"\n  {json.dumps(row, default=str)}" for row in rows])
+    click.echo(f'{head},\n "{name}": [{lines}\n ]\n}}')

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from holdfast.agent.cli.terminal import say
@@ -99,7 +98,7 @@ class Printer:
             return
         if self._progress and self._progress.told.get(event.outcome.identity):  # what its command wrote stands there already
             changes = {name: change for name, change in event.outcome.changes.items() if name not in OUTPUTS}
-            event = event._replace(outcome=replace(event.outcome, changes=changes))
+            event = event._replace(outcome=event.outcome._replace(changes=changes))
         line = self._narrator.tell(event)
         if line is None:
             return

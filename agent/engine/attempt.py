@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import nullcontext
-from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -233,7 +232,7 @@ def _failed(job: Job, clock: Clock, error: HoldfastError | OSError) -> tuple[Out
     if job.unsure and not isinstance(error, Final):
         job.ctx.report = Report()
         comment = f"cannot be told before {', '.join(job.unsure)} would be changed ({why})"
-        return replace(_outcome(job, clock, result=None, comment=comment), unknown=True), None
+        return _outcome(job, clock, result=None, comment=comment)._replace(unknown=True), None
     passes = isinstance(error, OSError) and error.errno in PASSING
     return _outcome(job, clock, result=False, comment=why), Failure(temporary=passes, delay=None)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 from holdfast.agent.engine import attempt
@@ -83,7 +82,7 @@ class Judge:
 
     def _promised(self, outcome: Outcome, target: Vertex, *, real: bool) -> Outcome:
         """What comes of the target of a prereq: a change that noop keeps from being made does not come."""
-        return replace(outcome, result=True) if real and outcome.result is None and not self._applies(target) else outcome
+        return outcome._replace(result=True) if real and outcome.result is None and not self._applies(target) else outcome
 
     def _upstream(self, vertex: Vertex, kind: str, target: Vertex, outcome: Outcome | None, *, real: bool) -> Upstream:
         counted = CARRIES.get(kind)
@@ -109,7 +108,7 @@ class Judge:
         job = Job(prepared.call, target.ctx, apply=False, received=prepared.values, disabled=self._disabled(target))
         outcome, failure = await attempt.run(job, self._emit)
         if decision.refresh and outcome.ran and not outcome.changes and outcome.result:
-            outcome = replace(outcome, result=None, changes={"watch": "would refresh"})
+            outcome = outcome._replace(result=None, changes={"watch": "would refresh"})
         return outcome, failure
 
     def not_run(self, vertex: Vertex, decision: Decision) -> Outcome:
@@ -143,9 +142,8 @@ class Judge:
         """
         if probe.result is not False:
             comment = f"not run: its prerequisite {', '.join(decision.because)} failed"
-            probe = replace(probe, comment=comment, reason="", because=decision.because)
-        return replace(
-            probe,
+            probe = probe._replace(comment=comment, reason="", because=decision.because)
+        return probe._replace(
             changes={},
             diff="",
             ran=False,

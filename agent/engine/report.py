@@ -6,8 +6,8 @@ The engine knows no log and no terminal: it hands these values to one `emit` fun
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
@@ -27,12 +27,11 @@ GUARDS: frozenset[Reason] = frozenset({"onlyif", "unless", "creates"})
 """Those of them that are a guard's answer: it may be another one later."""
 
 
-NO_CHANGES: dict[str, Any] = {}
+NO_CHANGES: Mapping[str, Any] = {}
 """One for all outcomes without any: nobody changes what an outcome holds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """How one run of one resource ended, or why it was not run."""
 
     identity: str
@@ -40,7 +39,7 @@ class Outcome:
     """Place in the order of execution."""
     result: bool | None
     """True: right, or put right. False: failed. None: a change would be made (noop)."""
-    changes: dict[str, Any] = field(default_factory=dict)
+    changes: Mapping[str, Any] = NO_CHANGES
     comment: str = ""
     diff: str = ""
     duration: float = 0.0
@@ -71,7 +70,7 @@ class Outcome:
 
     def outline(self) -> Outcome:
         """What there is to be remembered of it: that something was changed, not from what to what, which may be megabytes."""
-        return replace(self, changes=dict.fromkeys(self.changes, True), diff="") if self.changes or self.diff else self
+        return self._replace(changes=dict.fromkeys(self.changes, True), diff="") if self.changes or self.diff else self
 
     @property
     def blocked(self) -> bool:
@@ -177,7 +176,8 @@ class Obstacle(NamedTuple):
     """Set when it is; the same for all that wait for one thing."""
 
 
-class PassRecord(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class PassRecord:
     """One pass: from the first dirty resource until nothing is dirty or running."""
 
     number: int
@@ -198,7 +198,7 @@ class PassRecord(NamedTuple):
     """An operator has asked for some of it, whatever it began with."""
     broken_off: bool = False
     """It has not come to its end: the engine was stopped."""
-    counted: Tally | None = None
+    counted: Tally | None = field(default=None, compare=False, repr=False)
     """`tally`, where it was counted as the outcomes came."""
 
     @property

@@ -10,7 +10,6 @@ import asyncio
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from itertools import islice
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
@@ -94,7 +93,7 @@ class Rivals:
         self._blamed[vertex.identity] = blame
         if len(self._blamed) > BLAMED:
             del self._blamed[next(iter(self._blamed))]
-        return replace(outcome, undone=str(blame))
+        return outcome._replace(undone=str(blame))
 
     def told(self, vertex: Vertex, others: Iterable[Vertex], since: float) -> str:
         """Who undoes the repairs of a resource that flaps, and what to do. Others that repair the same since then are perhaps the ones."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -171,7 +170,7 @@ class Runs:
                 outcome, failure = await self._attempt(vertex, self._job(vertex, prepared, only_refresh=True))
                 if self._rests(vertex, outcome, failure):
                     return
-        self.conclude(vertex, replace(outcome, listener=True), seen, failure)
+        self.conclude(vertex, outcome._replace(listener=True), seen, failure)
 
     async def _attempt(self, vertex: Vertex, job: Job) -> tuple[Outcome, Failure | None]:
         """Run it once nobody looks at it any more: there is one call of a resource at a time."""

@@ -22,6 +22,8 @@ PATIENCE = 600.0
 """Seconds for which what others have in their hands is left alone."""
 INTERVAL = 0.2
 """Seconds between two looks whether they are done; the kernel tells nobody when a lock is given up."""
+FRESH = 0.005
+"""Seconds for which it holds that nobody has the lock: dpkg reads its database for longer than that before it touches a file."""
 CONDITION = "packages-in-other-hands"
 """Code of the health condition that tells of them."""
 
@@ -35,6 +37,8 @@ class Administrator:
     def __init__(self, interface: Callable[[str], Any], health: Health, held: Callable[[], bool] = locks.held) -> None:
         self._interface, self._health, self._held = interface, health, held
         self._pkg: Any = None
+        self._free = 0.0
+        """Loop time until which it is not asked again whether a lock is held."""
         self._who = ""
         """Who is at work; empty: nobody has been seen with anything in his hands."""
         self._begun = asyncio.Event()
@@ -91,7 +95,11 @@ class Administrator:
 
     def _others(self) -> str:
         if self._pkg is None:
+            now = asyncio.get_running_loop().time()
+            if now < self._free:
+                return ""
             if not self._held():
+                self._free = now + FRESH
                 return ""
             try:
                 self._pkg = self._interface("pkg")

@@ -199,6 +199,17 @@ def test_json_has_one_object_for_each_call_in_order(tree):
     assert guarded["reason"] == "unless"
 
 
+def test_each_result_has_one_line_of_json(tree):
+    """For programs that read lines; without results, and with line feeds in them, it is one document all the same."""
+    assert tree.json("plan", check=0)["results"] == []
+    tree.sls("a", "one:\n  file.managed:\n    - name: HOST/one\n    - contents: |\n        a\n        b\ntwo:\n  test.nop: []\n")
+    said = tree("plan", "--format", "json", check=2).stdout
+
+    rows = [line for line in said.splitlines() if '"id"' in line]
+    assert [json.loads(row.strip(" ,"))["id"] for row in rows] == ["one", "two"]
+    assert json.loads(said)["results"] == [json.loads(row.strip(" ,")) for row in rows]
+
+
 def test_plan_json_says_null_where_it_would_change(tree):
     """Result null, as in Salt's test mode."""
     tree.file()

@@ -8,7 +8,7 @@ from typing import Any
 
 from engine_bench import in_virtual_time
 from holdfast.agent.health import Health
-from holdfast.agent.host.administrator import CONDITION, PATIENCE, Administrator
+from holdfast.agent.host.administrator import CONDITION, FRESH, PATIENCE, Administrator
 from holdfast.resources.errors import Permanent
 from holdfast.resources.interfaces.results import Pkg
 from holdfast.resources.kinds.cmd import Run
@@ -140,6 +140,29 @@ async def test_the_package_manager_is_not_looked_for_while_no_lock_is_held() -> 
     assert asked == []
 
     held.append(True)
+    await asyncio.sleep(FRESH)
     found = await administrator.obstacle(Installed.declare("toy"))
     assert found.text == "process 7 (apt-get) is changing its package"
     assert asked == ["pkg"]
+
+
+@in_virtual_time
+async def test_the_locks_are_looked_at_once_for_runs_that_follow_each_other_at_once() -> None:
+    """A thousand files in a row cost a few looks; a lock that is taken in between counts a moment later."""
+    looks: list[float] = []
+    pkg, held = Manager(), []
+    pkg.who, pkg.names = "process 7 (apt-get)", {"toy"}
+
+    def is_held() -> bool:
+        looks.append(asyncio.get_running_loop().time())
+        return bool(held)
+
+    administrator = Administrator(lambda _: pkg, Health(), held=is_held)
+    for _ in range(1000):
+        assert await administrator.obstacle(Installed.declare("toy")) is None
+    assert len(looks) == 1
+
+    held.append(True)
+    await asyncio.sleep(FRESH)
+    assert await administrator.obstacle(Installed.declare("toy")) is not None
+    assert len(looks) == 2

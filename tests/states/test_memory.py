@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from effort import effort
-from holdfast.states.memory import BULK, Collector, collector_at_rest
+from holdfast.states.memory import BULK, PATIENT, Collector, collector_at_rest, collector_patient
 
 
 class Ring:
@@ -103,3 +103,19 @@ def test_no_full_collection_waits_for_much_that_is_new() -> None:
 
     assert gc.get_stats()[2]["collections"] > before
     assert len(old) > len(new)
+
+
+def test_work_that_ends_soon_is_collected_less_often() -> None:
+    """Each collection waits for many more new objects, and afterwards all is as before, also when the work fails."""
+    before = gc.get_threshold()
+    during = []
+
+    def work() -> None:
+        with collector_patient():
+            during.append(gc.get_threshold())
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert during == [(PATIENT, *before[1:])]
+    assert gc.get_threshold() == before
