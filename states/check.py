@@ -261,7 +261,8 @@ def _problem(path: tuple[object, ...], details: list[dict[str, Any]], chunk: Chu
     why = "; or ".join(dict.fromkeys(said(detail) for detail in details))
     if not path:
         return chunk.spot.problem("argument-value", f"{chunk.identity}: {why}")
-    inner = ".".join(str(step) for step in first["loc"]) if len(details) == 1 else name
+    several = isinstance(chunk.low.get(name), (list, Mapping))  # a single value may stand for a list of it
+    inner = ".".join(str(step) for step in first["loc"]) if several and len(details) == 1 else name
     code = "argument-value" if first["type"] in ("value_error", "assertion_error", "literal_error") else "argument-type"
     value = _at(chunk.low, first["loc"])
     text = isinstance(value, bool) and any(detail["type"] in TEXTUAL for detail in details)

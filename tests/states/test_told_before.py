@@ -113,10 +113,21 @@ def test_names_that_are_no_text_are_told(problems):
         assert words in problem.message
     (problem,) = problems(state("file.managed", "name: on", "contents: x", name="its ID"))
     assert problem.code == "name-type"  # that the ID is no path is another matter
+
+
+def test_other_places_of_names_take_no_booleans(problems):
+    """The error says what YAML has made of the word."""
     (problem,) = problems(state("test.nop", "require: [{pkg: on}]"))
     assert problem.message == "the name in an item of require must be text, but this is the boolean true"
     (problem,) = problems(state("pkg.installed", "pkgs: [vim, on]"))
     assert "quote what YAML reads as a boolean" in problem.message
+
+
+def test_an_argument_is_named_as_it_is_written(problems):
+    """Its place in a list is told only where there is a list."""
+    for written, argument in (("rel", "creates"), ("[/a, rel]", "creates.1")):
+        (problem,) = problems(state("cmd.run", f"creates: {written}"))
+        assert f"the argument {argument!r} is wrong" in problem.message
 
 
 SOURCES = [
