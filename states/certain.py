@@ -47,7 +47,7 @@ def look_at(text: Text, tree: Tree) -> Certain:
 
 def _parts(template: Template) -> Iterator[Part]:
     """The templates that it needs, as far as their names stand there."""
-    for node in certain(template.tree):
+    for node in certain(template):
         if isinstance(node, (nodes.Import, nodes.FromImport, nodes.Include, nodes.Extends)):
             name = node.template.value if isinstance(node.template, nodes.Const) else None
             if isinstance(name, str):
@@ -60,7 +60,7 @@ def _parts(template: Template) -> Iterator[Part]:
 def _unknown(template: Template, tree: Tree) -> Iterator[Problem]:
     """Filters, tests and calls that there are not."""
     asked = asked_calls(template)
-    for node in certain(template.tree):
+    for node in certain(template):
         if isinstance(node, (nodes.Filter, nodes.Test)):
             what, known = ("filter", jinja().filters) if isinstance(node, nodes.Filter) else ("test", jinja().tests)
             if node.name not in known and node.name not in asked_words(template, what):
@@ -72,10 +72,10 @@ def _unknown(template: Template, tree: Tree) -> Iterator[Problem]:
             yield template.problem(node.lineno, name, "template-call", str(error), error.hint)
 
 
-def certain(tree: nodes.Template) -> Iterator[nodes.Node]:
+def certain(template: Template) -> Iterator[nodes.Node]:
     """All that a template comes to whatever its variables are. What a loop does counts: it is there to be done."""
-    used = {name.name for name in tree.find_all(nodes.Name) if name.ctx == "load"}
-    todo: list[nodes.Node] = [tree]
+    used = {name.name for name in template.all(nodes.Name) if name.ctx == "load"}
+    todo: list[nodes.Node] = [template.tree]
     while todo:
         node = todo.pop()
         yield node

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from jinja2 import nodes
@@ -112,24 +112,20 @@ def _key(call: nodes.Call) -> tuple[str, str, bool] | None:
 
 def _asked(template: Template) -> set[nodes.Node]:
     """The expressions of which a template asks whether they are anything, or says what to take instead."""
+    todo = [node.test for node in (*template.all(nodes.If), *template.all(nodes.CondExpr))]
+    todo += [node.left for node in template.all(nodes.Or)]
+    todo += [node.node for node in (*template.all(nodes.Not), *template.all(nodes.Filter), *template.all(nodes.Test)) if _asks(node)]
     asked: set[nodes.Node] = set()
-    for node in (*template.all(nodes.If), *template.all(nodes.CondExpr)):
-        asked.update(_truths([node.test]))
-    for node in (*template.all(nodes.Or), *template.all(nodes.Not)):
-        asked.update(_truths([node.left if isinstance(node, nodes.Or) else node.node]))
-    asked.update(node.node for node in template.all(nodes.Filter) if node.name in DEFAULTING)
-    asked.update(node.node for node in template.all(nodes.Test) if node.name in ASKING)
+    while todo:
+        node = todo.pop()
+        if isinstance(node, (nodes.And, nodes.Or)) and node not in asked:
+            todo += (node.left, node.right)
+        asked.add(node)
     names = {node.name for node in asked if isinstance(node, nodes.Name)}
     asked.update(node.node for node in template.all(nodes.Assign) if isinstance(node.target, nodes.Name) and node.target.name in names)
     return asked
 
 
-def _truths(tests: Iterable[nodes.Node]) -> Iterator[nodes.Node]:
-    """What is asked for its truth alone."""
-    for test in tests:
-        if isinstance(test, (nodes.And, nodes.Or)):
-            yield from _truths([test.left, test.right])
-        elif isinstance(test, nodes.Not):
-            yield from _truths([test.node])
-        else:
-            yield test
+def _asks(node: nodes.Not | nodes.Filter | nodes.Test) -> bool:
+    """Whether what it is applied to may be missing."""
+    return isinstance(node, nodes.Not) or node.name in (DEFAULTING if isinstance(node, nodes.Filter) else ASKING)

@@ -234,6 +234,14 @@ def test_what_a_template_may_never_come_to_is_no_error(text, compile_tree):
     compile_tree({"site.sls": CONF, "x.conf": text})
 
 
+def test_a_template_that_is_nested_too_deeply_is_told(problems):
+    """No traceback, however long a chain of words is."""
+    (problem,) = problems({"site.sls": CONF, "x.conf": f"{{{{ {' or '.join(['a'] * 3000)} }}}}"})
+
+    assert problem.code == "source-syntax"
+    assert "nested too deeply" in problem.message
+
+
 def test_templates_of_a_directory_are_looked_at(problems):
     """Each file of a `file.recurse` that renders them."""
     recurse = state("file.recurse", "source: salt://d", "template: jinja", name="/x")
