@@ -168,7 +168,8 @@ class Engine:
             calls = [*compilation.calls, *self._reversals.calls(compilation.calls)] if self._daemon else compilation.calls
             found = self._apart([None if call.identity in anew else self._keep(call) for call in calls])
             kept = {vertex: vertex.requisites for vertex in found if vertex}
-            vertices = [vertex or Vertex(call, self._host.context(call.identity)) for vertex, call in zip(found, calls, strict=True)]
+            with collector_at_rest():
+                vertices = [vertex or Vertex(call, self._host.context(call.identity)) for vertex, call in zip(found, calls, strict=True)]
             declared = {call.identity for call in calls}
             alike = tied_alike(self._graph, vertices, calls, automatic)
             self._adopt(calls, vertices, whole=whole)
@@ -189,18 +190,19 @@ class Engine:
             self._scheduler.rebuild(vertices)
             self._recount(leaving, (vertex for vertex in vertices if vertex not in kept))
             everything = options is not None and self._take_over(options)
-            for vertex in vertices:
-                if vertex not in kept:
-                    vertex.first = self.options.ordering == "definition" or vertex.call.meta is ONCE
-                    vertex.due = vertex.identity in anew
-                    vertex.after = self._departures.before(partial(self._succeeds, vertex))
-                    self._arm(vertex)
-                failed = vertex.failed and vertex.call.meta.rewatch and vertex.settled and cause != "grains changed"
-                again = everything or failed or vertex.identity in outdated or blames_others(vertex) or self._runs.to_act(vertex)
-                if again or vertex not in kept or not same_shape(vertex.requisites, kept[vertex]):
-                    self._mark(vertex, cause)
-                    for sender in vertex.requisites.get(RECV, ()):
-                        self._mark(sender, cause)  # what nobody received so far was not kept
+            with collector_at_rest():
+                for vertex in vertices:
+                    if vertex not in kept:
+                        vertex.first = self.options.ordering == "definition" or vertex.call.meta is ONCE
+                        vertex.due = vertex.identity in anew
+                        vertex.after = self._departures.before(partial(self._succeeds, vertex))
+                        self._arm(vertex)
+                    failed = vertex.failed and vertex.call.meta.rewatch and vertex.settled and cause != "grains changed"
+                    again = everything or failed or vertex.identity in outdated or blames_others(vertex) or self._runs.to_act(vertex)
+                    if again or vertex not in kept or not same_shape(vertex.requisites, kept[vertex]):
+                        self._mark(vertex, cause)
+                        for sender in vertex.requisites.get(RECV, ()):
+                            self._mark(sender, cause)  # what nobody received so far was not kept
             await self._backgrounds.prune([*vertices, *self._departures])
             self._schedule_recheck()
             if self.pauses.any or self._telling.under_way:

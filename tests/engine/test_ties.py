@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from effort import effort
-from engine_bench import Bench, compilation, state
+from engine_bench import Bench, compilation, in_virtual_time, state
 from holdfast.agent.engine.graph import Graph, Vertex
 from holdfast.agent.engine.ties import connect, exchange, tied_alike
 
@@ -93,3 +94,14 @@ def test_an_exchange_costs_what_was_exchanged(bench: Bench) -> None:
     new = [*graph.vertices]
     new[1000] = Vertex(new[1000].call, new[1000].ctx)
     assert effort(lambda: exchange(graph, new), 0.33, than=lambda: connect(graph.vertices)) < 0.33
+
+
+@in_virtual_time
+async def test_a_swap_of_many_is_not_held_up_by_the_collector(bench: Bench) -> None:
+    """What it makes lives long: the collector does not walk it while it is made."""
+    engine, states = bench.engine(), compilation(*[state(f"s{number}") for number in range(3000)])
+    before = sum(each["collections"] for each in gc.get_stats())
+    await engine.swap(states)
+    collections = sum(each["collections"] for each in gc.get_stats()) - before
+    await engine.stop(0)
+    assert collections < 15
