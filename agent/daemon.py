@@ -25,7 +25,7 @@ from holdfast.agent.control.account import Account
 from holdfast.agent.control.schema import ControlError, Request
 from holdfast.agent.control.server import ControlServer
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.report import Cause, Event, Notice, Outcome, PassEnded, Ran, Started
+from holdfast.agent.engine.report import Cause, Event, Notice, Outcome, PassEnded, PassStarted, Ran, Started
 from holdfast.agent.engine.status import paused, rows
 from holdfast.agent.engine.tables import Rows
 from holdfast.agent.grain_watch import GrainWatch
@@ -392,11 +392,11 @@ class Daemon:
     # -- what it says ------------------------------------------------------------------------------------------
 
     def _emit(self, event: Event) -> None:
-        if isinstance(event, Started):  # told before each repair, and nobody else wants to know
-            self._insight.tell(event)
-            return
-        self._logs.emit(event)
+        if not isinstance(event, Started):
+            self._logs.emit(event)
         self._insight.tell(event)
+        if isinstance(event, (Started, PassStarted)):  # told before each repair, and nobody else wants to know
+            return
         self._grains.tell(event)
         if isinstance(event, Ran):
             self._ran(event.outcome)

@@ -181,12 +181,15 @@ def in_use(pid: int, place: Place) -> bool:
 
 def carry(old: Place, new: Handle, uid: int) -> None:
     """Give a new file, which is to belong to `uid`, the extended attributes (labels, ACLs) of the one it replaces, as far as that is possible."""
-    with contextlib.suppress(OSError):
+    try:
         handle, info = (None, old.look()) if old.directory.handle is None else old.pin()
         if info is None or not S_ISREG(info.st_mode) or not old.keeps_attributes(info, uid):
             return
         path = old.real if handle is None else f"/proc/self/fd/{handle.fd}"
-        for name in os.listxattr(path):
-            if name.startswith(KEPT):
-                with contextlib.suppress(OSError):
-                    os.setxattr(new.fd, name, os.getxattr(path, name))
+        names = os.listxattr(path)
+    except OSError:
+        return
+    for name in names:
+        if name.startswith(KEPT):
+            with contextlib.suppress(OSError):
+                os.setxattr(new.fd, name, os.getxattr(path, name))

@@ -143,7 +143,8 @@ class Place:
     @property
     def fd(self) -> int | None:
         """For the `dir_fd` of system calls."""
-        return self.directory.fd
+        handle = self.directory.handle
+        return None if handle is None else handle.fd
 
     def beside(self, name: str) -> Place:
         """Another entry of the same directory."""
