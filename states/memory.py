@@ -15,8 +15,8 @@ BULK = 10_000
 """New objects beyond which the collector is not to walk them: that would take milliseconds."""
 PATIENT = 50_000
 """New objects before a collection in a process that ends soon; some megabytes."""
-THRESHOLDS = (700, 5, 3)
-"""As `gc.set_threshold` has them: no collection walks more than twenty thousand new objects, which takes a few milliseconds."""
+THRESHOLDS = (700, 5, 1)
+"""As `gc.set_threshold` has them: no collection walks more than eleven thousand new objects, which takes a few milliseconds."""
 REPLACED = 0.25
 """Part of all resources that must have been replaced before everything is collected: the collector's own rule for what lives long."""
 LEAST = 1000

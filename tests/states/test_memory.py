@@ -93,7 +93,7 @@ def test_the_collector_is_left_as_it_was() -> None:
 
 
 def test_no_full_collection_waits_for_much_that_is_new() -> None:
-    """Each walks a bounded number of objects, however many there were before: what is new is walked after twenty thousand or so."""
+    """Each walks a bounded number of objects, however many there were before: what is new is walked after ten thousand or so."""
     gc.unfreeze()
     old = [[number] for number in range(30 * BULK)]
     gc.collect()
@@ -101,7 +101,7 @@ def test_no_full_collection_waits_for_much_that_is_new() -> None:
         before = gc.get_stats()[2]["collections"]
         new = [[number] for number in range(3 * BULK)]
 
-    assert gc.get_stats()[2]["collections"] > before
+    assert gc.get_stats()[2]["collections"] >= before + 2
     assert len(old) > len(new)
 
 
