@@ -23,7 +23,10 @@ class GrainWatch:
     """
 
     def __init__(
-        self, gather: Callable[[], Awaitable[Grains]], changed: Callable[[], None], watch: Callable[..., AsyncIterator[None]]
+        self,
+        gather: Callable[[], Awaitable[Grains]],
+        changed: Callable[[], None],
+        watch: Callable[..., AsyncIterator[None]],
     ) -> None:
         self._gather = gather
         self._changed = changed
@@ -43,7 +46,12 @@ class GrainWatch:
         """Of the engine: at each recheck grains are read again, and when much has run, others may have been read than before."""
         if isinstance(event, Notice) and event.code == "recheck":
             self.look()
-        elif isinstance(event, PassEnded) and event.record.cause in ("start", "states changed", "grains changed", "recheck"):
+        elif isinstance(event, PassEnded) and event.record.cause in (
+            "start",
+            "states changed",
+            "grains changed",
+            "recheck",
+        ):
             self._follow()
 
     def _follow(self) -> None:
@@ -79,7 +87,11 @@ class GrainWatch:
                     found = None
                 read = self._read()
                 before = seen(self._grains, read)
-                different = () if found is None else sorted(name for name, is_ in seen(found, read).items() if is_ != before[name])
+                different = (
+                    ()
+                    if found is None
+                    else sorted(name for name, is_ in seen(found, read).items() if is_ != before[name])
+                )
                 if different:
                     log.info("grains have changed: %s", ", ".join(different))
                     self._changed()

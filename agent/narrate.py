@@ -72,7 +72,12 @@ class Narrator:
 
     def _ran(self, number: int, outcome: Outcome) -> Line:
         level, text = self._judged(outcome)
-        fields: dict[str, Any] = {"pass": number, "resource": outcome.identity, "result": result_of(outcome), "cause": outcome.cause}
+        fields: dict[str, Any] = {
+            "pass": number,
+            "resource": outcome.identity,
+            "result": result_of(outcome),
+            "cause": outcome.cause,
+        }
         if outcome.ran:
             fields["duration"] = round(outcome.duration, 6)
         if outcome.changes:
@@ -92,7 +97,11 @@ class Narrator:
         if outcome.result is False and outcome.ran:
             again = self._failing.get(identity) == outcome.comment
             self._failing[identity] = outcome.comment
-            return ("info", self._sentence("still failing", outcome)) if again else ("error", self._sentence("failed", outcome))
+            return (
+                ("info", self._sentence("still failing", outcome))
+                if again
+                else ("error", self._sentence("failed", outcome))
+            )
         recovered = self._failing.pop(identity, None) is not None and outcome.result is True
         if not outcome.ran:
             return ("info" if first or outcome.blocked else "debug"), skipped(outcome)
@@ -230,7 +239,12 @@ def _value(value: Any) -> str:
 def _ended(record: PassRecord) -> Line:
     """The end of a pass: whether all is right now, and what it took."""
     text = f"{summary(record.tally, record.duration, record)} (pass {record.number}, {record.cause})"
-    fields = {"pass": record.number, "cause": record.cause, "duration": round(record.duration, 6), "converged": record.converged}
+    fields = {
+        "pass": record.number,
+        "cause": record.cause,
+        "duration": round(record.duration, 6),
+        "converged": record.converged,
+    }
     if record.tally.any_failed:
         return Line("warning", text, fields)
     worth = record.asked or record.cause in (*_SEEN, "command") or record.tally.any_changed
@@ -242,7 +256,12 @@ def summary(tally: Tally, seconds: float, record: PassRecord | None = None) -> s
 
     `record`: of a pass of a daemon, after which others may be failing still, and which may have been broken off.
     """
-    waiting, failed, would, unknown = tally.blocked, tally.count("failed"), tally.count("would-change"), tally.count("unknown")
+    waiting, failed, would, unknown = (
+        tally.blocked,
+        tally.count("failed"),
+        tally.count("would-change"),
+        tally.count("unknown"),
+    )
     counts = {
         "checked": tally.ran,
         "changed": len(tally.changed),

@@ -94,7 +94,9 @@ async def _converge(
                     async with asyncio.timeout(timeout):
                         compilation = compiled.compilation
                         scripts = [call for call in compilation.calls if acts(call.resource)]
-                        async with host.taken_over(scripts, settings.states) as edition:  # the journal knows them by their content
+                        async with host.taken_over(
+                            scripts, settings.states
+                        ) as edition:  # the journal knows them by their content
                             edition.closed = True
                             whole = whole and bool(compilation.calls)  # no states are no order to forget
                             await engine.swap(compilation, cause="start", whole=whole, only=only)
@@ -117,7 +119,14 @@ async def _converge(
 
 
 def _tell_of_flushes(why: str, emit: Callable[[Event], None]) -> None:
-    emit(Notice("error", "not-flushed", "", f"cannot flush {why}; what was written there may be lost with the power: apply again"))
+    emit(
+        Notice(
+            "error",
+            "not-flushed",
+            "",
+            f"cannot flush {why}; what was written there may be lost with the power: apply again",
+        )
+    )
 
 
 def _tell_of_health(health: Health, emit: Callable[[Event], None]) -> None:
@@ -136,7 +145,14 @@ def _tend(line: Line, engine: Engine, emit: Callable[[Event], None]) -> None:
         stopping.append(asyncio.create_task(engine.stop(math.inf)))
 
     def waits(key: str) -> None:
-        emit(Notice("warning", "agent-at-work", "", f"waiting for the agent, which is at work on {key} or on what watches it"))
+        emit(
+            Notice(
+                "warning",
+                "agent-at-work",
+                "",
+                f"waiting for the agent, which is at work on {key} or on what watches it",
+            )
+        )
 
     line.lost, line.waits = lost, waits
 
@@ -162,7 +178,11 @@ def _interruptible() -> Iterator[None]:
         if task is not None:
             task.cancel()
 
-    numbers = [number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is not signal.SIG_IGN]
+    numbers = [
+        number
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) is not signal.SIG_IGN
+    ]
     for number in numbers:
         loop.add_signal_handler(number, interrupt)
     try:
@@ -196,7 +216,9 @@ async def _memory(settings: Settings, emit: Callable[[Event], None]) -> AsyncIte
         yield journal, directory
 
 
-async def _journal(settings: Settings, directory: Path, stack: AsyncExitStack, emit: Callable[[Event], None]) -> Journal:
+async def _journal(
+    settings: Settings, directory: Path, stack: AsyncExitStack, emit: Callable[[Event], None]
+) -> Journal:
     """The one of this directory: by the lock, or beside the agent that holds it. One in memory alone if that keeps other states: nothing done here concerns it."""
     try:
         stack.enter_context(Lock(directory / LOCK, "apply"))
@@ -223,7 +245,10 @@ async def _end(line: Line, settings: Settings, directory: Path, emit: Callable[[
     until = time.monotonic() + PATIENCE
     while left and time.monotonic() < until:
         try:
-            with Lock(directory / LOCK, "apply"), closing(open_journal(directory / JOURNAL, Health(), durable=settings.durable)) as journal:
+            with (
+                Lock(directory / LOCK, "apply"),
+                closing(open_journal(directory / JOURNAL, Health(), durable=settings.durable)) as journal,
+            ):
                 repeat(journal, left)
                 await journal.secure()
             left = []
@@ -251,7 +276,14 @@ async def _known(settings: Settings, emit: Callable[[Event], None]) -> Journal:
         try:
             return Journal(copied=read(path))
         except sqlite3.Error as error:
-            emit(Notice("warning", "journal-unread", "", f"cannot read {path}: {error}; refreshes that are owed are not known"))
+            emit(
+                Notice(
+                    "warning",
+                    "journal-unread",
+                    "",
+                    f"cannot read {path}: {error}; refreshes that are owed are not known",
+                )
+            )
     return Journal()
 
 

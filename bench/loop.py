@@ -154,7 +154,9 @@ class Driver:
         """From another process: threads of this one would wait for the loop's thread."""
         code = "import sys, pathlib, harness; input(); print(harness.corrupt_and_wait(pathlib.Path(sys.argv[1])))"
         command = [sys.executable, "-c", code, str(path)]
-        with subprocess.Popen(command, cwd=Path(__file__).parent, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        with subprocess.Popen(
+            command, cwd=Path(__file__).parent, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as other:
             time.sleep(1)
             self._ask("recheck")
             said, _ = other.communicate("\n")

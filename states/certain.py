@@ -27,7 +27,10 @@ def certain_problems(text: Text, tree: Tree) -> Iterator[Problem]:
     template = read_template(text) if plain else None
     found = [] if template is None else list(_unknown(template, tree))
     yield from found
-    if not any(problem.code == "source-syntax" for problem in found) and (problem := syntax_problem(text, tree.root)) is not None:
+    if (
+        not any(problem.code == "source-syntax" for problem in found)
+        and (problem := syntax_problem(text, tree.root)) is not None
+    ):
         yield replace(problem, code="source-syntax")
 
 
@@ -40,7 +43,9 @@ def _unknown(template: Template, tree: Tree) -> Iterator[Problem]:
             if node.name not in known and node.name not in asked_words(template, what):
                 near = nearest(node.name, known)
                 hint = f"did you mean {near}?" if near else ""
-                yield template.problem(node.lineno, node.name, "source-syntax", f"there is no {what} {node.name!r}", hint)
+                yield template.problem(
+                    node.lineno, node.name, "source-syntax", f"there is no {what} {node.name!r}", hint
+                )
         elif isinstance(node, nodes.Call) and (name := called(node.node)) and name not in TABLE and name not in asked:
             error = NoSuchCall(name, TABLE, tree)
             yield template.problem(node.lineno, name, "template-call", str(error), error.hint)

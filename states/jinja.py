@@ -38,7 +38,9 @@ class StateTemplates:
         self.secret = secret
         self._environment: StateEnvironment | None = None
 
-    def run(self, text: Text, sls: str, own: Mapping[str, Any], world: World) -> tuple[Document, str, dict[str, str | None]]:
+    def run(
+        self, text: Text, sls: str, own: Mapping[str, Any], world: World
+    ) -> tuple[Document, str, dict[str, str | None]]:
         """Run the template: what its lines are, what came out, and the templates that it has used. Raises `CompileError` that names its line."""
         root = self.imports.tree.root
         name, file = text.path.relative_to(root).as_posix(), str(text.path)

@@ -24,7 +24,10 @@ from holdfast.states.slips import beside, deeper, glued
 
 VALUES = 5_000_000
 """Values within the lists and mappings that all calls may have as arguments together: aliases, `names` and `use` multiply them."""
-CONTROL = frozenset({"state", "fun", "name", "order", "name_order", "__id__", "__sls__", "__env__", "__sls_included_from__"}) | TARGETING
+CONTROL = (
+    frozenset({"state", "fun", "name", "order", "name_order", "__id__", "__sls__", "__env__", "__sls_included_from__"})
+    | TARGETING
+)
 """Keys of a chunk that are not arguments of its function, but for `name`."""
 _REQUISITES = frozenset(REQUISITES)
 
@@ -157,7 +160,9 @@ def compile_high(loaded: Loaded, kept: Mapping[str, Made]) -> tuple[dict[str, Ma
     return made, problems
 
 
-def _declared(loaded: Loaded, declaration: Declaration, chain: list[str], room: Room, problems: list[Problem]) -> Iterator[Chunk]:
+def _declared(
+    loaded: Loaded, declaration: Declaration, chain: list[str], room: Room, problems: list[Problem]
+) -> Iterator[Chunk]:
     """The chunks of a declaration; what is wrong is added to `problems`."""
     base: dict[str, Any] = {"__sls__": declaration.sls, "__env__": declaration.env, "__id__": declaration.id}
     if chain:
@@ -181,12 +186,16 @@ def function_problem(declaration: Declaration, state: State) -> Problem | None:
     what = f"{state.type}[{declaration.id}]"
     if not functions:
         return state.spot.problem(
-            "function-missing", f"{what} has no function", f"write '{state.type}.function:', or the function as an item of the list"
+            "function-missing",
+            f"{what} has no function",
+            f"write '{state.type}.function:', or the function as an item of the list",
         )
     if slip := glued(functions):
         item, name = slip
         message = f"{what} has an argument {name!r} without a space after its colon"
-        return replace(item.spot.problem("argument-shape", message, f"write '- {name}: ...'"), text="")  # it may be a password
+        return replace(
+            item.spot.problem("argument-shape", message, f"write '- {name}: ...'"), text=""
+        )  # it may be a password
     for item in functions:
         if not item.value or any(char.isspace() for char in item.value):
             return item.spot.problem(
@@ -202,7 +211,9 @@ def function_problem(declaration: Declaration, state: State) -> Problem | None:
     return None
 
 
-def _chunks(declaration: Declaration, state: State, base: dict[str, Any], number: int | None, room: Room) -> Iterable[Chunk]:
+def _chunks(
+    declaration: Declaration, state: State, base: dict[str, Any], number: int | None, room: Room
+) -> Iterable[Chunk]:
     """The chunks of one state: one, or one for each of its names."""
     low: Low = {"state": state.type, "name": declaration.id, **base}
     items: dict[str, Item] = {}
@@ -230,7 +241,9 @@ def _named(base: Chunk, entry: Name, index: int, room: Room, *, several: bool) -
     return Chunk(low, base.state, items, requisites, several, index)
 
 
-def _lay(own: Iterable[Item], low: Low, items: dict[str, Item], requisites: dict[str, tuple[Target, ...]], room: Room) -> None:
+def _lay(
+    own: Iterable[Item], low: Low, items: dict[str, Item], requisites: dict[str, tuple[Target, ...]], room: Room
+) -> None:
     """Lay items upon a chunk."""
     for item in own:
         key, value = item.key, item.value

@@ -94,7 +94,9 @@ class StateEnvironment(BoundedEnvironment):
 def environment(loader: jinja2.BaseLoader | None, *, marks: bool) -> StateEnvironment:
     """A new environment; with `marks` for text whose lines have to be known afterwards."""
     extensions: list[Any] = ["jinja2.ext.do", "jinja2.ext.loopcontrols", DataTags, *([LineMarks] if marks else [])]
-    made = StateEnvironment(loader=loader, extensions=extensions, undefined=jinja2.StrictUndefined, finalize=printed, cache_size=CACHED)
+    made = StateEnvironment(
+        loader=loader, extensions=extensions, undefined=jinja2.StrictUndefined, finalize=printed, cache_size=CACHED
+    )
     made.filters.update(FILTERS)
     made.bound_filters()
     del made.globals["lipsum"]  # another text each time, of any length
@@ -114,11 +116,15 @@ def printed(value: Any) -> Any:
     return readable(value)
 
 
-def explain(error: Exception, file: Path | str, texts: Mapping[str, str], names: Iterable[str], *, secret: bool = False) -> Problem:
+def explain(
+    error: Exception, file: Path | str, texts: Mapping[str, str], names: Iterable[str], *, secret: bool = False
+) -> Problem:
     """The problem for whatever rendering `file` raised. `texts` has the text of each template by its path."""
     place = template_place(error, str(file), texts)
     code, message, hint = _words(error, list(names))
-    if isinstance(error, jinja2.TemplateSyntaxError) and (told := unclosed(_READER, error.source or texts.get(place.file, ""), error)):
+    if isinstance(error, jinja2.TemplateSyntaxError) and (
+        told := unclosed(_READER, error.source or texts.get(place.file, ""), error)
+    ):
         place, message, hint = replace(place, line=told[0]), f"the template cannot be read: {told[1]}", ""
     lines = texts.get(place.file, "").split("\n")
     line = lines[place.line - 1].rstrip("\r") if 0 < place.line <= len(lines) else ""
@@ -137,7 +143,9 @@ def template_place(error: Exception, file: str, texts: Mapping[str, str]) -> Pla
     if isinstance(error, jinja2.TemplateSyntaxError):
         return Place(error.filename or file, error.lineno)
     frames = traceback.extract_tb(error.__traceback__)
-    return next((Place(frame.filename, frame.lineno or 0) for frame in reversed(frames) if frame.filename in texts), Place(file))
+    return next(
+        (Place(frame.filename, frame.lineno or 0) for frame in reversed(frames) if frame.filename in texts), Place(file)
+    )
 
 
 def _words(error: Exception, names: list[str]) -> tuple[str, str, str]:  # noqa: C901, PLR0912 - a table, one row for each error
@@ -145,7 +153,11 @@ def _words(error: Exception, names: list[str]) -> tuple[str, str, str]:  # noqa:
     said = str(error)
     match error:
         case jinja2.TemplateSyntaxError():
-            words = "template-syntax", f"the template cannot be read: {error.message}", _syntax_hint(error.message or "")
+            words = (
+                "template-syntax",
+                f"the template cannot be read: {error.message}",
+                _syntax_hint(error.message or ""),
+            )
         case jinja2.TemplateNotFound():
             words = (
                 "template-missing",
@@ -153,7 +165,11 @@ def _words(error: Exception, names: list[str]) -> tuple[str, str, str]:  # noqa:
                 "paths begin at the states directory; './x' is beside this file",
             )
         case jinja2.UndefinedError():
-            words = "template-undefined", f"the template uses what is not there: {_undefined(said)}", _undefined_hint(said, names)
+            words = (
+                "template-undefined",
+                f"the template uses what is not there: {_undefined(said)}",
+                _undefined_hint(said, names),
+            )
         case jinja2.exceptions.SecurityError():
             words = "template-forbidden", f"the template does what templates may not: {said}", ""
         case NoSuchCall():
@@ -201,7 +217,9 @@ def _pinned(message: str, line: str) -> tuple[int, str]:
         return 0, ""
     name, key = missing[1], re.escape(missing[2] or "")
     word = rf"(?<![\w.'\"]){name}(?![\w'\"])" if name else rf"\.{key}(?!\w)|\[\s*(?:'{key}'|\"{key}\")\s*\]"
-    found = [use.start() for use in re.finditer(word, line) if re.search(r"\{[{%](?:(?![%}]\}).)*$", line[: use.start()])]
+    found = [
+        use.start() for use in re.finditer(word, line) if re.search(r"\{[{%](?:(?![%}]\}).)*$", line[: use.start()])
+    ]
     if len(found) != 1:
         return 0, ""
     before = None if name else re.search(rf"{WHOLE}$", line[: found[0]])

@@ -65,7 +65,9 @@ def span(text: str) -> float:
     found = re.fullmatch("".join(rf"(?:(\d+(?:\.\d+)?){unit})?" for unit in units), text.strip().lower(), re.ASCII)
     if found is None:
         raise ValueError(text)
-    seconds = some(str(sum(float(number) * size for number, size in zip(found.groups(default="0"), units.values(), strict=True))))
+    seconds = some(
+        str(sum(float(number) * size for number, size in zip(found.groups(default="0"), units.values(), strict=True)))
+    )
     if seconds >= FOREVER:
         raise ValueError(text)
     return seconds
@@ -106,7 +108,9 @@ class Source:
         from holdfast.states.source import refuse
 
         if self.pillar is not None and not self.pillar.is_dir():
-            raise refuse(self.pillar, "source-unreadable", "it is no directory", "make it, or name another with --pillar")
+            raise refuse(
+                self.pillar, "source-unreadable", "it is no directory", "make it, or name another with --pillar"
+            )
         if self.states is None or self.config is not None or self.pillar is not None:
             return load(self.config, self.overrides)
         settings = load(None, self.overrides, optional=True)
@@ -167,12 +171,19 @@ def source(*names: str) -> Callable[[Function], Function]:
             help="Settings; default $HOLDFAST_CONFIG, else /etc/holdfast/agent.yaml.",
         ),
         "states": click.option(
-            "--states", type=_PATH, metavar="DIR", help="Directory of the state files; alone, the host's pillar is not used."
+            "--states",
+            type=_PATH,
+            metavar="DIR",
+            help="Directory of the state files; alone, the host's pillar is not used.",
         ),
         "pillar": click.option("--pillar", type=_PATH, metavar="DIR", help="Directory of the pillar."),
         "state_dir": click.option("--state-dir", type=_PATH, metavar="DIR", help="What the agent remembers."),
-        "grains": click.option("--grains", type=_PATH, metavar="FILE", help="Another host's grains, YAML or JSON, in place of this one's."),
-        "environment": click.option("--environment", metavar="NAME", help="The environment whose states and pillar count."),
+        "grains": click.option(
+            "--grains", type=_PATH, metavar="FILE", help="Another host's grains, YAML or JSON, in place of this one's."
+        ),
+        "environment": click.option(
+            "--environment", metavar="NAME", help="The environment whose states and pillar count."
+        ),
         "lenient": click.option(
             "--lenient",
             multiple=True,
@@ -202,7 +213,9 @@ def resource(function: Function) -> Function:
 
 def resources(function: Function) -> Function:
     """A verb on any number of resources, or patterns of them."""
-    return click.argument("patterns", metavar="[KIND[ID]|PATTERN]...", nargs=-1, shell_complete=completed("resources"))(function)
+    return click.argument("patterns", metavar="[KIND[ID]|PATTERN]...", nargs=-1, shell_complete=completed("resources"))(
+        function
+    )
 
 
 def completed(what: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
@@ -219,7 +232,9 @@ def completed(what: str) -> Callable[[click.Context, click.Parameter, str], list
 
 def output(*forms: str) -> Callable[[Function], Function]:
     """`--format` with these choices, the first being the default."""
-    return click.option("--format", "form", type=click.Choice(forms), default=forms[0], show_default=True, help="Form of the output.")
+    return click.option(
+        "--format", "form", type=click.Choice(forms), default=forms[0], show_default=True, help="Form of the output."
+    )
 
 
 def reports_problems(function: Function) -> Function:
@@ -255,7 +270,9 @@ def on_states(*forms: str) -> Callable[[Function], Function]:
 
     def decorate(function: Function) -> Function:
         options = source("config", "states", "pillar", "state_dir", "grains", "id", "environment", "lenient")
-        return click.argument("sls", nargs=-1, shell_complete=completed("sls"))(options(output(*forms)(reports_problems(function))))
+        return click.argument("sls", nargs=-1, shell_complete=completed("sls"))(
+            options(output(*forms)(reports_problems(function)))
+        )
 
     return decorate
 

@@ -22,7 +22,9 @@ OUTPUTS = ("stdout", "stderr", "combined")
 class Printer:
     """Collects outcomes and, in text form, prints them as they come; the log proper goes to stderr."""
 
-    def __init__(self, settings: Settings, cover: Cover, *, show: bool, verbose: bool, quiet: bool, progress: Progress | None) -> None:
+    def __init__(
+        self, settings: Settings, cover: Cover, *, show: bool, verbose: bool, quiet: bool, progress: Progress | None
+    ) -> None:
         self.outcomes: list[Outcome] = []
         self.owed: list[Notice] = []
         """What earlier changes have left to be done."""
@@ -77,7 +79,11 @@ class Printer:
     def _warn(self, notice: Notice) -> None:
         """For a person a sentence like any other; with a traceback perhaps, or for programs, a line of the log."""
         word = "waiting" if notice.code == "held-off" else notice.level
-        line = self._narrator.tell(notice) if self._show and word in ("waiting", "warning") and notice.error is None else None
+        line = (
+            self._narrator.tell(notice)
+            if self._show and word in ("waiting", "warning") and notice.error is None
+            else None
+        )
         if line is None:
             self._logs.emit(notice)
         else:
@@ -91,7 +97,9 @@ class Printer:
     def _print(self, event: Ran) -> None:
         if not self._show or not self._is_shown(event.outcome):
             return
-        if self._progress and self._progress.told.get(event.outcome.identity):  # what its command wrote stands there already
+        if self._progress and self._progress.told.get(
+            event.outcome.identity
+        ):  # what its command wrote stands there already
             changes = {name: change for name, change in event.outcome.changes.items() if name not in OUTPUTS}
             event = replace(event, outcome=replace(event.outcome, changes=changes))
         line = self._narrator.tell(event)

@@ -58,7 +58,11 @@ def status(source: Source, form: str, everything: bool, as_tree: bool, *, wait: 
         print_json(answer)
     else:
         paper, rows = Paper.stdout(), answer["resources"]
-        listed = tree(rows, paper, everything=everything) if as_tree else table(rows, paper, answer.get("counts"), everything=everything)
+        listed = (
+            tree(rows, paper, everything=everything)
+            if as_tree
+            else table(rows, paper, answer.get("counts"), everything=everything)
+        )
         for line in (*heading(answer, paper), *listed):
             click.echo(line)
     if late:
@@ -109,7 +113,9 @@ def tree(rows: list[Row], paper: Paper, *, everything: bool) -> Iterator[str]:
     branches: dict[str, list[Row]] = {}
     for row in rows:
         branches.setdefault(row["sls"], []).append(row)
-    shown = {sls: [row for row in branch if everything or row["state"] not in QUIET] for sls, branch in branches.items()}
+    shown = {
+        sls: [row for row in branch if everything or row["state"] not in QUIET] for sls, branch in branches.items()
+    }
     width = _width([row for branch in shown.values() for row in branch], paper, indent=3)
     for sls, branch in branches.items():
         yield f"{paper.bold(paper.line(sls))}  {paper.dim(_counts(branch))}"

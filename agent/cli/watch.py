@@ -140,7 +140,10 @@ def _pass(last: Frame | None, tick: int) -> str:
 
 def _bar(counts: Frame, paper: Paper) -> str:
     """How much of the graph is settled, as a bar, and what is not."""
-    total, others = counts["resources"], [(word, number) for word, number in counts.items() if word != "resources" and number]
+    total, others = (
+        counts["resources"],
+        [(word, number) for word, number in counts.items() if word != "resources" and number],
+    )
     parts = [("ok", max(0, total - sum(number for _, number in others))), *others]
     text = ", ".join(f"{number} {'right' if word == 'ok' else word}" for word, number in parts)
     width = min(40, (paper.width or 80) - columns(text) - 2)
@@ -158,7 +161,9 @@ def _rows(frame: Frame, paper: Paper, room: int, tick: int) -> Iterator[str]:
     if len(rows) > room:
         rows = rows[: max(0, room - 1)]
         hidden = frame["counts"]["resources"] - len(rows)
-    width = min(max((columns(row["identity"]) for row in rows), default=0), max(20, ((paper.width or 80) - 13) * 6 // 10))
+    width = min(
+        max((columns(row["identity"]) for row in rows), default=0), max(20, ((paper.width or 80) - 13) * 6 // 10)
+    )
     spare = max(0, room - len(rows) - bool(hidden))
     for row in rows:
         state = row["state"]

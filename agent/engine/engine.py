@@ -22,7 +22,17 @@ from holdfast.agent.engine.census import Census
 from holdfast.agent.engine.courier import Courier
 from holdfast.agent.engine.departures import Departures, cancel
 from holdfast.agent.engine.ends import Owed
-from holdfast.agent.engine.graph import Graph, Vertex, blames_others, connect, edges, others, remembered, same_shape, same_to_remember
+from holdfast.agent.engine.graph import (
+    Graph,
+    Vertex,
+    blames_others,
+    connect,
+    edges,
+    others,
+    remembered,
+    same_shape,
+    same_to_remember,
+)
 from holdfast.agent.engine.journal import Journal
 from holdfast.agent.engine.judge import Judge
 from holdfast.agent.engine.obstacles import Ask, Obstacles, nothing
@@ -49,7 +59,10 @@ PAUSED: Mapping[Pause, str] = {
     "going-down": "the system goes down: nothing is repaired any more",
 }
 """Pause -> what is said when it begins."""
-RESUMED: Mapping[Pause, str] = {"operator": "resumed", "going-down": "the system does not go down after all: repairs go on"}
+RESUMED: Mapping[Pause, str] = {
+    "operator": "resumed",
+    "going-down": "the system does not go down after all: repairs go on",
+}
 """Pause -> what is said when it ends."""
 
 
@@ -158,10 +171,15 @@ class Engine:
             if self._stopped:
                 return 0
             automatic = await self._autoedges.find(compilation.calls) if (options or self.options).autoedge else NOTHING
-            calls = [*compilation.calls, *self._reversals.calls(compilation.calls)] if self._daemon else compilation.calls
+            calls = (
+                [*compilation.calls, *self._reversals.calls(compilation.calls)] if self._daemon else compilation.calls
+            )
             found = self._apart([None if call.identity in anew else self._keep(call) for call in calls])
             kept = {vertex: vertex.requisites for vertex in found if vertex}
-            vertices = [vertex or Vertex(call, self._host.context(call.identity)) for vertex, call in zip(found, calls, strict=True)]
+            vertices = [
+                vertex or Vertex(call, self._host.context(call.identity))
+                for vertex, call in zip(found, calls, strict=True)
+            ]
             declared = {call.identity for call in calls}
             self._adopt(calls, vertices, whole=whole)
             self._reversals.begin()
@@ -188,7 +206,13 @@ class Engine:
                     vertex.after = self._departures.before(partial(self._succeeds, vertex))
                     self._arm(vertex)
                 failed = vertex.failed and vertex.call.meta.rewatch and vertex.settled and cause != "grains changed"
-                again = everything or failed or vertex.identity in outdated or blames_others(vertex) or self._runs.to_act(vertex)
+                again = (
+                    everything
+                    or failed
+                    or vertex.identity in outdated
+                    or blames_others(vertex)
+                    or self._runs.to_act(vertex)
+                )
                 if again or vertex not in kept or not same_shape(vertex.requisites, kept[vertex]):
                     self._mark(vertex, cause)
                     for sender in vertex.requisites.get(RECV, ()):
@@ -267,7 +291,11 @@ class Engine:
         """Leave these to a run beside this engine; when this returns, nothing is done to them here."""
         self._scheduler.lent.update(keys)
         lent = set(keys)
-        runs = [vertex.task for vertex in self._scheduler.unsettled if vertex.key in lent and vertex.task and vertex.rest is None]
+        runs = [
+            vertex.task
+            for vertex in self._scheduler.unsettled
+            if vertex.key in lent and vertex.task and vertex.rest is None
+        ]
         if runs:
             await asyncio.wait(runs)
 
@@ -298,7 +326,9 @@ class Engine:
         if self._recheck:
             self._recheck.cancel()
         async with self._swapping:
-            await self._departures.retire(reversed(self._graph.vertices), self.options.stop_timeout if timeout is None else timeout)
+            await self._departures.retire(
+                reversed(self._graph.vertices), self.options.stop_timeout if timeout is None else timeout
+            )
         await self._departures.over()
         await cancel(self._waiting)
         await self._backgrounds.prune(())
@@ -330,7 +360,12 @@ class Engine:
         Routine polls and rechecks do not count as activity unless they find drift.
         """
         quiet, passes = asyncio.get_running_loop().time() - self._passes.ended, self._passes
-        wrong = self._runs.failing or self._runs.differing or self._unwatched or any(vertex.told is not None for vertex in self._held)
+        wrong = (
+            self._runs.failing
+            or self._runs.differing
+            or self._unwatched
+            or any(vertex.told is not None for vertex in self._held)
+        )
         return not wrong and not (passes.running and not passes.calm) and quiet >= self.options.converged_timeout
 
     @property
@@ -342,7 +377,9 @@ class Engine:
         wrong = {*self._runs.failing, *self._runs.differing}
         if timed and all(vertex.paused for vertex in wrong):
             return False
-        waits = self._passes.running or self._unwatched or self._held or any(vertex.timer is not None for vertex in wrong)
+        waits = (
+            self._passes.running or self._unwatched or self._held or any(vertex.timer is not None for vertex in wrong)
+        )
         return bool(wrong) and not waits
 
     @property
@@ -368,7 +405,9 @@ class Engine:
         return list(rows(lambda: self.view))
 
     def _hold_back(self, vertex: Vertex, obstacle: Obstacle) -> None:
-        self._alarms.hold(vertex, math.inf if obstacle.until is None else obstacle.until - asyncio.get_running_loop().time(), "retry")
+        self._alarms.hold(
+            vertex, math.inf if obstacle.until is None else obstacle.until - asyncio.get_running_loop().time(), "retry"
+        )
         self._obstacles.hold(vertex, obstacle)
 
     def _runs_at_all(self, vertex: Vertex) -> bool:
@@ -503,7 +542,12 @@ class Engine:
     @staticmethod
     def _cannot_look(vertex: Vertex) -> bool:
         """It is a command that has run, and nothing but an event says that it has to run again."""
-        return isinstance(vertex.resource, Reactive) and vertex.outcome is not None and vertex.outcome.ran and Judge.is_action(vertex)
+        return (
+            isinstance(vertex.resource, Reactive)
+            and vertex.outcome is not None
+            and vertex.outcome.ran
+            and Judge.is_action(vertex)
+        )
 
     async def _watch_failed(self, vertex: Vertex, why: str, delay: float, error: BaseException | None) -> None:
         """The watch is down: until the next one is armed nothing starts, and the host has not converged.
@@ -516,7 +560,9 @@ class Engine:
         if vertex.task and not isinstance(vertex.resource, Reactive):
             await cancel([vertex.task])
         vertex.listening = vertex.listening and vertex.running
-        self._emit(Notice("warning", "watch-failed", vertex.identity, f"cannot watch: {why}; again in {delay:.3g} s", error))
+        self._emit(
+            Notice("warning", "watch-failed", vertex.identity, f"cannot watch: {why}; again in {delay:.3g} s", error)
+        )
         if vertex.dirty:
             if vertex.rest or vertex.obstacle:
                 self._alarms.clear(vertex)

@@ -172,7 +172,12 @@ class Vertex:
     def group(self) -> Hashable:
         """Those with an equal key may run as one batch; None: it runs alone, as one with a deadline of its own does, which others would use up."""
         meta, resource = self.call.meta, self.call.resource
-        if not isinstance(resource, Groupable) or not meta.autogroup or meta.aggregate is False or meta.timeout is not None:
+        if (
+            not isinstance(resource, Groupable)
+            or not meta.autogroup
+            or meta.aggregate is False
+            or meta.timeout is not None
+        ):
             return None
         try:
             key = resource.group()
@@ -263,7 +268,9 @@ def connect(vertices: Sequence[Vertex], automatic: Mapping[int, tuple[int, ...]]
     prerequired: dict[Vertex, list[Vertex]] = {}
     for vertex, before in zip(vertices, above, strict=True):
         given = vertex.call.requisites
-        requisites = {kind: tuple([vertices[i] for i in targets]) for kind, targets in given.items() if targets} if given else {}
+        requisites = (
+            {kind: tuple([vertices[i] for i in targets]) for kind, targets in given.items() if targets} if given else {}
+        )
         vertex.requisites = _unless_equal(vertex.requisites, requisites)
         for kind, targets in requisites.items():
             for target in targets if kind in CARRIES else ():
@@ -291,7 +298,9 @@ def connect(vertices: Sequence[Vertex], automatic: Mapping[int, tuple[int, ...]]
     return Graph(vertices)
 
 
-def _look_ahead(vertices: Sequence[Vertex], above: list[dict[Vertex, None]], prerequired: Mapping[Vertex, Sequence[Vertex]]) -> None:
+def _look_ahead(
+    vertices: Sequence[Vertex], above: list[dict[Vertex, None]], prerequired: Mapping[Vertex, Sequence[Vertex]]
+) -> None:
     """One with a prereq comes before its target, and after what comes before that."""
     for target, owners in prerequired.items():
         above[target.position].update(dict.fromkeys(owners))

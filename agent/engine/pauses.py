@@ -43,7 +43,11 @@ class Paused(NamedTuple):
     @property
     def said(self) -> str:
         """Until when, and why: `paused until 2026-11-22 21:04:00 (kernel upgrade)`."""
-        end = "`holdfast resume`" if self.until is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.until))
+        end = (
+            "`holdfast resume`"
+            if self.until is None
+            else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.until))
+        )
         return f"paused until {end}{f' ({self.reason})' if self.reason else ''}"
 
     @property
@@ -66,7 +70,11 @@ class Pauses:
     """Those of one engine. `begun` and `ended` are called for each."""
 
     def __init__(
-        self, journal: Journal, emit: Callable[[Notice], None], begun: Callable[[Paused], None], ended: Callable[[Paused], None]
+        self,
+        journal: Journal,
+        emit: Callable[[Notice], None],
+        begun: Callable[[Paused], None],
+        ended: Callable[[Paused], None],
     ) -> None:
         self.elapsed: Callable[[], float] = boottime
         self.wall: Callable[[], float] = time.time
@@ -92,7 +100,11 @@ class Pauses:
 
     def named(self, vertex: Vertex) -> Paused | None:
         """The pause whose pattern names it."""
-        return next((each for each in self._kept.values() if each.pattern and covers(each.pattern, vertex)), None) if self._kept else None
+        return (
+            next((each for each in self._kept.values() if each.pattern and covers(each.pattern, vertex)), None)
+            if self._kept
+            else None
+        )
 
     def restore(self) -> None:
         """Go on with those that an agent before this one has written down. One that is over by now is told."""
@@ -101,7 +113,14 @@ class Pauses:
             left = None if paused.until is None else min(paused.until - self.wall(), paused.seconds or 0.0)
             if left is not None and left <= 0:
                 self._journal.resume(paused.pattern)
-                self._emit(Notice("info", "resumed", "", f"no longer paused: it was {paused.whole}, which was over while no agent ran"))
+                self._emit(
+                    Notice(
+                        "info",
+                        "resumed",
+                        "",
+                        f"no longer paused: it was {paused.whole}, which was over while no agent ran",
+                    )
+                )
             else:
                 self._begin(paused if left is None else paused._replace(until=self.wall() + left), left)
 

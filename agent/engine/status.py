@@ -48,7 +48,11 @@ def gone(vertex: Vertex) -> bool:
 
 def state_of(vertex: Vertex, view: View, now: float) -> State:
     """The word for its state; `now` is loop time."""
-    return word(vertex, unwatched=vertex in view.unwatched, flapping=bool(vertex.flapping) and limits.flaps(vertex, view.options, now))
+    return word(
+        vertex,
+        unwatched=vertex in view.unwatched,
+        flapping=bool(vertex.flapping) and limits.flaps(vertex, view.options, now),
+    )
 
 
 def describe(vertex: Vertex, view: View) -> dict[str, Any]:

@@ -31,7 +31,9 @@ def test_other_states_than_the_agents_are_refused_in_a_sentence(tree, other):
         for verb in ("apply", "plan"):
             done = tree(verb, "--states", other, check=1)
             told = " ".join(done.stderr.split())
-            assert told.startswith(f"holdfast: cannot {verb}: the agent at {tree.root}/state/control.sock keeps other states on this host")
+            assert told.startswith(
+                f"holdfast: cannot {verb}: the agent at {tree.root}/state/control.sock keeps other states on this host"
+            )
             assert f"(states {tree.etc}/states, not {other})" in told
             assert "--anyway" in told
             assert done.stdout == ""

@@ -148,7 +148,9 @@ async def test_a_clock_that_is_set_moves_no_end(bench: Bench, machine: Machine) 
     await asyncio.sleep(81)
 
     assert not engine.paused
-    assert [notice.text.partition(";")[0] for notice in bench.notices("paused")][1:] == ["the clock of the system was set"] * 2
+    assert [notice.text.partition(";")[0] for notice in bench.notices("paused")][1:] == [
+        "the clock of the system was set"
+    ] * 2
     await engine.stop()
 
 

@@ -30,7 +30,9 @@ async def test_a_daemon_tells_changes_in_full_and_keeps_only_that_there_were_som
 
 @pytest.mark.parametrize("resting", [False, True], ids=["alone", "while another rests"])
 @in_virtual_time
-async def test_the_scheduler_keeps_nothing_of_drifts_that_are_over(bench: Bench, machine: Machine, *, resting: bool) -> None:
+async def test_the_scheduler_keeps_nothing_of_drifts_that_are_over(
+    bench: Bench, machine: Machine, *, resting: bool
+) -> None:
     """White box: after thousands of them its heaps have no more entries than after a few, also below one that is not settled for hours."""
     if resting:
         machine.broken["a"] = Permanent("no")

@@ -50,7 +50,9 @@ def hold(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
         monkeypatch.setattr(holds, "new", lambda: holds.Cgroup(groups))
         if request.param == "cgroup before 5.14":
             switch = cgroups._set
-            monkeypatch.setattr(cgroups, "_set", lambda path, name: switch(path, {"cgroup.kill": "none"}.get(name, name)))
+            monkeypatch.setattr(
+                cgroups, "_set", lambda path, name: switch(path, {"cgroup.kill": "none"}.get(name, name))
+            )
     yield request.param
     monkeypatch.undo()
 

@@ -145,7 +145,9 @@ async def test_first_line_is_an_event_at_once():
     """The pace holds for those that follow; the last one is told, too."""
     loop, told = asyncio.get_running_loop(), []
     reader, writer = os.pipe()
-    task = asyncio.create_task(sh(f"exec cat < /proc/{os.getpid()}/fd/{reader}", on_line=lambda: told.append(loop.time())))
+    task = asyncio.create_task(
+        sh(f"exec cat < /proc/{os.getpid()}/fd/{reader}", on_line=lambda: told.append(loop.time()))
+    )
     for number in (1, 2):
         os.write(writer, b"line\n")
         while len(told) < number:

@@ -66,7 +66,9 @@ FIELDS = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "argument", "words"), FIELDS, ids=[f"{kind} {argument}" for kind, argument, _ in FIELDS])
+@pytest.mark.parametrize(
+    ("kind", "argument", "words"), FIELDS, ids=[f"{kind} {argument}" for kind, argument, _ in FIELDS]
+)
 def test_values_that_cannot_work_are_told(kind, argument, words, problems):
     """Each at its line, with what is wrong with it."""
     extra = {"sysctl.present": ["value: 1"]}.get(kind, [])
@@ -144,7 +146,9 @@ def test_one_of_several_sources_is_enough(compile_tree):
 
 def test_a_source_is_told_with_its_nearest_name(problems):
     """A slip of spelling."""
-    (problem,) = problems({"site.sls": state("file.managed", "source: salt://web/ngnix.conf", name="/x"), "web/nginx.conf": ""})
+    (problem,) = problems(
+        {"site.sls": state("file.managed", "source: salt://web/ngnix.conf", name="/x"), "web/nginx.conf": ""}
+    )
 
     assert problem.hint == "did you mean salt://web/nginx.conf?"
 

@@ -93,7 +93,9 @@ class Mirror:
         keep = {self._path(entry.inside) + ("/." if entry.is_directory else "") for entry in entries}
         with telling("look through", self._top):
             inside = self._inside()
-        extra = await self._ctx.long_blocking(trees.surplus, inside, keep | set(self._ctx.managed_below(self._top)), exclude)
+        extra = await self._ctx.long_blocking(
+            trees.surplus, inside, keep | set(self._ctx.managed_below(self._top)), exclude
+        )
         if not self._apply:
             self.removed = extra
             return
@@ -245,7 +247,14 @@ class Mirror:
         if self._rules.variables is None:
             return data
         user, group = self._rules.files.user, self._rules.files.group
-        variables = {"source": url, "name": path, "user": user, "group": group, "saltenv": "base", **self._rules.variables}
+        variables = {
+            "source": url,
+            "name": path,
+            "user": user,
+            "group": group,
+            "saltenv": "base",
+            **self._rules.variables,
+        }
         return self._ctx.render(decoded(data, url), name=url, variables=variables).encode()
 
     def _tell(self, look: Look, wrong: dict[str, str]) -> None:
@@ -253,7 +262,9 @@ class Mirror:
         if look.seen is None:
             self._diffs.append("" if instead else unified(b"", look.wanted or b"", look.path))
             mode = NEW_FILE if look.owner.mode is None else look.owner.mode
-            self.changes[look.path] = {"diff": "New file", "mode": f"{mode:04o}"} if self._apply else {"newfile": look.path}
+            self.changes[look.path] = (
+                {"diff": "New file", "mode": f"{mode:04o}"} if self._apply else {"newfile": look.path}
+            )
         elif look.differs:
             diff = difference(look)
             self._diffs.append("" if instead else diff)

@@ -133,7 +133,9 @@ class Copy(OwnedResource, kind="file.copy"):
             ctx.report.comment = f"{self.name} exists, and force is not set"
             return True
         if origin is None or given is None or not stat.S_ISREG(given.st_mode):
-            raise Permanent(f"cannot copy {self.source}: it is {'missing' if given is None else what(given.st_mode) + ', not a file'}")
+            raise Permanent(
+                f"cannot copy {self.source}: it is {'missing' if given is None else what(given.st_mode) + ', not a file'}"
+            )
         if seen is not None and not stat.S_ISREG(seen.st_mode):
             raise Permanent(f"cannot copy to {self.name}: it is {what(seen.st_mode)}")
         with telling("copy", self.source):
@@ -155,7 +157,14 @@ class Copy(OwnedResource, kind="file.copy"):
         return seen.st_size == len(data) and await read(ctx, place, seen, published=False) == data
 
     async def _put(
-        self, ctx: Context, data: bytes, given: os.stat_result, place: Place | None, seen: os.stat_result | None, *, kept: int
+        self,
+        ctx: Context,
+        data: bytes,
+        given: os.stat_result,
+        place: Place | None,
+        seen: os.stat_result | None,
+        *,
+        kept: int,
     ) -> None:
         owner = await ownership(ctx, self.user, self.group, octal(self.mode))
         owner.demand(self.name)
