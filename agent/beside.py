@@ -51,7 +51,14 @@ class Agent:
             stopping.append(asyncio.create_task(engine.stop(math.inf)))
 
         def waits(key: str) -> None:
-            emit(Notice("warning", "agent-at-work", "", f"waiting for the agent, which is at work on {key} or on what watches it"))
+            emit(
+                Notice(
+                    "warning",
+                    "agent-at-work",
+                    "",
+                    f"waiting for the agent, which is at work on {key} or on what watches it",
+                )
+            )
 
         line.lost, line.waits = lost, waits
 
@@ -82,7 +89,9 @@ class Agent:
             self._emit(Notice("warning", "agent-gone", "", text))
 
 
-async def joined(settings: Settings, emit: Callable[[Event], None], locked: LockedError) -> tuple[Journal, Agent | None]:
+async def joined(
+    settings: Settings, emit: Callable[[Event], None], locked: LockedError
+) -> tuple[Journal, Agent | None]:
     """A copy of the journal of the agent that holds the state directory, and that agent, which must be told of every change.
 
     Without the agent, and in memory alone, if it keeps other states: nothing done here concerns it. Raises `locked` where no agent answers.
@@ -108,5 +117,12 @@ async def copied(settings: Settings, emit: Callable[[Event], None]) -> Journal:
         try:
             return Journal(copied=read(path))
         except sqlite3.Error as error:
-            emit(Notice("warning", "journal-unread", "", f"cannot read {path}: {error}; refreshes that are owed are not known"))
+            emit(
+                Notice(
+                    "warning",
+                    "journal-unread",
+                    "",
+                    f"cannot read {path}: {error}; refreshes that are owed are not known",
+                )
+            )
     return Journal()

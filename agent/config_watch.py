@@ -32,7 +32,12 @@ class ConfigWatch:
     """Calls `changed` with the paths that have changed, a moment after the last of them did. Looks at all of them when it is made: that blocks."""
 
     def __init__(
-        self, watched: Watched, settings: WatchSettings, changed: Callable[[list[str]], None], health: Health, paths: PathWatcher
+        self,
+        watched: Watched,
+        settings: WatchSettings,
+        changed: Callable[[list[str]], None],
+        health: Health,
+        paths: PathWatcher,
     ) -> None:
         self._watched, self._settings = watched, settings
         self._changed = changed
@@ -59,9 +64,13 @@ class ConfigWatch:
             return
         if watched != self._watched:
             now: Signature = await self._blocking(watched.signature)
-            same = {str(file) for file in watched.files if file in self._watched.files}  # settings were read from them already
+            same = {
+                str(file) for file in watched.files if file in self._watched.files
+            }  # settings were read from them already
             earlier = {path: looks for path, looks in self._seen.named.items() if path in same}
-            self._seen = self._seen._replace(named={path: looks for path, looks in now.items() if path not in same} | earlier)
+            self._seen = self._seen._replace(
+                named={path: looks for path, looks in now.items() if path not in same} | earlier
+            )
         self._watched, self._settings = watched, settings
         self._touched.set()
 
@@ -126,7 +135,9 @@ class ConfigWatch:
         if survey.beyond != beyond:
             self._watch_apart(survey.beyond)
         if changed and not self._told:
-            await self._arm(anew=True)  # no event told of this: part of the tree is not watched, so all of it is watched anew
+            await self._arm(
+                anew=True
+            )  # no event told of this: part of the tree is not watched, so all of it is watched anew
         if changed:
             self._changed(changed)
 
@@ -137,7 +148,10 @@ class ConfigWatch:
         self._touched.set()  # what happened before the watch began is seen by another look
 
     def _subscribed(self, trees: Iterable[str], files: Iterable[str]) -> list[Subscription]:
-        return [self._paths.subscribe(trees, self._touched.set, recursive=True), self._paths.subscribe(files, self._touched.set)]
+        return [
+            self._paths.subscribe(trees, self._touched.set, recursive=True),
+            self._paths.subscribe(files, self._touched.set),
+        ]
 
     def _touch(self) -> None:
         """Something happened; called from watchdog's threads."""

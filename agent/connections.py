@@ -108,7 +108,9 @@ class Exhaustion:
         if not isinstance(error, OSError) or error.errno not in SCARCE or "socket" not in context:
             loop.default_exception_handler(context)
             return
-        self._health.set(NO_DESCRIPTORS, f"cannot accept connections: {error.strerror}; find out who holds open files: ls /proc/*/fd")
+        self._health.set(
+            NO_DESCRIPTORS, f"cannot accept connections: {error.strerror}; find out who holds open files: ls /proc/*/fd"
+        )
         if self._end:
             self._end.cancel()
         self._end = loop.call_later(CALM, self._health.clear, NO_DESCRIPTORS)

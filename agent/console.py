@@ -81,7 +81,9 @@ class Console:
     def render(self, entry: Entry) -> bytes:
         """One entry as the lines of a terminal, with its time."""
         stamp = clock(entry.get("time") or time.time())
-        return f"{self._paint('2', stamp)} {self.text(entry, indent=len(stamp) + 1)}\n".encode("utf-8", "backslashreplace")
+        return f"{self._paint('2', stamp)} {self.text(entry, indent=len(stamp) + 1)}\n".encode(
+            "utf-8", "backslashreplace"
+        )
 
     def text(self, entry: Entry, indent: int = 4) -> str:
         """The sentence, and below it, `indent` columns to the right, the details. Control characters are shown, never obeyed.

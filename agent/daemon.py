@@ -147,10 +147,18 @@ class Daemon:
         self._engine = Engine(self._host, settings.engine, self._journal, self._emit, obstacle=administrator.obstacle)
         self._pausing = Pausing(self._engine, self.health)
         stack.push_async_callback(self._stop_engine)
-        self._grains = GrainWatch(lambda: self._blocking(self._trees.grains, self.settings), self._grains_changed, self._host.paths.watch)
+        self._grains = GrainWatch(
+            lambda: self._blocking(self._trees.grains, self.settings), self._grains_changed, self._host.paths.watch
+        )
         stack.push_async_callback(self._grains.close)
-        self._watch = ConfigWatch(self._watched(settings), settings.watch, self._config_changed, self.health, self._host.paths)
-        works = {"watch of the configuration": self._watch.run(), "reconciling": self._reconcile(), "administrator": administrator.run()}
+        self._watch = ConfigWatch(
+            self._watched(settings), settings.watch, self._config_changed, self.health, self._host.paths
+        )
+        works = {
+            "watch of the configuration": self._watch.run(),
+            "reconciling": self._reconcile(),
+            "administrator": administrator.run(),
+        }
         if BOOTED.is_dir():
             works["power"] = Power(self._host.bus(), self._goes_down, self._awake).run()
         for name, work in works.items():
@@ -197,8 +205,12 @@ class Daemon:
             "converged": self._engine.converged and self._taken_over and BROKEN not in self._conditions,
             "status": self._summary(),
         }
-        agent["stuck"] = not agent["converged"] and (BROKEN in self._conditions or (self._taken_over and self._engine.stuck))
-        health = [{"code": c.code, "severity": c.severity, "text": c.text, "since": c.since} for c in self.health.conditions]
+        agent["stuck"] = not agent["converged"] and (
+            BROKEN in self._conditions or (self._taken_over and self._engine.stuck)
+        )
+        health = [
+            {"code": c.code, "severity": c.severity, "text": c.text, "since": c.since} for c in self.health.conditions
+        ]
         return {**agent, "health": health}
 
     async def pause(self, request: Request) -> dict[str, Any]:
@@ -229,7 +241,9 @@ class Daemon:
         vertex = find(identity, self._engine.view, "trigger")
         identity = vertex.identity
         if by := self._engine.pauses.named(vertex):
-            raise ControlError(f"cannot trigger {identity}: {by.pattern} is {by.said}; `holdfast resume '{by.pattern}'` first")
+            raise ControlError(
+                f"cannot trigger {identity}: {by.pattern} is {by.said}; `holdfast resume '{by.pattern}'` first"
+            )
         self._engine.trigger(identity)
         if self._engine.going_down:
             return {"text": f"the system goes down: {identity} is not run", "result": None}
@@ -254,7 +268,9 @@ class Daemon:
         other = self._account
         if other and not other.closed:
             since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(other.since))
-            raise ControlError(f"another apply (process {other.pid}) has been at work since {since}; wait until it has ended, or end it")
+            raise ControlError(
+                f"another apply (process {other.pid}) has been at work since {since}; wait until it has ended, or end it"
+            )
         self._account = Account(self._journal, self._engine, pid)
         return self._account
 
@@ -302,11 +318,19 @@ class Daemon:
             except CompileError as error:
                 problems = list(error.problems)
             except (OSError, sqlite3.Error) as error:
-                problems = [Problem(Place(str(self.settings.state_dir)), "agent-trouble", f"cannot take the states over: {error}")]
+                problems = [
+                    Problem(
+                        Place(str(self.settings.state_dir)), "agent-trouble", f"cannot take the states over: {error}"
+                    )
+                ]
             except Exception as error:
                 log.exception("cannot take the states over")
                 text = f"cannot take the states over: {type(error).__name__}: {error}"
-                problems = [Problem(Place(str(self.settings.states)), "agent-bug", text, "a kind of yours, or a bug in Holdfast")]
+                problems = [
+                    Problem(
+                        Place(str(self.settings.states)), "agent-bug", text, "a kind of yours, or a bug in Holdfast"
+                    )
+                ]
             if problems:
                 self._news |= news
                 self._report(problems)
@@ -338,7 +362,9 @@ class Daemon:
         self._host.forget_all_but(declared)
         async with self._host.taken_over(compiled.compilation.calls, settings.states) as edition:
             options = settings.engine
-            swap = self._engine.swap(compiled.compilation, cause=cause, options=options, outdated=self._outdated, anew=edition.anew)
+            swap = self._engine.swap(
+                compiled.compilation, cause=cause, options=options, outdated=self._outdated, anew=edition.anew
+            )
             left = await swap
         self._outdated = set()
         self._collector.replaced(left, self._resources)
@@ -427,7 +453,10 @@ class Daemon:
             return
         vertex, why = next(iter(broken.items()))
         others = f" (and {number_of(len(broken) - 1, 'other')})" if len(broken) > 1 else ""
-        self.health.set(UNWATCHED, f"cannot watch {vertex.identity}{others}: {why}; drift there is not noticed until its watch works again")
+        self.health.set(
+            UNWATCHED,
+            f"cannot watch {vertex.identity}{others}: {why}; drift there is not noticed until its watch works again",
+        )
 
     def _health_changed(self) -> None:
         """Log conditions that begin and end; of broken states more was said already."""
@@ -437,7 +466,9 @@ class Daemon:
         if BROKEN in self._conditions and BROKEN not in now:
             log.info("mended: states and settings can be used again", code=BROKEN)
         for code in self._conditions.keys() - now.keys() - {BROKEN, PAUSED}:
-            log.info("no longer: %s", self._conditions[code].text.partition("; ")[0], code=code)  # without what to do about it
+            log.info(
+                "no longer: %s", self._conditions[code].text.partition("; ")[0], code=code
+            )  # without what to do about it
         self._conditions = now
         self._say()
 

@@ -214,7 +214,14 @@ def _systemd(root: Path) -> Grains:
 
 def _hardware(root: Path) -> Grains:
     meminfo = dict(line.split(":", 1) for line in _text(Path("/proc/meminfo")).splitlines() if ":" in line)
-    cpu = next((line.partition(":")[2].strip() for line in _text(Path("/proc/cpuinfo")).splitlines() if line.startswith("model name")), "")
+    cpu = next(
+        (
+            line.partition(":")[2].strip()
+            for line in _text(Path("/proc/cpuinfo")).splitlines()
+            if line.startswith("model name")
+        ),
+        "",
+    )
     return {
         "num_cpus": os.cpu_count() or 1,
         "cpu_model": cpu,
@@ -258,7 +265,9 @@ def _routes(root: Path) -> Grains:
     """The gateways of the default routes, as Salt has them: an address, true for a route without one, false for none."""
     four = next((_four(fields[2]) for fields in _table(root, "route") if fields[1] == fields[7] == "0" * 8), False)
     zero = "0" * 32
-    rows = (fields for fields in _table(root, "ipv6_route") if (fields[0], fields[1]) == (zero, "00") and fields[9] != "lo")
+    rows = (
+        fields for fields in _table(root, "ipv6_route") if (fields[0], fields[1]) == (zero, "00") and fields[9] != "lo"
+    )
     six = next((_six(fields[4]) for fields in rows), False)
     return {"ip_gw": bool(four or six), "ip4_gw": four, "ip6_gw": six}
 
@@ -279,7 +288,10 @@ def _six(number: str) -> str | bool:
 def _disks(root: Path) -> Grains:
     """Block devices that turn, and those that do not."""
     turning = {queue.parents[1].name: _line(queue) for queue in (root / "sys/block").glob("*/queue/rotational")}
-    return {name: sorted(device for device, turns in turning.items() if turns == is_) for name, is_ in (("disks", "1"), ("ssds", "0"))}
+    return {
+        name: sorted(device for device, turns in turning.items() if turns == is_)
+        for name, is_ in (("disks", "1"), ("ssds", "0"))
+    }
 
 
 def _process(_: Path) -> Grains:

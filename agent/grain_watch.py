@@ -16,7 +16,9 @@ from holdfast.states.grains import ALL, CALLS, seen
 log = Late("holdfast")
 
 _TOPICS = {
-    **dict.fromkeys(("ipv4", "ipv6", "ip4_interfaces", "ip6_interfaces", "ip_interfaces", "hwaddr_interfaces"), (Topic.ADDRESSES,)),
+    **dict.fromkeys(
+        ("ipv4", "ipv6", "ip4_interfaces", "ip6_interfaces", "ip_interfaces", "hwaddr_interfaces"), (Topic.ADDRESSES,)
+    ),
     **dict.fromkeys(("ip_gw", "ip4_gw", "ip6_gw"), (Topic.ROUTES,)),
     **dict.fromkeys(("nodename", "host", "localhost", "fqdn", "domain", "id"), (Topic.NAME,)),
     **dict.fromkeys(("disks", "ssds"), (Topic.DEVICES,)),
@@ -34,7 +36,10 @@ class GrainWatch:
     """
 
     def __init__(
-        self, gather: Callable[[], Awaitable[Grains]], changed: Callable[[], None], watch: Callable[..., AsyncIterator[None]]
+        self,
+        gather: Callable[[], Awaitable[Grains]],
+        changed: Callable[[], None],
+        watch: Callable[..., AsyncIterator[None]],
     ) -> None:
         self._gather = gather
         self._changed = changed
@@ -54,7 +59,12 @@ class GrainWatch:
         """Of the engine: at each recheck grains are read again, and when much has run, others may have been read than before."""
         if isinstance(event, Notice) and event.code == "recheck":
             self.look()
-        elif isinstance(event, PassEnded) and event.record.cause in ("start", "states changed", "grains changed", "recheck"):
+        elif isinstance(event, PassEnded) and event.record.cause in (
+            "start",
+            "states changed",
+            "grains changed",
+            "recheck",
+        ):
             self._follow()
 
     def _follow(self) -> None:
@@ -90,7 +100,11 @@ class GrainWatch:
                     found = None
                 read = self._read()
                 before = seen(self._grains, read)
-                different = () if found is None else sorted(name for name, is_ in seen(found, read).items() if is_ != before[name])
+                different = (
+                    ()
+                    if found is None
+                    else sorted(name for name, is_ in seen(found, read).items() if is_ != before[name])
+                )
                 if different:
                     log.info("grains have changed: %s", ", ".join(different))
                     self._changed()

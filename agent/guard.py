@@ -27,7 +27,13 @@ class Guard:
     """Looks after the state directory, the lock and the journal in it, and the control socket."""
 
     def __init__(self, directory: Path, lock: Lock, journal: Journal, server: ControlServer, health: Health) -> None:
-        self._directory, self._lock, self._journal, self._server, self._health = directory, lock, journal, server, health
+        self._directory, self._lock, self._journal, self._server, self._health = (
+            directory,
+            lock,
+            journal,
+            server,
+            health,
+        )
         self._blocking = Blocking(1)
         self._seen = _identity(directory)
         """Device and inode of the directory; None while it is missing."""

@@ -43,7 +43,12 @@ def install(root: Path, *, start: bool) -> Iterator[str]:
         _require_safe(*_programs())
     config = root / "etc/holdfast"
     _demand_safe(config / "states", _unit(root), root / "var/lib/holdfast")
-    for directory, mode in ((config, 0o755), (config / "states", 0o755), (config / "pillar", 0o750), (root / "var/lib/holdfast", 0o700)):
+    for directory, mode in (
+        (config, 0o755),
+        (config / "states", 0o755),
+        (config / "pillar", 0o750),
+        (root / "var/lib/holdfast", 0o700),
+    ):
         if not is_directory(directory):
             paths.make_parents(str(directory))
             paths.at(str(directory)).mkdir(mode=mode)
@@ -117,7 +122,10 @@ def _install_pages(root: Path) -> Iterator[str]:
         path = root / page.path
         try:
             _demand_safe(path)
-            yield placed.place(root, path, page.text(), page.comment) or f"kept {path}, which was edited or belongs to a package"
+            yield (
+                placed.place(root, path, page.text(), page.comment)
+                or f"kept {path}, which was edited or belongs to a package"
+            )
         except (OSError, HoldfastError) as error:
             yield f"left out {path}: {getattr(error, 'strerror', None) or error}"
 
@@ -191,4 +199,6 @@ def _systemctl(*words: str) -> None:
         raise InstallError(f"cannot run systemctl {' '.join(words)}: {error}") from error
     if done.returncode != 0:
         said = done.stderr.strip() or f"it ended with {done.returncode}"
-        raise InstallError(f"cannot run systemctl {' '.join(words)}: {said}; files are in place, --no-start leaves systemd alone")
+        raise InstallError(
+            f"cannot run systemctl {' '.join(words)}: {said}; files are in place, --no-start leaves systemd alone"
+        )

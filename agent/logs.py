@@ -54,7 +54,9 @@ class Logs:
         self._level = LEVELS[settings.level]
         self.recent.resize(settings.recent)
         outlet = self._outlet = JournalOutlet() if form == "journal" else StreamOutlet(self._descriptor)
-        render: Callable[[Entry], bytes] = {"journal": to_journal, "json": to_json}.get(form) or Console.at(self._descriptor).render
+        render: Callable[[Entry], bytes] = {"journal": to_journal, "json": to_json}.get(form) or Console.at(
+            self._descriptor
+        ).render
         prepared_by(partial(self._set_up, render, outlet, self._level))
         root = logging.getLogger()
         root.handlers[:] = [self._bridge]
@@ -63,7 +65,13 @@ class Logs:
     def _set_up(self, render: Callable[[Entry], bytes], outlet: Outlet, level: int, structlog: ModuleType) -> None:
         """Have structlog write through `render` to `outlet` what is of this level."""
         structlog.configure(
-            processors=[_complete, structlog.processors.format_exc_info, self._covered, self._keep, lambda _, __, entry: render(entry)],
+            processors=[
+                _complete,
+                structlog.processors.format_exc_info,
+                self._covered,
+                self._keep,
+                lambda _, __, entry: render(entry),
+            ],
             wrapper_class=structlog.make_filtering_bound_logger(level),
             logger_factory=lambda *args: _Sink(outlet, *args),
             cache_logger_on_first_use=False,
@@ -130,7 +138,9 @@ def choose(form: str, descriptor: int) -> str:
 def to_journal(entry: Entry) -> bytes:
     """One entry as journald's fields; MESSAGE is the sentence with its details, for whoever reads plain `journalctl`."""
     fields = {
-        "MESSAGE": visible.clean("\n".join(str(entry[name]) for name in ("event", "details", "exception") if entry.get(name))),
+        "MESSAGE": visible.clean(
+            "\n".join(str(entry[name]) for name in ("event", "details", "exception") if entry.get(name))
+        ),
         "PRIORITY": PRIORITIES.get(str(entry.get("level")), "6"),
         "SYSLOG_IDENTIFIER": "holdfast",
     }

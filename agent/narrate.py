@@ -64,7 +64,11 @@ class Narrator:
             case PassEnded(record):
                 return _ended(record)
             case PassStarted(number, cause):
-                return Line("debug", f"pass {number} begins ({cause})", {"pass": number, "cause": cause}) if debug else None
+                return (
+                    Line("debug", f"pass {number} begins ({cause})", {"pass": number, "cause": cause})
+                    if debug
+                    else None
+                )
             case Notice():
                 return _notice(event)
             case Started():
@@ -74,7 +78,12 @@ class Narrator:
         level, what = self._judged(outcome)
         if level == "debug" and not debug:
             return None
-        fields: dict[str, Any] = {"pass": number, "resource": outcome.identity, "result": result_of(outcome), "cause": outcome.cause}
+        fields: dict[str, Any] = {
+            "pass": number,
+            "resource": outcome.identity,
+            "result": result_of(outcome),
+            "cause": outcome.cause,
+        }
         if outcome.ran:
             fields["duration"] = round(outcome.duration, 6)
         if outcome.changes:
@@ -236,7 +245,12 @@ def _value(value: Any) -> str:
 def _ended(record: PassRecord) -> Line:
     """The end of a pass: whether all is right now, and what it took."""
     text = f"{summary(record.tally, record.duration, record)} (pass {record.number}, {record.cause})"
-    fields = {"pass": record.number, "cause": record.cause, "duration": round(record.duration, 6), "converged": record.converged}
+    fields = {
+        "pass": record.number,
+        "cause": record.cause,
+        "duration": round(record.duration, 6),
+        "converged": record.converged,
+    }
     if record.tally.any_failed:
         return Line("warning", text, fields)
     worth = record.asked or record.cause in (*_SEEN, "command") or record.tally.any_changed
@@ -248,7 +262,12 @@ def summary(tally: Tally, seconds: float, record: PassRecord | None = None) -> s
 
     `record`: of a pass of a daemon, after which others may be failing still, and which may have been broken off.
     """
-    waiting, failed, would, unknown = tally.blocked, tally.count("failed"), tally.count("would-change"), tally.count("unknown")
+    waiting, failed, would, unknown = (
+        tally.blocked,
+        tally.count("failed"),
+        tally.count("would-change"),
+        tally.count("unknown"),
+    )
     counts = {
         "checked": tally.ran,
         "changed": len(tally.changed),

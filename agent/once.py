@@ -47,7 +47,9 @@ def converge(
     what commands write, see `Host.onlooker`. Raises `KeyboardInterrupt` on SIGINT, SIGTERM and SIGHUP, when all that ran is ended.
     """
     with collector_patient():
-        return asyncio.run(_converge(settings, compiled, emit, timeout=timeout, whole=whole, only=only, onlooker=onlooker))
+        return asyncio.run(
+            _converge(settings, compiled, emit, timeout=timeout, whole=whole, only=only, onlooker=onlooker)
+        )
 
 
 async def _converge(
@@ -86,7 +88,9 @@ async def _converge(
                     async with asyncio.timeout(timeout):
                         compilation = compiled.compilation
                         scripts = [call for call in compilation.calls if acts(call.resource)]
-                        async with host.taken_over(scripts, settings.states) as edition:  # the journal knows them by their content
+                        async with host.taken_over(
+                            scripts, settings.states
+                        ) as edition:  # the journal knows them by their content
                             edition.closed = True
                             whole = whole and bool(compilation.calls)  # no states are no order to forget
                             await engine.swap(compilation, cause="start", whole=whole, only=only)
@@ -109,7 +113,14 @@ async def _converge(
 
 
 def _tell_of_flushes(why: str, emit: Callable[[Event], None]) -> None:
-    emit(Notice("error", "not-flushed", "", f"cannot flush {why}; what was written there may be lost with the power: apply again"))
+    emit(
+        Notice(
+            "error",
+            "not-flushed",
+            "",
+            f"cannot flush {why}; what was written there may be lost with the power: apply again",
+        )
+    )
 
 
 def _tell_of_health(health: Health, emit: Callable[[Event], None]) -> None:
@@ -139,7 +150,11 @@ def _interruptible() -> Iterator[None]:
         if task is not None:
             task.cancel()
 
-    numbers = [number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is not signal.SIG_IGN]
+    numbers = [
+        number
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) is not signal.SIG_IGN
+    ]
     for number in numbers:
         loop.add_signal_handler(number, interrupt)
     try:
@@ -154,7 +169,9 @@ def _interruptible() -> Iterator[None]:
 
 
 @asynccontextmanager
-async def _memory(settings: Settings, emit: Callable[[Event], None]) -> AsyncIterator[tuple[Journal, Path, Agent | None]]:
+async def _memory(
+    settings: Settings, emit: Callable[[Event], None]
+) -> AsyncIterator[tuple[Journal, Path, Agent | None]]:
     """The journal, the directory for what must last, and the agent beside which the run works, if there is one.
 
     Where an agent runs, its journal, which it goes on writing itself. A run that only looks has a copy, if it may read the journal.

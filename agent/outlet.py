@@ -153,13 +153,21 @@ class JournalOutlet(Outlet):
         try:
             with open(descriptor, "wb", closefd=False) as file:
                 file.write(data)
-            fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SEAL)
-            self._socket.sendmsg([], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))], 0, self._path)
+            fcntl.fcntl(
+                descriptor,
+                fcntl.F_ADD_SEALS,
+                fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SEAL,
+            )
+            self._socket.sendmsg(
+                [], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))], 0, self._path
+            )
         finally:
             os.close(descriptor)
 
     def _lost(self, count: int) -> bytes:
-        return encode_journal({"MESSAGE": f"{count} lines of the log were dropped: journald did not take them", "PRIORITY": "4"})
+        return encode_journal(
+            {"MESSAGE": f"{count} lines of the log were dropped: journald did not take them", "PRIORITY": "4"}
+        )
 
 
 def encode_journal(fields: dict[str, str]) -> bytes:

@@ -34,11 +34,15 @@ class Pausing:
         patterns = [self._pattern(word) for word in request.patterns]
         known = {each.pattern for each in self._engine.pauses}
         if len(known.union(patterns)) > MOST:
-            raise ControlError(f"cannot pause: there are at most {MOST} pauses at once; use patterns, or end some with `holdfast resume`")
+            raise ControlError(
+                f"cannot pause: there are at most {MOST} pauses at once; use patterns, or end some with `holdfast resume`"
+            )
         try:
             await self._engine.pauses.begin(patterns, " ".join(request.reason.split()), request.seconds)
         except Unwritable as error:
-            raise ControlError(f"it is paused, but not yet kept over a restart: cannot write the journal: {error}") from error
+            raise ControlError(
+                f"it is paused, but not yet kept over a restart: cannot write the journal: {error}"
+            ) from error
         told = [each for each in self._engine.pauses if each.pattern in (patterns or (EVERYTHING,))]
         count = f" ({number_of(await self._count(patterns), 'resource')} now)" if patterns else ""
         return {"text": "; ".join(each.whole for each in told) + count}
@@ -50,7 +54,9 @@ class Pausing:
         try:
             await self._engine.pauses.end(patterns)
         except Unwritable as error:
-            raise ControlError(f"it goes on, but is paused again after a restart: cannot write the journal: {error}") from error
+            raise ControlError(
+                f"it goes on, but is paused again after a restart: cannot write the journal: {error}"
+            ) from error
         left = [each.whole for each in self._engine.pauses]
         done = "resumed" if patterns else "nothing was paused"
         return {"text": f"{done}; still {'; '.join(left)}" if left else done}
@@ -99,7 +105,11 @@ class Pausing:
         vertex = self._engine.view.graph.by_identity.get(identity)
         by = self._engine.pauses.of(vertex) if vertex else None
         if by is not None:
-            how = f"{by.pattern!r} is paused; `holdfast resume '{by.pattern}'`" if by.pattern else "everything is paused; `holdfast resume`"
+            how = (
+                f"{by.pattern!r} is paused; `holdfast resume '{by.pattern}'`"
+                if by.pattern
+                else "everything is paused; `holdfast resume`"
+            )
             return f"{how} ends that"
         said: Sequence[str] = [each.pattern or "everything" for each in self._engine.pauses]
         return f"it is not paused; {f'paused: {first_of(said)}' if said else 'nothing is'}"

@@ -49,7 +49,11 @@ def _ours(root: Path, path: Path) -> bool:
     except UnicodeDecodeError:
         return False
     mark = _MARK.search(text)
-    return mark is not None and mark["digest"] == _digest(text[: mark.start()] + text[mark.end() :]) and not _packaged(root, path)
+    return (
+        mark is not None
+        and mark["digest"] == _digest(text[: mark.start()] + text[mark.end() :])
+        and not _packaged(root, path)
+    )
 
 
 def _packaged(root: Path, path: Path) -> bool:

@@ -93,5 +93,7 @@ def read_mapping(path: Path) -> tuple[Document, Map]:
         values = Map()
     if not isinstance(values, Map):
         message = "this file must hold a mapping: names, each with a value"
-        raise CompileError([document.problem(document.beginning(values), "settings-shape", message, "write 'name: value'")])
+        raise CompileError(
+            [document.problem(document.beginning(values), "settings-shape", message, "write 'name: value'")]
+        )
     return document, values

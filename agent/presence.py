@@ -45,6 +45,10 @@ def _lacking(place: Path) -> str:
     try:
         if not paths.exists(path):
             return "it is not there any more"
-        return "" if any(not name.startswith(".") for name in paths.directory(path).names()) else "this directory is empty now"
+        return (
+            ""
+            if any(not name.startswith(".") for name in paths.directory(path).names())
+            else "this directory is empty now"
+        )
     except (OSError, paths.Unsafe):  # a file, or what cannot be looked at now
         return ""

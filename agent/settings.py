@@ -234,8 +234,14 @@ def _in_environment(settings: Settings, document: Document, given: Mapping[str, 
         if settings.environment == "base" or "states" in given:
             return settings
         near = nearest(settings.environment, ["base", *settings.environments])
-        hint = f"did you mean {near!r}?" if near else "name its directories: 'environments:', below it the name, and below that 'states:'"
-        raise SettingsError([document.problem(None, "wrong-setting", f"there is no environment {settings.environment!r}", hint)])
+        hint = (
+            f"did you mean {near!r}?"
+            if near
+            else "name its directories: 'environments:', below it the name, and below that 'states:'"
+        )
+        raise SettingsError(
+            [document.problem(None, "wrong-setting", f"there is no environment {settings.environment!r}", hint)]
+        )
     base = Path(document.file).parent
     found = {"states": directories.states, "pillar": directories.pillar}
     update = {name: anchored(path, base) for name, path in found.items() if path is not None and name not in given}
@@ -252,8 +258,12 @@ def _problem(document: Document, values: Map, detail: ErrorDetails) -> Problem:
         hint = f"did you mean {meant!r}?" if meant else f"known here: {', '.join(sorted(known))}"
         return document.problem(mark, "unknown-setting", f"there is no setting {where!r}", hint)
     if detail["type"] == "missing":
-        return document.problem(mark, "wrong-setting", f"the setting {'.'.join(map(str, path[:-1]))!r} lacks {path[-1]!r}")
-    return document.problem(mark, "wrong-setting", f"the setting {where!r} is wrong: {said(detail)}, not {detail['input']!r}")
+        return document.problem(
+            mark, "wrong-setting", f"the setting {'.'.join(map(str, path[:-1]))!r} lacks {path[-1]!r}"
+        )
+    return document.problem(
+        mark, "wrong-setting", f"the setting {where!r} is wrong: {said(detail)}, not {detail['input']!r}"
+    )
 
 
 def _names(model: type[BaseModel], path: Sequence[object]) -> list[str]:

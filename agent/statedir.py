@@ -77,7 +77,9 @@ class Lock:
             raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         """Let it go; the file stays, so that nobody locks one that is being removed."""
         os.close(self._descriptor)
         self._unclaim()
@@ -144,7 +146,9 @@ class Lock:
         since = ""
         with suppress(OSError):  # whoever took it wrote his pid then
             since = time.strftime(" since %Y-%m-%d %H:%M:%S", time.localtime(self.path.lstat().st_mtime))
-        return LockedError(f"cannot {self._what}: process {pid} holds {self.path}{since}; use another --state-dir, or end it")
+        return LockedError(
+            f"cannot {self._what}: process {pid} holds {self.path}{since}; use another --state-dir, or end it"
+        )
 
 
 def _holder(name: str) -> int:
@@ -169,9 +173,13 @@ def private_directory(path: Path) -> Path:
             paths.at(text).mkdir(mode=0o700)
         found = paths.directory(text)
     except PermissionError:
-        raise HoldfastError(f"cannot keep state in {path}: permission denied; run as root, or use another --state-dir") from None
+        raise HoldfastError(
+            f"cannot keep state in {path}: permission denied; run as root, or use another --state-dir"
+        ) from None
     if found.info.st_uid not in paths.trusted_uids():
-        raise HoldfastError(f"cannot keep state in {path}: it belongs to uid {found.info.st_uid}; use another --state-dir")
+        raise HoldfastError(
+            f"cannot keep state in {path}: it belongs to uid {found.info.st_uid}; use another --state-dir"
+        )
     if found.info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise HoldfastError(f"cannot keep state in {path}: others may write there; chmod go-w {path}")
     if found.holders:
@@ -189,11 +197,16 @@ def open_journal(path: Path, health: Health, *, durable: bool) -> Journal:
         journal = None if damage else Journal(path, durable=durable, blocking=Blocking(1))
     except sqlite3.Error as error:
         if not damaged(error):
-            raise HoldfastError(f"cannot open the journal {path}: {error}; nothing in it is lost; {_fix(str(error))}") from error
+            raise HoldfastError(
+                f"cannot open the journal {path}: {error}; nothing in it is lost; {_fix(str(error))}"
+            ) from error
         journal, damage = None, str(error)
     if journal is None:
         aside = set_aside(path)
-        health.set("journal-lost", f"cannot read {path}: {damage}; it is kept as {aside}, pending refreshes and pauses are lost")
+        health.set(
+            "journal-lost",
+            f"cannot read {path}: {damage}; it is kept as {aside}, pending refreshes and pauses are lost",
+        )
         journal = Journal(path, durable=durable, blocking=Blocking(1))
     journal.listen(partial(_tell, journal, path, health))
     return journal
@@ -215,7 +228,9 @@ def _tell(journal: Journal, path: Path, health: Health) -> None:
     """Say what the journal says of its file."""
     if journal.renewed:
         health.set(
-            "journal-renewed", f"{journal.renewed} while the agent ran; it was made anew from memory, and nothing is lost", lasts=TOLD
+            "journal-renewed",
+            f"{journal.renewed} while the agent ran; it was made anew from memory, and nothing is lost",
+            lasts=TOLD,
         )
     if journal.trouble:
         text = f"cannot write the journal {path}: {journal.trouble}; until then nothing is changed that another state watches; {_fix(journal.trouble)}"
@@ -227,5 +242,6 @@ def _tell(journal: Journal, path: Path, health: Health) -> None:
 def _fix(why: str) -> str:
     """What a person can do about it."""
     return next(
-        (fix for words, fix in FIXES.items() if words in why), "see whether its disk works and has room, and its file system is writable"
+        (fix for words, fix in FIXES.items() if words in why),
+        "see whether its disk works and has room, and its file system is writable",
     )

@@ -65,13 +65,19 @@ class Trees:
         self._kinds: dict[Path, str] = {}
         """File of own kinds -> digest of what was loaded."""
 
-    def compile(self, settings: Settings, *, sls: tuple[str, ...] = (), grains: Mapping[str, Any] | None = None) -> Compiled:
+    def compile(
+        self, settings: Settings, *, sls: tuple[str, ...] = (), grains: Mapping[str, Any] | None = None
+    ) -> Compiled:
         """Compile everything; `grains` stand in for this host's. Raises `CompileError`."""
         self.load_kinds(settings.resources)
         request = self._request(settings, grains)
         noting = Grains(request.grains)
         request = request._replace(grains=noting)
-        pillars = None if settings.pillar is None else self._pillars.setdefault(settings.pillar, PillarCompiler(settings.pillar))
+        pillars = (
+            None
+            if settings.pillar is None
+            else self._pillars.setdefault(settings.pillar, PillarCompiler(settings.pillar))
+        )
         pillar = Pillar(dict(request.pillar)) if pillars is None else pillars.compile(request)
         cover = Cover(pillar.data)
         try:
@@ -82,15 +88,22 @@ class Trees:
         warnings = tuple(problem.covered(cover) for problem in (*pillar.warnings, *compilation.warnings))
         return Compiled(compilation, unnoted(noting), pillar.data, request.options, cover, warnings, read)
 
-    def check(self, settings: Settings, *, sls: tuple[str, ...] = (), grains: Mapping[str, Any] | None = None) -> Report:
+    def check(
+        self, settings: Settings, *, sls: tuple[str, ...] = (), grains: Mapping[str, Any] | None = None
+    ) -> Report:
         """Everything that is to be said of the states. Raises `CompileError` when kinds or pillar do not get that far."""
         from holdfast.states.lint.inspect import inspect  # noqa: PLC0415 - only `holdfast check` needs it
 
         self.load_kinds(settings.resources)
         request = self._request(settings, grains)
         pillar = _pillar(settings, request)
-        report, cover = inspect(request._replace(pillar=pillar.data, sls=sls), settings.lint.ignore, pillar.warnings), Cover(pillar.data)
-        errors, warnings = (tuple(problem.covered(cover) for problem in found) for found in (report.errors, report.warnings))
+        report, cover = (
+            inspect(request._replace(pillar=pillar.data, sls=sls), settings.lint.ignore, pillar.warnings),
+            Cover(pillar.data),
+        )
+        errors, warnings = (
+            tuple(problem.covered(cover) for problem in found) for found in (report.errors, report.warnings)
+        )
         return replace(report, errors=errors, warnings=warnings)
 
     def pillar(self, settings: Settings, *, grains: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -167,8 +180,12 @@ def _load(text: Text) -> None:
     try:
         registry.load_file(path, text.text)
     except (Exception, SystemExit) as error:
-        lines = [frame.lineno or 0 for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+        lines = [
+            frame.lineno or 0 for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)
+        ]
         line = (error.lineno or 0) if isinstance(error, SyntaxError) else (lines[-1] if lines else 0)
         why = re.sub(r" \([^()]*, line \d+\)$", "", str(error))
-        problem = Problem(Place(str(path), line), "kind-broken", f"cannot load these kinds: {type(error).__name__}: {why}")
+        problem = Problem(
+            Place(str(path), line), "kind-broken", f"cannot load these kinds: {type(error).__name__}: {why}"
+        )
         raise CompileError([problem]) from error

@@ -37,7 +37,11 @@ def commit(package: Path) -> str:
 def _described(checkout: Path) -> str:
     """What git says of a checkout; empty when it is none, there is no git, or git refuses."""
     # Within a hook of git, variables name another repository; without one here, git would take one further up.
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name.startswith("GIT_CONFIG")}
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("GIT_") or name.startswith("GIT_CONFIG")
+    }
     environment["GIT_CEILING_DIRECTORIES"] = str(checkout.parent)
     argv = ["git", "--no-optional-locks", "-C", str(checkout), *_DESCRIBE]
     try:

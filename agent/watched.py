@@ -88,7 +88,8 @@ class Watched(NamedTuple):
     def of(cls, settings: Settings, config: Path) -> Watched:
         """What settings name, and the file that they came from."""
         return cls(
-            tuple(filter(None, (settings.states, settings.pillar, settings.resources))), tuple(filter(None, (config, settings.grains_file)))
+            tuple(filter(None, (settings.states, settings.pillar, settings.resources))),
+            tuple(filter(None, (config, settings.grains_file))),
         )
 
     def roots(self) -> dict[str, bool]:
@@ -111,7 +112,12 @@ class Watched(NamedTuple):
         covered = {main} if main else set()
         trees = tuple(str(tree) for tree in self.trees if not inside(os.path.realpath(tree), covered))
         names = (*self.files, *self.trees)
-        return Reach(main, _inode(main), trees, tuple(str(path) for path in names if not inside(os.path.realpath(path.parent), covered)))
+        return Reach(
+            main,
+            _inode(main),
+            trees,
+            tuple(str(path) for path in names if not inside(os.path.realpath(path.parent), covered)),
+        )
 
     def compare(self, before: Survey, made: MadeFrom, following: bool) -> tuple[Survey, list[str]]:
         """All of it, as it is now, and what has changed. `following`: what it was made from is new, and what is seen for the first time has not changed."""
@@ -148,7 +154,11 @@ class Watched(NamedTuple):
                 reached[directory] = inside(os.path.realpath(directory), {main})
             return reached[directory]
 
-        files = {path for path, _ in made.files() if not within(os.path.dirname(path)) or (os.path.islink(path) and not within(path))}  # noqa: PTH114, PTH120 - as above
+        files = {
+            path
+            for path, _ in made.files()
+            if not within(os.path.dirname(path)) or (os.path.islink(path) and not within(path))  # noqa: PTH114, PTH120 - as above
+        }
         return Beyond(tuple(sorted(files)), tuple(directory for directory in made.trees if not within(directory)))
 
 

@@ -66,7 +66,9 @@ def alternate(commands: Mapping[str, Sequence[str]]) -> dict[str, tuple[float, f
     for _ in range(RUNS):
         for name, argv in commands.items():
             runs[name].append(timed(argv))
-    return {name: (median([wall for wall, _ in times]), median([cpu for _, cpu in times])) for name, times in runs.items()}
+    return {
+        name: (median([wall for wall, _ in times]), median([cpu for _, cpu in times])) for name, times in runs.items()
+    }
 
 
 def compare(files: int, program: str | None) -> dict[str, float]:
@@ -87,7 +89,9 @@ def compare(files: int, program: str | None) -> dict[str, float]:
             commands["cfengine"] = theirs
         found = alternate(commands)
     figures = {
-        f"{name}_{files}_{what}": round(value, 3) for name, pair in found.items() for what, value in zip(("s", "cpu_s"), pair, strict=True)
+        f"{name}_{files}_{what}": round(value, 3)
+        for name, pair in found.items()
+        for what, value in zip(("s", "cpu_s"), pair, strict=True)
     }
     for other in found.keys() - {"holdfast"}:
         for which, what in enumerate(("s", "cpu_s")):

@@ -32,8 +32,15 @@ def write(base: Path, number: int, *, mode: str = "0644", each: int = EACH) -> N
     folder.mkdir(parents=True, exist_ok=True)
     lines = []
     for index in range(each):
-        lines += [f"{folder}/f{index}:", "  file.managed:", f"    - mode: '{mode}'", f"    - contents: text {number}.{index}"]
-        lines += ["    - require:", f"      - file: {base}/managed/d{number // 2:04}/f0"] if number and index < EACH else []
+        lines += [
+            f"{folder}/f{index}:",
+            "  file.managed:",
+            f"    - mode: '{mode}'",
+            f"    - contents: text {number}.{index}",
+        ]
+        lines += (
+            ["    - require:", f"      - file: {base}/managed/d{number // 2:04}/f0"] if number and index < EACH else []
+        )
     path = base / "states" / f"g{number % 20:02}" / f"s{number:04}.sls"
     path.parent.mkdir(exist_ok=True)
     path.write_text("\n".join(lines) + "\n")

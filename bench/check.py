@@ -38,7 +38,10 @@ def main() -> None:
         templates.mkdir()
         for file in range(TEMPLATES):
             (templates / f"t{file}.sls").write_text(TEMPLATE.format(each=STATES // TEMPLATES, file=file))
-        figures = {"plain_s": best(repeat, lambda: check(base / "states")), "templates_s": best(repeat, lambda: check(templates))}
+        figures = {
+            "plain_s": best(repeat, lambda: check(base / "states")),
+            "templates_s": best(repeat, lambda: check(templates)),
+        }
     print(json.dumps({key: round(value, 3) for key, value in figures.items()}))
 
 

@@ -52,7 +52,14 @@ def best(repeat: int, call: Callable[[], object]) -> float:
 
 def salts(file: Path, repeat: int) -> float:
     """Seconds of Salt's own compile of a state file."""
-    argv = [f"{os.environ['SALT']}/python", "-W", "ignore", Path(__file__).with_name("salt_compile.py"), file, str(repeat)]
+    argv = [
+        f"{os.environ['SALT']}/python",
+        "-W",
+        "ignore",
+        Path(__file__).with_name("salt_compile.py"),
+        file,
+        str(repeat),
+    ]
     return float(subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True).stdout)
 
 
@@ -80,8 +87,20 @@ def main() -> None:
         brief_load = best(options.repeat, lambda: yaml.load(short, yaml.CSafeLoader))
         brief = best(options.repeat, lambda: Compiler().compile(Request(three, trusted_uids=trusted)))
         salt = salts(two / "site.sls", options.repeat) if "SALT" in os.environ else None
-    figures = {"states": options.states, "yaml_s": load, "compile_s": fresh, "unchanged_s": again, "double_s": large, "short_s": brief}
-    ratios = {"short_ratio": brief / brief_load, "ratio": fresh / load, "unchanged_ratio": again / load, "growth": large / fresh}
+    figures = {
+        "states": options.states,
+        "yaml_s": load,
+        "compile_s": fresh,
+        "unchanged_s": again,
+        "double_s": large,
+        "short_s": brief,
+    }
+    ratios = {
+        "short_ratio": brief / brief_load,
+        "ratio": fresh / load,
+        "unchanged_ratio": again / load,
+        "growth": large / fresh,
+    }
     if salt is not None:
         figures["salt_double_s"], ratios["ratio_to_salt"] = salt, large / salt
     print(json.dumps({key: round(value, 4) for key, value in (figures | ratios).items()}))

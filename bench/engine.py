@@ -72,7 +72,15 @@ def calls(size: int, *, chain: int) -> Iterator[Call]:
     """So many, in chains of so many; the first of each chain requires nothing."""
     meta, spot = Meta(), Spot(Document("bench.sls", ""))
     for i in range(size):
-        low = {"state": "zbench", "fun": "thing", "name": f"t{i}", "__id__": f"t{i}", "__sls__": "bench", "__env__": "base", "order": i}
+        low = {
+            "state": "zbench",
+            "fun": "thing",
+            "name": f"t{i}",
+            "__id__": f"t{i}",
+            "__sls__": "bench",
+            "__env__": "base",
+            "order": i,
+        }
         requisites = {"require": (i - 1,)} if i % chain > 1 or (chain > CHAIN and i) else {}
         yield Call(i, f"zbench.thing[t{i}]", low, spot, Thing(name=f"t{i}"), meta, requisites)
 

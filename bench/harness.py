@@ -21,7 +21,9 @@ CONTENT = "the content that is declared, sixty-four bytes long with newline\n"
 def private_directory(*, on_disk: bool = False) -> Iterator[Path]:
     """A directory on a tmpfs, where there is one, so that the disk is not what is measured; or on the disk of /var/tmp."""
     shm = Path("/dev/shm")
-    path = Path(tempfile.mkdtemp(prefix="holdfast-bench-", dir="/var/tmp" if on_disk else shm if shm.is_dir() else None))
+    path = Path(
+        tempfile.mkdtemp(prefix="holdfast-bench-", dir="/var/tmp" if on_disk else shm if shm.is_dir() else None)
+    )
     try:
         (path / "states").mkdir()
         (path / "pillar").mkdir()

@@ -165,7 +165,9 @@ class Driver:
         """From another process: threads of this one would wait for the loop's thread."""
         code = "import sys, pathlib, harness; input(); print(harness.corrupt_and_wait(pathlib.Path(sys.argv[1])))"
         command = [sys.executable, "-c", code, str(path)]
-        with subprocess.Popen(command, cwd=Path(__file__).parent, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        with subprocess.Popen(
+            command, cwd=Path(__file__).parent, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as other:
             time.sleep(1)
             self._ask("recheck")
             said, _ = other.communicate("\n")
@@ -230,7 +232,11 @@ def main() -> None:
                 for seconds, collecting, name in found:
                     print(f"  {1000 * seconds:8.2f} ms (gc {1000 * collecting:.2f}) {name}", file=sys.stderr)
         recheck, apply = min(timer.spent.get(f"recheck{number}", 0.0) for number in ("", *AGAIN)), applied(base)
-        spent = {"recheck_cpu_s": round(recheck, 2), "apply_cpu_s": round(apply, 2), "recheck_to_apply": round(recheck / apply, 2)}
+        spent = {
+            "recheck_cpu_s": round(recheck, 2),
+            "apply_cpu_s": round(apply, 2),
+            "recheck_to_apply": round(recheck / apply, 2),
+        }
         print(json.dumps({**driver.figures, **spent, **longest}))
 
 

@@ -88,7 +88,10 @@ def figures(script: str) -> dict[str, Any]:
     """What one benchmark printed, given with its arguments; an empty answer when it failed, with its words on standard error."""
     name, *arguments = script.split()
     done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name(f"{name}.py")), *arguments], stdout=subprocess.PIPE, text=True, check=False
+        [sys.executable, str(Path(__file__).with_name(f"{name}.py")), *arguments],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
     )
     if done.returncode:
         return {}

@@ -100,7 +100,9 @@ class Report:
             if wanted is None:
                 raise DeclarationError(f"cannot send {key!r}: the kind declares no such key in `sends`")
             if not isinstance(value, wanted):
-                raise DeclarationError(f"cannot send {key!r}: it is {type(value).__name__}, and declared as {wanted.__name__}")
+                raise DeclarationError(
+                    f"cannot send {key!r}: it is {type(value).__name__}, and declared as {wanted.__name__}"
+                )
         self.sent.update(values)
 
     async def announce(self) -> None:

@@ -43,7 +43,9 @@ class Resource(BaseModel):
     the outside world.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True, hide_input_in_errors=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True, hide_input_in_errors=True
+    )
 
     kind: ClassVar[str] = ""
     """`family.function`, as written in state files."""
@@ -122,7 +124,9 @@ class Resource(BaseModel):
 
     def describe(self, delta: Delta, applied: bool) -> str:
         """One sentence for what was changed, or would be."""
-        verb = "created" if delta.create else "removed" if delta.remove else "changed " + ", ".join(delta.fields) + " of"
+        verb = (
+            "created" if delta.create else "removed" if delta.remove else "changed " + ", ".join(delta.fields) + " of"
+        )
         return f"{verb} {self.name}" if applied else f"would have {verb} {self.name}"
 
     def changes(self, delta: Delta) -> dict[str, Any]:
@@ -190,7 +194,9 @@ class Resource(BaseModel):
         if type(self) is not type(other):
             return self.cmp(other)
         both = (self.model_fields_set & other.model_fields_set) - {"name"}
-        return next((f"{name} differs" for name in type(self).model_fields if name in both and self.differs(other, name)), None)
+        return next(
+            (f"{name} differs" for name in type(self).model_fields if name in both and self.differs(other, name)), None
+        )
 
     def concern(self, changes: Mapping[str, Any]) -> Concern:
         """What these changes concern: the most serious part of them counts."""

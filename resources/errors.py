@@ -9,7 +9,17 @@ from __future__ import annotations
 import errno
 
 PASSING = frozenset(
-    {errno.ENOSPC, errno.EDQUOT, errno.EBUSY, errno.ETXTBSY, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ESTALE}
+    {
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.EBUSY,
+        errno.ETXTBSY,
+        errno.EMFILE,
+        errno.ENFILE,
+        errno.ENOMEM,
+        errno.EAGAIN,
+        errno.ESTALE,
+    }
 )
 """What a system call refuses may be granted later: these refusals go away by themselves."""
 

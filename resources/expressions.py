@@ -109,7 +109,9 @@ class Expression:
         """What a worker finds."""
         pattern = self._compiled.pattern
         try:
-            answer = _ask(json.dumps([how, pattern, self._compiled.flags & ~re.DEBUG, text, repl, DEADLINE]).encode() + b"\n")
+            answer = _ask(
+                json.dumps([how, pattern, self._compiled.flags & ~re.DEBUG, text, repl, DEADLINE]).encode() + b"\n"
+            )
         except TimeoutError:
             raise Unbounded(
                 f"the regular expression {pattern[:100]!r} takes longer than {DEADLINE:g} s on a text of {len(text)} characters; "
@@ -171,7 +173,9 @@ def _ways_of_branch(branches: Any) -> tuple[int, int]:
     ways = [_ways(branch) for branch in branches]
     firsts = [branch[0] if len(branch) else None for branch in branches]
     literals = {chr(first[1]).casefold() for first in firsts if first is not None and str(first[0]) == "LITERAL"}
-    count = max if len(literals) == len(firsts) else sum  # of branches that begin with different characters only one can match
+    count = (
+        max if len(literals) == len(firsts) else sum
+    )  # of branches that begin with different characters only one can match
     return count(constant for constant, _ in ways), max(degree for _, degree in ways)
 
 
@@ -199,7 +203,9 @@ def _ask(request: bytes) -> Any:
         if worker.returncode == -signal.SIGALRM:
             raise TimeoutError
         if new:
-            raise Unbounded(f"a process that matches regular expressions ended with {worker.returncode}: is there too little memory?")
+            raise Unbounded(
+                f"a process that matches regular expressions ended with {worker.returncode}: is there too little memory?"
+            )
 
 
 def _start() -> subprocess.Popen[bytes]:

@@ -52,7 +52,9 @@ def parse_mode(value: object) -> object:
         return intern(f"{int(digits, 8):04o}")
     if re.match("[ugoa]", digits):
         return intern(f"{symbolic(digits):04o}")
-    raise ValueError(f"{value!r} is not a file mode: write it as four octal digits in quotes, like '0644', or as 'u=rw,go=r'")
+    raise ValueError(
+        f"{value!r} is not a file mode: write it as four octal digits in quotes, like '0644', or as 'u=rw,go=r'"
+    )
 
 
 def parse_umask(value: object) -> int:
@@ -65,7 +67,9 @@ def parse_umask(value: object) -> int:
 def parse_text(value: object) -> object:
     """Text where YAML may have read a number: `1.0` and `8080` are taken as written, `1.10` (which YAML reads as 1.1) is refused."""
     if isinstance(value, Written):
-        raise ValueError(f"it must be text, but YAML reads {value.written} as the number {value}: write '{value.written}', in quotes")  # noqa: TRY004 - pydantic reports only ValueError
+        raise ValueError(  # noqa: TRY004 - pydantic collects ValueErrors
+            f"it must be text, but YAML reads {value.written} as the number {value}: write '{value.written}', in quotes"
+        )
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return str(value)
     return value
@@ -110,7 +114,9 @@ def demand_given(value: str) -> str:
 def demand_unit(value: str) -> str:
     """For validators: the name of a unit; without a known suffix it means a service, but a mistyped suffix does not."""
     if len(value) > 255 or not re.fullmatch(r"[A-Za-z0-9:_.\\@-]+", value) or value.startswith("-"):
-        raise ValueError(f"{value!r} is not the name of a unit: it has letters, digits and :_.\\@- and no path before it")
+        raise ValueError(
+            f"{value!r} is not the name of a unit: it has letters, digits and :_.\\@- and no path before it"
+        )
     stem, dot, suffix = value.rpartition(".")
     if dot and suffix not in UNIT_TYPES and (near := _surely_meant(suffix, UNIT_TYPES)):
         raise ValueError(
@@ -179,15 +185,23 @@ Line = Annotated[Text, AfterValidator(one_line)]
 RootedPath = Annotated[str, AfterValidator(demand_absolute)]
 """An absolute path, kept as it is written."""
 Owner = Annotated[
-    Text, shaped(r"(?!-)[^\s:/,\x00-\x1f\x7f]([^:/,\x00-\x1f\x7f]*[^\s:/,\x00-\x1f\x7f])?", "the name or number of a user or group", 256)
+    Text,
+    shaped(
+        r"(?!-)[^\s:/,\x00-\x1f\x7f]([^:/,\x00-\x1f\x7f]*[^\s:/,\x00-\x1f\x7f])?",
+        "the name or number of a user or group",
+        256,
+    ),
 ]
 """A user or group that is there, by name or number; name services know names with blanks and backslashes."""
 Owners = Annotated[tuple[Owner, ...], BeforeValidator(parse_list)]
 """Several of them; one plain name stands for a list of one."""
-Account = Annotated[Text, shaped(r"[A-Za-z_0-9][A-Za-z0-9_.@-]*\$?", "the name of an account: it has letters, digits and _.@-", 256)]
+Account = Annotated[
+    Text, shaped(r"[A-Za-z_0-9][A-Za-z0-9_.@-]*\$?", "the name of an account: it has letters, digits and _.@-", 256)
+]
 """The name of a user or group of this host's own."""
 NewAccount = Annotated[
-    Account, shaped(r"(?!\d+$).{1,32}", "a name for a new account: it has at most 32 characters, and not only digits", 256)
+    Account,
+    shaped(r"(?!\d+$).{1,32}", "a name for a new account: it has at most 32 characters, and not only digits", 256),
 ]
 """A name that a user or group can be given: digits alone would be taken for its number."""
 Number = Annotated[int, Field(ge=0, le=LAST_ID)]

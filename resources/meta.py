@@ -66,7 +66,11 @@ def parse_receive(value: object) -> tuple[Receive, ...]:
             raise ValueError(f"{item!r} says nothing: write `argument: {{cmd: ID, key: stdout}}`")  # noqa: TRY004 - pydantic collects ValueErrors
         for argument, source in item.items():
             senders = [key for key in source if key != "key"] if isinstance(source, Mapping) else []
-            if len(senders) != 1 or len(source) != 2 or not all(isinstance(text, str) for pair in source.items() for text in pair):
+            if (
+                len(senders) != 1
+                or len(source) != 2
+                or not all(isinstance(text, str) for pair in source.items() for text in pair)
+            ):
                 raise ValueError(
                     f"what {argument!r} is to receive is written `{argument}: {{cmd: ID, key: stdout}}`: a sender, and what of it"
                 )
@@ -76,7 +80,9 @@ def parse_receive(value: object) -> tuple[Receive, ...]:
     return tuple(found.values())
 
 
-Conditions = Annotated[tuple[str | dict[str, Any], ...] | None, BeforeValidator(lambda v: v if v is None else parse_list(v))]
+Conditions = Annotated[
+    tuple[str | dict[str, Any], ...] | None, BeforeValidator(lambda v: v if v is None else parse_list(v))
+]
 """Guards: shell commands, or calls of a read-only function (`{fun: ..., args: [...]}`)."""
 
 
@@ -132,7 +138,9 @@ class Meta(BaseModel):
     """Run only when all of these hold."""
     unless: Conditions = None
     """Do not run when all of these hold."""
-    creates: Annotated[tuple[RootedPath, ...] | None, BeforeValidator(lambda v: v if v is None else parse_list(v))] = None
+    creates: Annotated[tuple[RootedPath, ...] | None, BeforeValidator(lambda v: v if v is None else parse_list(v))] = (
+        None
+    )
     """Do not run when all of these paths exist."""
     check_cmd: Annotated[tuple[str, ...] | None, BeforeValidator(lambda v: v if v is None else parse_list(v))] = None
     """Commands that must succeed after the run."""

@@ -20,7 +20,9 @@ def symbolic(text: str) -> int:
     known: dict[str, int] = {}
     for clause in text.split(","):
         if not (found := _CLAUSE.fullmatch(clause)):
-            raise ValueError(f"{clause!r} is no part of a symbolic mode: use u, g, o or a, then =, + or -, then letters of rwxst")
+            raise ValueError(
+                f"{clause!r} is no part of a symbolic mode: use u, g, o or a, then =, + or -, then letters of rwxst"
+            )
         who = "ugo" if "a" in found[1] else found[1]
         for sign, letters in _ACTION.findall(found[2]):
             before = dict(known)
@@ -31,7 +33,9 @@ def symbolic(text: str) -> int:
                     raise ValueError(f"{clause!r} copies what the file has: say {letters}= before it")
                 known[each] = _changed(known.get(each, 0), sign, _bits(each, letters, before))
     if missing := [each for each in "ugo" if each not in known]:
-        raise ValueError(f"{text!r} does not say what {' and '.join(missing)} may: add {','.join(f'{each}=' for each in missing)}")
+        raise ValueError(
+            f"{text!r} does not say what {' and '.join(missing)} may: add {','.join(f'{each}=' for each in missing)}"
+        )
     return sum(known.values())
 
 

@@ -14,12 +14,20 @@ from functools import lru_cache
 from typing import NamedTuple
 
 UNIT_FILE, UNIT_PART = "unit-file", "unit-part"
-UNITS = ("/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
+UNITS = (
+    "/etc/systemd/system",
+    "/run/systemd/system",
+    "/usr/local/lib/systemd/system",
+    "/usr/lib/systemd/system",
+    "/lib/systemd/system",
+)
 """Directories in which units are looked for."""
 BY_NUMBER = frozenset({"user", "group"})
 """Types of what others know by a number, which is another when it was made anew: no event of theirs tells them."""
 _UNIT = re.compile(rf"(?:{'|'.join(UNITS)})/(?:([^/]+\.[a-z]+)|([^/]+\.[a-z]+)\.d/[^/]+\.conf)")
-_BEHIND = re.compile(rf"(?:{'|'.join(UNITS)})/(?:(?:[^/]+\.(?:wants|requires|upholds)/)?([^/]+\.[a-z]+)|([^/]+\.[a-z]+)\.d/[^/]+\.conf)")
+_BEHIND = re.compile(
+    rf"(?:{'|'.join(UNITS)})/(?:(?:[^/]+\.(?:wants|requires|upholds)/)?([^/]+\.[a-z]+)|([^/]+\.[a-z]+)\.d/[^/]+\.conf)"
+)
 CACHED = 4096
 """Needs that many have in common, and that are therefore kept."""
 RUNNERS = frozenset(
@@ -97,7 +105,11 @@ def unit_needs(unit: str) -> tuple[Need, ...]:
     stem, _, suffix = unit.rpartition(".")
     names = [unit, f"{stem.partition('@')[0]}@.{suffix}"] if "@" in stem else [unit]
     made = [Need(UNIT_FILE, name, every=True) for name in names]
-    return (*made, *[Need(UNIT_PART, name, vital=False, every=True) for name in names], Need("pkg", stem.partition("@")[0], vital=False))
+    return (
+        *made,
+        *[Need(UNIT_PART, name, vital=False, every=True) for name in names],
+        Need("pkg", stem.partition("@")[0], vital=False),
+    )
 
 
 def programs(command: str) -> Iterator[str]:

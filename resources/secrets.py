@@ -14,11 +14,13 @@ from urllib.parse import quote
 MASK = "********"
 """What stands wherever a secret would have been shown."""
 NAME = re.compile(
-    r"(^|[_.-])(password|passwd|passphrase|secret|token|credential|(api|private|secret|access|auth|encryption)[_-]?key)s?$", re.IGNORECASE
+    r"(^|[_.-])(password|passwd|passphrase|secret|token|credential|(api|private|secret|access|auth|encryption)[_-]?key)s?$",
+    re.IGNORECASE,
 )
 """Names of what is secret, in singular and plural."""
 COLLECTION = re.compile(
-    r"(^|[_.-])(password|passwd|passphrase|secret|token|(api|private|secret|access|auth|encryption)[_-]?key)s$", re.IGNORECASE
+    r"(^|[_.-])(password|passwd|passphrase|secret|token|(api|private|secret|access|auth|encryption)[_-]?key)s$",
+    re.IGNORECASE,
 )
 """Names below which everything is secret."""
 SHORTEST = 6
@@ -72,7 +74,10 @@ class Cover:
     def masked(self, data: Any, *, below: bool = False) -> Any:
         """Data to be shown as they are written: what a name says to be secret is masked whole, all else is covered."""
         if isinstance(data, Mapping):
-            return {self._key(key): self.masked(value, below=_is_secret(key, value, below=below)) for key, value in data.items()}
+            return {
+                self._key(key): self.masked(value, below=_is_secret(key, value, below=below))
+                for key, value in data.items()
+            }
         if isinstance(data, (list, tuple)):
             return [self.masked(value, below=below) for value in data]
         return MASK if below and _is_text(data) else self(data)

@@ -128,7 +128,12 @@ class FakeContext:
     world: FakeWorld = field(default_factory=FakeWorld)
 
     async def run(
-        self, *argv: str, check: bool = True, on_start: Callable[[int], None] | None = None, stdin: str | None = None, **_: Any
+        self,
+        *argv: str,
+        check: bool = True,
+        on_start: Callable[[int], None] | None = None,
+        stdin: str | None = None,
+        **_: Any,
     ) -> Completed:
         """The answer to a command. Raises `Permanent` for one that is not expected, or that fails with `check`."""
         line = " ".join(argv)
@@ -250,7 +255,11 @@ def _answered(answer: Mapping[str, Any], stdin: str) -> Mapping[str, Any]:
         return {}
     if "file" in answer:
         path = Path(answer["file"])
-        return {"stdout": path.read_text(encoding="utf-8")} if path.exists() else {"retcode": 1, "stderr": f"no {path.name}"}
+        return (
+            {"stdout": path.read_text(encoding="utf-8")}
+            if path.exists()
+            else {"retcode": 1, "stderr": f"no {path.name}"}
+        )
     return answer
 
 

@@ -42,7 +42,10 @@ class Order:
         if not same or self._refreshes != [_refreshes(chunk) for chunk in chunks]:
             return False
         before = zip(self._chunks, self._lows, strict=True)
-        if not all((new is old and new.low is low) or _alike(new, old, low) for new, (old, low) in zip(chunks, before, strict=True)):
+        if not all(
+            (new is old and new.low is low) or _alike(new, old, low)
+            for new, (old, low) in zip(chunks, before, strict=True)
+        ):
             return False
         self._remember(chunks)
         return True
@@ -76,7 +79,9 @@ def _call(chunk: Chunk, position: int, requisites: Requisites, moved: str) -> Ca
     """What is handed out of a chunk. Raises `ValueError` for one that was not found right."""
     if chunk.checked is None:
         raise ValueError(f"{chunk.identity} is wrong, so it cannot be handed out")
-    return Call(position, chunk.identity, chunk.low, chunk.spot, chunk.checked.resource, chunk.checked.meta, requisites, moved)
+    return Call(
+        position, chunk.identity, chunk.low, chunk.spot, chunk.checked.resource, chunk.checked.meta, requisites, moved
+    )
 
 
 def _refreshes(chunk: Chunk) -> bool:
@@ -86,7 +91,9 @@ def _refreshes(chunk: Chunk) -> bool:
 
 def _alike(new: Chunk, old: Chunk, low: Low) -> bool:
     """Whether two chunks stand to all others in the same way; `low` is what the old one had then."""
-    same = new.identity == old.identity and all(new.low[key] == low[key] for key in ("order", "state", "name", "__id__", "__sls__"))
+    same = new.identity == old.identity and all(
+        new.low[key] == low[key] for key in ("order", "state", "name", "__id__", "__sls__")
+    )
     return same and _named(new) == _named(old)
 
 

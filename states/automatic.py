@@ -83,7 +83,11 @@ class _Search:
 
     def __init__(self, calls: Sequence[Call], shipped: Shipped) -> None:
         self.calls = calls
-        self.takers = [(call.position, call, call.resource) for call in calls if isinstance(call.resource, Edgeable) and call.meta.autoedge]
+        self.takers = [
+            (call.position, call, call.resource)
+            for call in calls
+            if isinstance(call.resource, Edgeable) and call.meta.autoedge
+        ]
         self.offers: dict[Uid, list[int]] = {}
         """Uid -> who offers it, ascending."""
         self.paths: dict[str, list[int]] = {}
@@ -98,7 +102,9 @@ class _Search:
     def _index(self, shipped: Shipped) -> None:
         for position, _, resource in self.takers:
             for offer in resource.offers():
-                (self.paths.setdefault(offer[1], []) if offer[0] == "path" else self.offers.setdefault(offer, [])).append(position)
+                (
+                    self.paths.setdefault(offer[1], []) if offer[0] == "path" else self.offers.setdefault(offer, [])
+                ).append(position)
         for path, names in shipped.items():
             owners = sorted({position for name in names for position in self.offers.get(("pkg", name), ())})
             self._shipped[path] = owners

@@ -124,7 +124,11 @@ def _formatted(left: Any, right: Any) -> int:
     if not isinstance(left, str):
         return 0
     check_data(right if isinstance(right, tuple) else (right,))
-    stars = [value for value in (right if isinstance(right, tuple) else (right,)) if isinstance(value, int)] if "*" in left else ()
+    stars = (
+        [value for value in (right if isinstance(right, tuple) else (right,)) if isinstance(value, int)]
+        if "*" in left
+        else ()
+    )
     return max((*map(int, re.findall(r"[0-9]{1,18}", left)), *stars), default=0)
 
 
@@ -200,7 +204,15 @@ def _braced(text: str, args: Sequence[Any]) -> int:
     """The largest width in a format like `{:>9}`, or `{:>{}}`."""
     given = [value for value in args if isinstance(value, int)] if re.search(r"\{[^{}]*\{", text) else ()
     return max(
-        (*(int(width) for spec in re.findall(r"\{[^{}]*:([^}]*)", text) for width in re.findall("[0-9]{1,18}", spec)), *given), default=0
+        (
+            *(
+                int(width)
+                for spec in re.findall(r"\{[^{}]*:([^}]*)", text)
+                for width in re.findall("[0-9]{1,18}", spec)
+            ),
+            *given,
+        ),
+        default=0,
     )
 
 
@@ -249,10 +261,14 @@ class BoundedEnvironment(SandboxedEnvironment):
 
     def bound_filters(self) -> None:
         """Have all filters look at the size of what they make, and some at what it would be."""
-        self.filters.update({name: _measured(name, function) for name, function in self.filters.items() if name[0] != " "})
+        self.filters.update(
+            {name: _measured(name, function) for name, function in self.filters.items() if name[0] != " "}
+        )
         self.filters.update({name: _paced(self.filters[name]) for name in _PACED})
 
-    def _generate(self, source: nodes.Template, name: str | None, filename: str | None, defer_init: bool = False) -> str:
+    def _generate(
+        self, source: nodes.Template, name: str | None, filename: str | None, defer_init: bool = False
+    ) -> str:
         """Jinja's hook between parsing and Python: have every body that may run again say what it costs."""
         return super()._generate(_Metering().visit(source), name, filename, defer_init)
 
@@ -267,7 +283,11 @@ class BoundedEnvironment(SandboxedEnvironment):
         owner = getattr(method, "__self__", None)
         if isinstance(owner, (str, bytes, int)):
             name = str(getattr(method, "__name__", ""))
-            wide = max((number for number in args if isinstance(number, int)), default=0) if name not in ("format", "format_map") else 0
+            wide = (
+                max((number for number in args if isinstance(number, int)), default=0)
+                if name not in ("format", "format_map")
+                else 0
+            )
             check(wide)  # the width of `ljust` and its like
             check(_FORESEEN[name](owner, (*args, *kwargs.values())) if name in _FORESEEN else 0)
         result = super().call(__context, __obj, *args, **kwargs)
@@ -320,7 +340,9 @@ class _Metering(NodeTransformer):
         """A loop, a macro, a block, or the whole."""
         price = nodes.Const(1 + sum(len(part.nodes) if isinstance(part, nodes.Output) else 1 for part in node.body))
         self.generic_visit(node)
-        node.body.insert(0, nodes.ExprStmt(nodes.Filter(price, _SPEND, [], [], None, None, lineno=node.lineno), lineno=node.lineno))
+        node.body.insert(
+            0, nodes.ExprStmt(nodes.Filter(price, _SPEND, [], [], None, None, lineno=node.lineno), lineno=node.lineno)
+        )
         return node  # type: ignore[no-any-return]  # as it was
 
     visit_For = visit_Macro = visit_CallBlock = visit_Block = visit_Template = body  # noqa: N815 - Jinja's names
@@ -328,7 +350,11 @@ class _Metering(NodeTransformer):
     def visit_Getitem(self, node: nodes.Getitem) -> nodes.Node:  # noqa: N802 - Jinja's name
         """`a[1:]`, which Jinja leaves to Python: it makes as much as it takes."""
         self.generic_visit(node)
-        return nodes.Filter(node, _CUT, [], [], None, None, lineno=node.lineno) if isinstance(node.arg, nodes.Slice) else node
+        return (
+            nodes.Filter(node, _CUT, [], [], None, None, lineno=node.lineno)
+            if isinstance(node.arg, nodes.Slice)
+            else node
+        )
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802 - Jinja's name
         """`a ~ b`."""

@@ -40,7 +40,10 @@ def look_at(text: Text, tree: Tree) -> Certain:
     plain = not text.text.startswith(OPTIONS)  # its signs are not those that are looked for
     template = read_template(text) if plain else None
     problems = [] if template is None else list(_unknown(template, tree))
-    if not any(problem.code == "source-syntax" for problem in problems) and (problem := syntax_problem(text, tree.root)) is not None:
+    if (
+        not any(problem.code == "source-syntax" for problem in problems)
+        and (problem := syntax_problem(text, tree.root)) is not None
+    ):
         problems.append(problem._replace(code="source-syntax"))
     return Certain(tuple(problems), () if template is None else tuple(_parts(template)))
 
@@ -52,7 +55,11 @@ def _parts(template: Template) -> Iterator[Part]:
             name = node.template.value if isinstance(node.template, nodes.Const) else None
             if isinstance(name, str):
                 problem = template.problem(
-                    node.lineno, name, "template-missing", f"there is no template {name}", "paths begin at the states directory"
+                    node.lineno,
+                    name,
+                    "template-missing",
+                    f"there is no template {name}",
+                    "paths begin at the states directory",
                 )
                 yield Part(name, None if getattr(node, "ignore_missing", False) else problem)
 
@@ -66,7 +73,9 @@ def _unknown(template: Template, tree: Tree) -> Iterator[Problem]:
             if node.name not in known and node.name not in asked_words(template, what):
                 near = nearest(node.name, known)
                 hint = f"did you mean {near}?" if near else ""
-                yield template.problem(node.lineno, node.name, "source-syntax", f"there is no {what} {node.name!r}", hint)
+                yield template.problem(
+                    node.lineno, node.name, "source-syntax", f"there is no {what} {node.name!r}", hint
+                )
         elif isinstance(node, nodes.Call) and (name := called(node.node)) and name not in TABLE and name not in asked:
             error = NoSuchCall(name, TABLE, tree)
             yield template.problem(node.lineno, name, "template-call", str(error), error.hint)

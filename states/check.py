@@ -31,7 +31,9 @@ IGNORED: Mapping[str, str] = {
     "runas_password": "it is for Windows",
 }
 """Arguments that every Salt state accepts and that have no effect here -> why."""
-CONDITIONAL = frozenset({"onlyif", "unless", "creates", "onfail", "onfail_any", "onfail_all", "onchanges", "onchanges_any", "prereq"})
+CONDITIONAL = frozenset(
+    {"onlyif", "unless", "creates", "onfail", "onfail_any", "onfail_all", "onchanges", "onchanges_any", "prereq"}
+)
 """A state with one of these does not apply always, so it may contradict another one."""
 COMMON = CONTROL - {"state", "fun"} - {word for word in CONTROL if word.startswith("__")}
 """What every state takes that is no argument of its kind."""
@@ -114,14 +116,22 @@ class Checker:
                 meta[key] = _spelled(chunk, key, value)
                 if key in GUARDS and (odd := _odd_guard(key, value, chunk)) and odd.waived:
                     self.warnings.append(odd)
-                    meta[key] = [entry for entry in value if isinstance(entry, (str, dict))] if isinstance(value, list) else None
+                    meta[key] = (
+                        [entry for entry in value if isinstance(entry, (str, dict))]
+                        if isinstance(value, list)
+                        else None
+                    )
                 elif key in IDLE:
                     text = f"{key!r} is accepted without effect: {IDLE[key]}"
                     self.warnings.append(spot_of(chunk, (key,)).problem("argument-ignored", text, "remove it"))
             elif key not in CONTROL and not key.startswith("__"):
                 why = shape.ignored.get(key)
                 if why is None:
-                    if chunk.spot.document.lenient and shape.closed and (unknown := _unknown_argument(key, chunk, shape)).waived:
+                    if (
+                        chunk.spot.document.lenient
+                        and shape.closed
+                        and (unknown := _unknown_argument(key, chunk, shape)).waived
+                    ):
                         self.warnings.append(unknown)
                     else:
                         arguments[key] = value
@@ -141,7 +151,9 @@ class Checker:
             _templates(resource)
             return resource.uids()
         except Exception as error:  # noqa: BLE001 - a kind's own code
-            self.problems.append(chunk.spot.problem("kind-broken", f"{chunk.identity} cannot say what it manages: {error}"))
+            self.problems.append(
+                chunk.spot.problem("kind-broken", f"{chunk.identity} cannot say what it manages: {error}")
+            )
             return None
 
     def _find(self, kind: str, chunk: Chunk) -> Shape | None:
@@ -162,9 +174,15 @@ class Checker:
         functions = registry.functions(family) if family.isidentifier() else []
         if functions:
             near = meant_function(function, family, functions)
-            known = f"did you mean {family}.{near}?" if near else f"there are: {', '.join(f'{family}.{name}' for name in functions)}"
+            known = (
+                f"did you mean {family}.{near}?"
+                if near
+                else f"there are: {', '.join(f'{family}.{name}' for name in functions)}"
+            )
             hint = instead(self._tree, "_states", family) or known
-            self.problems.append(chunk.spot.problem("unknown-function", f"the state {family!r} has no function {function!r}", hint))
+            self.problems.append(
+                chunk.spot.problem("unknown-function", f"the state {family!r} has no function {function!r}", hint)
+            )
             return
         said, hint = no_such_family(family, registry.families())
         self.problems.append(chunk.spot.problem("unknown-state", said, instead(self._tree, "_states", family) or hint))
@@ -178,10 +196,14 @@ class Checker:
         except ValidationError as error:
             self.problems += _problems(error, chunk, shape, alone=self.alone)
         except RecursionError:
-            self.problems.append(chunk.spot.problem("argument-type", f"{chunk.identity}: its arguments are nested too deeply"))
+            self.problems.append(
+                chunk.spot.problem("argument-type", f"{chunk.identity}: its arguments are nested too deeply")
+            )
         except Exception as error:  # noqa: BLE001 - a kind's own code
             said = type(error).__name__ if shape.secrets else f"{type(error).__name__}: {error}"
-            self.problems.append(chunk.spot.problem("kind-broken", f"{chunk.identity}: the kind cannot check its arguments: {said}"))
+            self.problems.append(
+                chunk.spot.problem("kind-broken", f"{chunk.identity}: the kind cannot check its arguments: {said}")
+            )
         return None
 
 
@@ -242,18 +264,26 @@ def _problems(error: ValidationError, chunk: Chunk, shape: Shape, *, alone: bool
 
 def _odd_guard(key: str, value: Any, chunk: Chunk) -> Problem | None:
     """The problem of a guard with entries that are neither commands nor calls, which Salt passes over; None where all are."""
-    odd = [entry for entry in (value if isinstance(value, list) else [value]) if not isinstance(entry, (str, dict, type(None)))]
+    odd = [
+        entry
+        for entry in (value if isinstance(value, list) else [value])
+        if not isinstance(entry, (str, dict, type(None)))
+    ]
     if not odd:
         return None
     message = f"{chunk.identity}: {key} must be a command, but this is {shown(odd[0])}"
-    return spot_of(chunk, (key,)).accepted("argument-type", message, "it is left out", BOOLEAN if isinstance(odd[0], bool) else "")
+    return spot_of(chunk, (key,)).accepted(
+        "argument-type", message, "it is left out", BOOLEAN if isinstance(odd[0], bool) else ""
+    )
 
 
 def _problem(path: tuple[object, ...], details: list[dict[str, Any]], chunk: Chunk, shape: Shape) -> Problem:
     """What is wrong with one argument."""
     name, first = str(path[0]) if path else "", details[0]
     if first["type"] == "missing" and len(first["loc"]) == 1:
-        return chunk.spot.problem("argument-missing", f"{chunk.identity} lacks the argument {name!r}", f"add '- {name}: ...'")
+        return chunk.spot.problem(
+            "argument-missing", f"{chunk.identity} lacks the argument {name!r}", f"add '- {name}: ...'"
+        )
     if first["type"] == "extra_forbidden" and len(first["loc"]) == 1:
         return _unknown_argument(name, chunk, shape)
     if name in GUARDS and (odd := _odd_guard(name, chunk.low[name], chunk)):
@@ -266,7 +296,9 @@ def _problem(path: tuple[object, ...], details: list[dict[str, Any]], chunk: Chu
     code = "argument-value" if first["type"] in ("value_error", "assertion_error", "literal_error") else "argument-type"
     value = _at(chunk.low, first["loc"])
     text = isinstance(value, bool) and any(detail["type"] in TEXTUAL for detail in details)
-    made = f", and YAML made the boolean {str(value).lower()} of this" if text and first["type"] == "string_type" else ""
+    made = (
+        f", and YAML made the boolean {str(value).lower()} of this" if text and first["type"] == "string_type" else ""
+    )
     message = f"{chunk.identity}: the argument {inner!r} is wrong: {why}{made}"
     problem = spot_of(chunk, first["loc"]).problem(code, message, BOOLEAN if text else "")
     return problem._replace(text="") if name in shape.secrets else problem
@@ -290,7 +322,11 @@ def _unknown_argument(name: str, chunk: Chunk, shape: Shape) -> Problem:
         return spot_of(chunk, (name,)).problem("unknown-argument", f"{shape.cls.kind} refuses {name!r}: {why}")
     near = meant_argument(name, shape.cls.kind, shape.fields, shape.meta | COMMON)
     spot, message = spot_of(chunk, (name,)), f"{shape.cls.kind} has no argument {name!r}"
-    hint = f"did you mean {near!r}?" if near else f"it takes: {', '.join(sorted(shape.fields - {'name'})) or 'only a name'}"
+    hint = (
+        f"did you mean {near!r}?"
+        if near
+        else f"it takes: {', '.join(sorted(shape.fields - {'name'})) or 'only a name'}"
+    )
     problem = spot.accepted("unknown-argument", message, "it is left out", hint)
     return problem._replace(text="") if near in shape.secrets else problem
 

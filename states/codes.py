@@ -183,6 +183,8 @@ def demand_warning(code: str) -> None:
         from difflib import get_close_matches  # noqa: PLC0415 - only mistakes need it
 
         near = get_close_matches(code, CODES, n=1)
-        raise ValueError(f"there is no code {code!r}" + (f"; did you mean {near[0]!r}?" if near else "; docs/lint.md lists them"))
+        raise ValueError(
+            f"there is no code {code!r}" + (f"; did you mean {near[0]!r}?" if near else "; docs/lint.md lists them")
+        )
     if known.level == "error":
         raise ValueError(f"{code!r} is an error, which cannot be ignored")

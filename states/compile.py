@@ -110,9 +110,13 @@ class _Run:
     def compile(self) -> Compilation:
         """All stages, one after the other."""
         request, renderer = self.request, self.loader.renderer
-        renderer.begin(self.tree, World(request.grains, request.pillar, request.options, request.minion_id, request.env, self.tree))
+        renderer.begin(
+            self.tree, World(request.grains, request.pillar, request.options, request.minion_id, request.env, self.tree)
+        )
         references = self._references()
-        loaded = self.loader.load(self.tree, references, request.env, numbered=bool(request.options.get("state_auto_order", True)))
+        loaded = self.loader.load(
+            self.tree, references, request.env, numbered=bool(request.options.get("state_auto_order", True))
+        )
         self.trace.loaded = loaded
         self.warnings += loaded.warnings
         wrong = Wrong(self.warnings)
@@ -130,8 +134,14 @@ class _Run:
         self.loader.forget(self.tree.read_files)
         self.kept.shelf.forget(self.tree.read_files)
         self.warnings += self.tree.warnings
-        top = {request.env: list(dict.fromkeys(name for reference in references for name in self.tree.match(reference.name)))}
-        return Compilation(calls, lambda: high_data(loaded), top, self.tree.sources(), tuple(dict.fromkeys(self.warnings)))
+        top = {
+            request.env: list(
+                dict.fromkeys(name for reference in references for name in self.tree.match(reference.name))
+            )
+        }
+        return Compilation(
+            calls, lambda: high_data(loaded), top, self.tree.sources(), tuple(dict.fromkeys(self.warnings))
+        )
 
     def _references(self) -> list[Reference]:
         """What applies: the names asked for, else what the top file says, else everything."""
@@ -140,7 +150,9 @@ class _Run:
         if not there or not is_directory(root):
             what = "it is not a directory" if there else "there is no such directory"
             hint = "make it, or name another with --states"
-            raise CompileError([Problem(Place(str(root)), "source-unreadable", f"cannot read the states: {what}", hint)])
+            raise CompileError(
+                [Problem(Place(str(root)), "source-unreadable", f"cannot read the states: {what}", hint)]
+            )
         if request.sls:
             return requested(self.tree, request.sls)
         path = root / f"{TOP}.sls"
@@ -168,12 +180,23 @@ class _Run:
         if wrong or order is None or not order.holds(chunks, loaded.included, self.disabled):
             order = Order(chunks, loaded, self.disabled)
         found = contradictions(in_order(order.of(chunks), opened))
-        self.warnings += [*warnings, *checker.warnings, *(() if wrong else found.warnings), *(() if wrong.lost else order.warnings)]
-        wrong.add([*order.problems, *checker.problems, *found.problems, *ambiguous(everything), *misfits(chunks, loaded)])
+        self.warnings += [
+            *warnings,
+            *checker.warnings,
+            *(() if wrong else found.warnings),
+            *(() if wrong.lost else order.warnings),
+        ]
+        wrong.add(
+            [*order.problems, *checker.problems, *found.problems, *ambiguous(everything), *misfits(chunks, loaded)]
+        )
         wrong.add(self.kept.judge.judge(self.tree.anew(), everything))
         if self.traced:
-            self.trace.checked = [Checked(one, one.checked.resource, one.checked.meta) for one in wrong.apart(chunks) if one.checked]
-            self.trace.edges = [[] for _ in self.trace.checked] if wrong else edges_of(chunks, Resolver(chunks, loaded), self.disabled)
+            self.trace.checked = [
+                Checked(one, one.checked.resource, one.checked.meta) for one in wrong.apart(chunks) if one.checked
+            ]
+            self.trace.edges = (
+                [[] for _ in self.trace.checked] if wrong else edges_of(chunks, Resolver(chunks, loaded), self.disabled)
+            )
         if before or order.problems:
             wrong.demand_none()
         if wrong:

@@ -100,7 +100,11 @@ class Opener:
             if any(resource.cmp(other) is None for other in chain):
                 self._refuse(whole, f"{inner.chunk.identity} contains itself")
             elif len(chain) >= DEPTH or self._room <= 0:
-                limit = f"composites contain each other more than {DEPTH} deep" if self._room > 0 else f"it has more than {MOST} parts"
+                limit = (
+                    f"composites contain each other more than {DEPTH} deep"
+                    if self._room > 0
+                    else f"it has more than {MOST} parts"
+                )
                 self._refuse(whole, f"{whole.identity} cannot be made: {limit}, down to {inner.chunk.identity}")
             else:
                 inner.inside = self._inside(inner.chunk, resource, whole, chain)
@@ -119,7 +123,12 @@ class Opener:
         down = {key: value for key, value in outer.low.items() if key in META_FIELDS and key not in OWN}
         low: Low = {**down, **part.arguments}
         low |= {key: outer.low[key] for key in CONTROLLED if key in outer.low}
-        low |= {"state": family, "fun": function, "__id__": f"{inner}/{part.id}", "name": part.arguments.get("name", part.id)}
+        low |= {
+            "state": family,
+            "fun": function,
+            "__id__": f"{inner}/{part.id}",
+            "name": part.arguments.get("name", part.id),
+        }
         return Inner(part, Chunk(low, outer.state, (), {}, several=False))
 
     def _refuse(self, whole: Chunk, message: str) -> None:
@@ -214,8 +223,16 @@ class Expander:
                 part.requisites.pop("listen", None)  # nothing in it could act on what is heard
             if isinstance(inner.chunk.checked and inner.chunk.checked.resource, Composite):
                 self._fill(part, inner.chunk.identity, inner.inside)
-        down = {kind.replace("watch", "require"): targets for kind, targets in slot.requisites.items() if kind.startswith("watch")}
-        slot.requisites = {kind: targets for kind, targets in slot.requisites.items() if kind != "listen" and not kind.startswith("watch")}
+        down = {
+            kind.replace("watch", "require"): targets
+            for kind, targets in slot.requisites.items()
+            if kind.startswith("watch")
+        }
+        slot.requisites = {
+            kind: targets
+            for kind, targets in slot.requisites.items()
+            if kind != "listen" and not kind.startswith("watch")
+        }
         for kind, targets in down.items():
             slot.requisites[kind] = list(dict.fromkeys([*slot.requisites.get(kind, ()), *targets]))
         slot.requisites["watch"] = [*slot.inside]
@@ -227,7 +244,13 @@ class Expander:
             return wanted
         call = replace(wanted, position=slot.position, requisites=requisites)
         known = before.get(call.identity)
-        if known and known.low is call.low and known.resource is call.resource and known.meta is call.meta and known == call:
+        if (
+            known
+            and known.low is call.low
+            and known.resource is call.resource
+            and known.meta is call.meta
+            and known == call
+        ):
             call = known
         self._made[call.identity] = call
         return call
@@ -238,7 +261,17 @@ def _part_call(inner: Inner, owner: str) -> Call:
     chunk = inner.chunk
     if chunk.checked is None:
         raise ValueError(f"{chunk.identity} is wrong, so it cannot be handed out")
-    return Call(-1, chunk.identity, chunk.low, chunk.spot, chunk.checked.resource, chunk.checked.meta, {}, f"part of {owner}", part=True)
+    return Call(
+        -1,
+        chunk.identity,
+        chunk.low,
+        chunk.spot,
+        chunk.checked.resource,
+        chunk.checked.meta,
+        {},
+        f"part of {owner}",
+        part=True,
+    )
 
 
 def _positions(kind: str, targets: Sequence[Slot]) -> tuple[int, ...]:

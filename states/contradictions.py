@@ -38,7 +38,10 @@ def contradictions(chunks: Iterable[Chunk]) -> Contradictions:
             clashes = [
                 (conditional(other, chunk), other, why)
                 for other, theirs, its in others
-                if (own or theirs.spreads) and (its or resource.spreads) and (own or its) and (why := theirs.contradicts(resource))
+                if (own or theirs.spreads)
+                and (its or resource.spreads)
+                and (own or its)
+                and (why := theirs.contradicts(resource))
             ]
             others.append((chunk, resource, own))
             strict = []
@@ -48,13 +51,17 @@ def contradictions(chunks: Iterable[Chunk]) -> Contradictions:
                 elif chunk.identity not in (later := found.superseded.setdefault(owner.identity, [])):
                     if not later:
                         message = _message(owner, chunk, uid, why)
-                        found.warnings.append(owner.spot.accepted("contradiction", message, ONCE, "keep one of the two"))
+                        found.warnings.append(
+                            owner.spot.accepted("contradiction", message, ONCE, "keep one of the two")
+                        )
                     later.append(chunk.identity)
             if strict and not told:
                 told = True
                 sometimes, message = min(strict, key=lambda clash: clash[0])
                 code, hint = ("contradiction-possible", "") if sometimes else ("contradiction", f"; {NOT_YOURS}")
-                (found.warnings if sometimes else found.problems).append(chunk.spot.problem(code, message, f"keep one of the two{hint}"))
+                (found.warnings if sometimes else found.problems).append(
+                    chunk.spot.problem(code, message, f"keep one of the two{hint}")
+                )
     return found
 
 

@@ -82,7 +82,11 @@ class Refused(CompileError):
 
     def covered(self, cover: Cover) -> Refused:
         """The same without secrets."""
-        return Refused((problem.covered(cover) for problem in self.problems), tuple(map(cover.masked, self.low)), masked(self.high, cover))
+        return Refused(
+            (problem.covered(cover) for problem in self.problems),
+            tuple(map(cover.masked, self.low)),
+            masked(self.high, cover),
+        )
 
 
 def masked(high: Mapping[str, Any], cover: Cover) -> dict[str, Any]:

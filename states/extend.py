@@ -14,11 +14,25 @@ from typing import NamedTuple
 from holdfast.resources.registry import nearest
 from holdfast.states.elsewhere import no_such_type
 from holdfast.states.errors import Problem
-from holdfast.states.high import BACKWARD, FUNCTION, IN_FORMS, NOTED, TARGETING, Declaration, Item, Mapped, State, Target
+from holdfast.states.high import (
+    BACKWARD,
+    FUNCTION,
+    IN_FORMS,
+    NOTED,
+    TARGETING,
+    Declaration,
+    Item,
+    Mapped,
+    State,
+    Target,
+)
 from holdfast.states.load import Loaded
 from holdfast.states.marks import Spot
 
-NOT_USED = frozenset({"name", "names", "require", "watch", "prereq", "onfail", "onfail_stop", "onchanges", "use"}) | IN_FORMS.keys()
+NOT_USED = (
+    frozenset({"name", "names", "require", "watch", "prereq", "onfail", "onfail_stop", "onchanges", "use"})
+    | IN_FORMS.keys()
+)
 """Arguments that `use` never copies."""
 
 LOST = "it has no effect"
@@ -193,10 +207,15 @@ class _Backward:
             found = list(self._of_sls(target.value))
             if not found and target.value not in self.loaded.included:
                 near = nearest(target.value, self.loaded.included)
-                hint = f"did you mean {near!r}?" if near else "only files that this run applies or includes can be named"
+                hint = (
+                    f"did you mean {near!r}?" if near else "only files that this run applies or includes can be named"
+                )
                 self.problems.append(
                     target.spot.accepted(
-                        "requisite-missing", f"{key} names the state file {target.value!r}, which is not part of this run", LOST, hint
+                        "requisite-missing",
+                        f"{key} names the state file {target.value!r}, which is not part of this run",
+                        LOST,
+                        hint,
                     )
                 )
             return found
@@ -229,7 +248,9 @@ class _Backward:
         own = {item.key for item in user.state.items}
         if self.loaded.number(*user) is not None:
             own.add("order")
-        self.copies += [(user, item) for item in source.state.items if item.key and item.key not in NOT_USED and item.key not in own]
+        self.copies += [
+            (user, item) for item in source.state.items if item.key and item.key not in NOT_USED and item.key not in own
+        ]
 
     def apply(self) -> None:
         """Carry out all that was noted."""

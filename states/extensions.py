@@ -53,7 +53,9 @@ REST = tuple(
 def modules(tree: Tree, directory: str) -> list[str]:
     """The names of the Python files in such a directory, sorted; none where it is not there or cannot be read."""
     try:
-        return sorted(name for name in hostfiles.names(f"{tree.root}/{directory}") if name.endswith((".py", ".pyx", ".so")))
+        return sorted(
+            name for name in hostfiles.names(f"{tree.root}/{directory}") if name.endswith((".py", ".pyx", ".so"))
+        )
     except (OSError, ValueError, paths.Unsafe):
         return []
 

@@ -15,7 +15,14 @@ OPTIONS = "#jinja2:"
 """How the line begins in which a template chooses options of Jinja: the first one, or the one after `#!`."""
 CHOICES = (
     *(f"{kind}_{end}_string" for kind in ("block", "variable", "comment") for end in ("start", "end")),
-    *("line_statement_prefix", "line_comment_prefix", "trim_blocks", "lstrip_blocks", "newline_sequence", "keep_trailing_newline"),
+    *(
+        "line_statement_prefix",
+        "line_comment_prefix",
+        "trim_blocks",
+        "lstrip_blocks",
+        "newline_sequence",
+        "keep_trailing_newline",
+    ),
 )
 """What it may choose."""
 
@@ -37,7 +44,9 @@ def split_shebang(text: Text) -> tuple[tuple[str, ...], str]:
         if unknown.startswith("py")
         else f"use one of {', '.join('#!' + '|'.join(known) for known in PIPES)}"
     )
-    raise CompileError([Problem(Place(str(text.path), 1), "renderer-unknown", f"there is no renderer {unknown!r}", hint, first)])
+    raise CompileError(
+        [Problem(Place(str(text.path), 1), "renderer-unknown", f"there is no renderer {unknown!r}", hint, first)]
+    )
 
 
 def template_options(text: str, file: str) -> tuple[dict[str, Any] | None, str]:
@@ -58,7 +67,15 @@ def template_options(text: str, file: str) -> tuple[dict[str, Any] | None, str]:
     if wrong:
         hint = 'write it like #jinja2: {"trim_blocks": true}; there are: ' + ", ".join(CHOICES)
         raise CompileError(
-            [Problem(Place(file, at + 1), "template-options", f"these are no options of Jinja: {wrong[0]}", hint, lines[at])]
+            [
+                Problem(
+                    Place(file, at + 1),
+                    "template-options",
+                    f"these are no options of Jinja: {wrong[0]}",
+                    hint,
+                    lines[at],
+                )
+            ]
         )
     lines[at] = ""
     return {name.lower(): value for name, value in options.items()}, "\n".join(lines)

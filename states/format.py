@@ -76,7 +76,10 @@ class Part:
         text = "".join(f"{line.masked}\n" for line in self.all)
         try:
             return [
-                (type(event).__name__, *(getattr(event, name, None) for name in ("value", "style", "tag", "anchor", "flow_style")))
+                (
+                    type(event).__name__,
+                    *(getattr(event, name, None) for name in ("value", "style", "tag", "anchor", "flow_style")),
+                )
                 for event in yaml.parse(text, Loader=yaml.CLoader)
             ]
         except yaml.YAMLError:
@@ -95,7 +98,9 @@ def format_text(text: str, file: str) -> Formatted:
     found = _BREAKS.search(text)
     if found is not None:
         place = Place(file, text.count("\n", 0, found.start()) + 1)
-        raise CompileError([Problem(place, "format-break", f"cannot format a file with the line break {found[0]!r}", "use newlines")])
+        raise CompileError(
+            [Problem(place, "format-break", f"cannot format a file with the line break {found[0]!r}", "use newlines")]
+        )
     jinja = "jinja" in pipe and any(mark in text for mark in ("{{", "{%", "{#"))
     if not jinja:
         _demand_yaml(text, file)
@@ -118,8 +123,14 @@ def _checked(text: str, spaced: str, file: str, *, jinja: bool) -> Formatted:
         result = _joined(old, spaced)
         new = _parts(_lines(result, file, jinja=jinja))
         if len(old) != len(new) or _differs(text, result, file, jinja=jinja):
-            raise CompileError([Problem(Place(file), "format-unsafe", "cannot format this file without changing what it means")])
-        moved = [part for part, other in zip(old, new, strict=True) if part.all and part.kept is None and not part.equals(other)]
+            raise CompileError(
+                [Problem(Place(file), "format-unsafe", "cannot format this file without changing what it means")]
+            )
+        moved = [
+            part
+            for part, other in zip(old, new, strict=True)
+            if part.all and part.kept is None and not part.equals(other)
+        ]
         if not moved:
             return Formatted(result, tuple(_notes(old, file)))
         for part in moved:
@@ -193,7 +204,9 @@ def _width(line: Line) -> int:
 def _divide(part: Part) -> None:
     """Find where a declaration ends: behind its last data, and what closes blocks that stand open there."""
     lines = part.lines
-    end = next((number + 1 for number in reversed(range(len(lines))) if lines[number].kind in (Kind.DATA, Kind.LOUD)), 0)
+    end = next(
+        (number + 1 for number in reversed(range(len(lines))) if lines[number].kind in (Kind.DATA, Kind.LOUD)), 0
+    )
     depth = sum(piece.step for line in lines[:end] for piece in line.pieces)
     while depth > 0 and end < len(lines):
         depth += sum(piece.step for piece in lines[end].pieces)

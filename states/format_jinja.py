@@ -26,10 +26,59 @@ _VALUES = {**_KEPT, **_CHANGED}
 _SILENT = frozenset({"set", "do", "import", "from", "break", "continue", "import_yaml", "import_json", "import_text"})
 _ONE_LINE = frozenset(
     {"abs", "avg", "base64_encode", "capitalize", "d", "default", "difference", "e", "escape", "first", "float", "int"}
-    | {"intersect", "is_ip", "is_ipv4", "is_ipv6", "join", "json", "last", "length", "list", "lower", "map", "max", "md5", "min"}
-    | {"path_join", "quote", "regex_escape", "regex_replace", "regex_search", "reject", "rejectattr", "replace", "round"}
-    | {"select", "selectattr", "sha1", "sha256", "sha512", "sort", "string", "strip", "sum", "symmetric_difference", "title"}
-    | {"to_bool", "to_num", "to_snake_case", "tojson", "traverse", "trim", "truncate", "union", "unique", "upper", "urlencode"}
+    | {
+        "intersect",
+        "is_ip",
+        "is_ipv4",
+        "is_ipv6",
+        "join",
+        "json",
+        "last",
+        "length",
+        "list",
+        "lower",
+        "map",
+        "max",
+        "md5",
+        "min",
+    }
+    | {
+        "path_join",
+        "quote",
+        "regex_escape",
+        "regex_replace",
+        "regex_search",
+        "reject",
+        "rejectattr",
+        "replace",
+        "round",
+    }
+    | {
+        "select",
+        "selectattr",
+        "sha1",
+        "sha256",
+        "sha512",
+        "sort",
+        "string",
+        "strip",
+        "sum",
+        "symmetric_difference",
+        "title",
+    }
+    | {
+        "to_bool",
+        "to_num",
+        "to_snake_case",
+        "tojson",
+        "traverse",
+        "trim",
+        "truncate",
+        "union",
+        "unique",
+        "upper",
+        "urlencode",
+    }
     | {"yaml_dquote", "yaml_encode", "yaml_squote"}
 )
 """Filters that do not make several lines of one."""
@@ -89,7 +138,11 @@ def space(text: str, file: str) -> str:
         at = start + len(value)
         before = tokens[index - 1][1] if index else ""
         after = tokens[index + 1][1] if index + 1 < len(tokens) else ""
-        if kind == "whitespace" and not value.strip(" \t") and (before == "variable_begin" or after in ("variable_end", "block_end")):
+        if (
+            kind == "whitespace"
+            and not value.strip(" \t")
+            and (before == "variable_begin" or after in ("variable_end", "block_end"))
+        ):
             parts.append(" ")
         elif kind in ("variable_begin", "block_begin") and after != "whitespace":
             parts.append(value + " ")
@@ -130,7 +183,13 @@ def _single(text: str, file: str, loose: frozenset[str]) -> Iterator[Piece]:
         elif kind in ("block_end", "variable_end", "comment_end", "raw_end"):
             end = start + len(value.rstrip())
             many = _many(text[current.start : end], current, loose)
-            word = "set" if current.word == "set" and current.assigns else "set block" if current.word == "set" else current.word
+            word = (
+                "set"
+                if current.word == "set" and current.assigns
+                else "set block"
+                if current.word == "set"
+                else current.word
+            )
             right = value.startswith("-") or (kind == "raw_end" and value.rstrip().endswith("-%}"))
             yield Piece(current.start, end, word, current.left, right, many)
             current = None
@@ -187,7 +246,12 @@ def _many(text: str, current: _Open, loose: frozenset[str]) -> bool:
         return "\n" in text or not _one_line(_ENVIRONMENT.parse(text), loose)
     if current.word == "raw":
         return "\n" in text
-    known = current.word in _BLOCKS or current.word in _SILENT or current.word in _KEPT or current.word in ("{#", "else", "elif")
+    known = (
+        current.word in _BLOCKS
+        or current.word in _SILENT
+        or current.word in _KEPT
+        or current.word in ("{#", "else", "elif")
+    )
     return not known and not current.word.startswith("end")
 
 
@@ -208,7 +272,9 @@ def _lays_out(tree: nodes.Node) -> bool:
 
 def _has_indent(found: nodes.Filter) -> bool:
     """Whether a filter for JSON is told to write several lines."""
-    return found.name in ("json", "tojson") and (bool(found.args) or any(keyword.key == "indent" for keyword in found.kwargs))
+    return found.name in ("json", "tojson") and (
+        bool(found.args) or any(keyword.key == "indent" for keyword in found.kwargs)
+    )
 
 
 def _loose_names(tree: nodes.Template) -> frozenset[str]:

@@ -34,7 +34,13 @@ STEP = 2
 _OPENING = (FlowMappingStartToken, FlowSequenceStartToken)
 _CLOSING = (FlowMappingEndToken, FlowSequenceEndToken)
 _NODES = (ScalarToken, AliasToken, AnchorToken, TagToken, *_OPENING)
-_INVISIBLE = (yaml.BlockMappingStartToken, yaml.BlockSequenceStartToken, yaml.BlockEndToken, yaml.StreamStartToken, yaml.StreamEndToken)
+_INVISIBLE = (
+    yaml.BlockMappingStartToken,
+    yaml.BlockSequenceStartToken,
+    yaml.BlockEndToken,
+    yaml.StreamStartToken,
+    yaml.StreamEndToken,
+)
 
 
 class Kept(Exception):
@@ -115,7 +121,9 @@ def structure(lines: Sequence[Line]) -> Structure:
         tokens = list(yaml.scan("".join(f"{line.masked}\n" for line in lines), Loader=yaml.CLoader))
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        raise Kept("this is not YAML before the template is run", lines[min(mark.line, len(lines) - 1) if mark else 0]) from error
+        raise Kept(
+            "this is not YAML before the template is run", lines[min(mark.line, len(lines) - 1) if mark else 0]
+        ) from error
     found = Structure()
     for before, token in _outside_of_flow(tokens, found, lines):
         _note(found, before, token, lines)
@@ -171,7 +179,11 @@ def _note(found: Structure, before: Any, token: Any, lines: Sequence[Line]) -> N
         raise Kept("a key of the form '? key'", lines[mark.line])
     if isinstance(token, ValueToken) and begins:
         raise Kept("a colon without a key before it", lines[mark.line])
-    if isinstance(before, (BlockEntryToken, ValueToken)) and before.end_mark.line == mark.line and not isinstance(token, ValueToken):
+    if (
+        isinstance(before, (BlockEntryToken, ValueToken))
+        and before.end_mark.line == mark.line
+        and not isinstance(token, ValueToken)
+    ):
         gap = (before.end_mark.column, mark.column)
         if gap[0] < gap[1] and gap not in found.gaps.setdefault(mark.line, []):
             found.gaps[mark.line].append(gap)
@@ -339,7 +351,13 @@ class _Layout:
         if span.block:
             first = _first_content(span, self.lines)
             moved = any(char.isdigit() for char in span.header)
-            by = (base - self.stack[-1].old if self.stack else 0) if moved else base + STEP - self.lines[first].indent if first else 0
+            by = (
+                (base - self.stack[-1].old if self.stack else 0)
+                if moved
+                else base + STEP - self.lines[first].indent
+                if first
+                else 0
+            )
             for number in numbers:
                 self.new[number] = self._moved(number, by, base)
             return
@@ -369,7 +387,10 @@ class _Layout:
                 continue
             at = bisect_left(known, number)
             near = [*known[at : at + 1], *known[max(at - 1, 0) : at]]
-            guide = next((other for other in near if self.lines[other].indent == line.indent), near[0] if near and line.indent else None)
+            guide = next(
+                (other for other in near if self.lines[other].indent == line.indent),
+                near[0] if near and line.indent else None,
+            )
             shift = 0 if guide is None else indent_of(self.new[guide]) - self.lines[guide].indent
             text = line.text.strip(BLANKS)
             self.new[number] = " " * max(line.indent + shift, 0) + text if text else ""

@@ -89,10 +89,14 @@ def _line(number: int, text: str, start: int, pieces: tuple[Piece, ...]) -> Line
         loud = any(piece.puts_out for piece in pieces)
         masked = text[: indent_of(text)] + text[pieces[-1].end - start :]
         return Line(number, text, masked, Kind.LOUD if loud else Kind.TAGS, pieces, loose=loud)
-    masked = _replaced(text, start, pieces, lambda piece: "x" if piece.puts_out or piece.step or piece.switches else " ")
+    masked = _replaced(
+        text, start, pieces, lambda piece: "x" if piece.puts_out or piece.step or piece.switches else " "
+    )
     kind = Kind.COMMENT if data.lstrip(BLANKS).startswith("#") and masked.lstrip(BLANKS).startswith("#") else Kind.DATA
     loose = (
-        "\n" in text or _is_loose(pieces) or (bool(pieces) and not pieces[0].puts_out and not text[: pieces[0].start - start].strip(BLANKS))
+        "\n" in text
+        or _is_loose(pieces)
+        or (bool(pieces) and not pieces[0].puts_out and not text[: pieces[0].start - start].strip(BLANKS))
     )
     return Line(number, text, masked, kind, pieces, loose)
 
@@ -131,7 +135,9 @@ def tangled(lines: Sequence[Line]) -> Line | None:
     begun = False
     for line in lines:
         if line.kind is Kind.TAGS:
-            chain = chain | {_origin(line)} | jumps.get(line.number, frozenset()) if line.pieces[-1].right else frozenset()
+            chain = (
+                chain | {_origin(line)} | jumps.get(line.number, frozenset()) if line.pieces[-1].right else frozenset()
+            )
             begun = begun or any(piece.word == "for" for piece in line.pieces)  # a loop begins anew behind its own text
         elif line.kind is not Kind.BLANK:
             if (line.pieces and _strips(line)) or (chain and not _aligned(line, chain, begun)):
@@ -143,7 +149,9 @@ def tangled(lines: Sequence[Line]) -> Line | None:
 def _jumps(lines: Sequence[Line]) -> dict[int, frozenset[Origin]]:
     """Number of a line with tags -> from where a template may come there, other than from the line before it."""
     found: dict[int, frozenset[Origin]] = {}
-    opened: list[tuple[set[Origin], list[int]]] = []  # of each open block: its tags, and the number of its line if it is a loop
+    opened: list[
+        tuple[set[Origin], list[int]]
+    ] = []  # of each open block: its tags, and the number of its line if it is a loop
     chain: frozenset[Origin] = frozenset()
     for line in lines:
         for piece in line.pieces if line.kind is Kind.TAGS else ():

@@ -129,7 +129,9 @@ def below(path: str, deepest: int | None = None) -> Iterator[Found]:
                 if directory.holders:
                     loose += 1
                     _demand_bounded(path, directory, loose, depth)
-                found = Found(depth, directory.entry(entry.name), entry.is_dir(follow_symlinks=False), entry.is_symlink())
+                found = Found(
+                    depth, directory.entry(entry.name), entry.is_dir(follow_symlinks=False), entry.is_symlink()
+                )
                 yield found
                 if found.is_directory and (deepest is None or depth < deepest):
                     todo.append((depth + 1, found.place))
@@ -139,7 +141,9 @@ def _demand_bounded(path: str, directory: paths.Directory, entries: int, depth: 
     if entries > ENTRIES:
         raise paths.Unsafe(f"cannot look through {path}: it has more than {ENTRIES} entries, and {directory.reason}")
     if depth > DEEP:
-        raise paths.Unsafe(f"cannot look through {path}: it is more than {DEEP} directories deep, and {directory.reason}")
+        raise paths.Unsafe(
+            f"cannot look through {path}: it is more than {DEEP} directories deep, and {directory.reason}"
+        )
 
 
 def matching(pattern: str) -> list[str]:
@@ -159,7 +163,11 @@ def _inside(directory: str, name: str) -> list[str]:
             return [name] if not name or here.entry(name).look() is not None else []
     except (OSError, ValueError, paths.Unsafe):
         return []
-    return [each for each in fnmatch.filter(_readable(here.names()), name) if name.startswith(".") or not each.startswith(".")]
+    return [
+        each
+        for each in fnmatch.filter(_readable(here.names()), name)
+        if name.startswith(".") or not each.startswith(".")
+    ]
 
 
 def _readable(listed: Iterator[str]) -> Iterator[str]:

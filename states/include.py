@@ -21,19 +21,28 @@ class Names:
     def of(self, reference: Reference) -> list[str]:
         """The SLS names that a reference means: itself, or those that its glob matches."""
         if reference.env not in ("", self.env):
-            self._problem(reference, "include-environment", f"there is no environment {reference.env!r}", f"this host's is {self.env!r}")
+            self._problem(
+                reference,
+                "include-environment",
+                f"there is no environment {reference.env!r}",
+                f"this host's is {self.env!r}",
+            )
             return []
         names = self.tree.match(reference.name)
         if not names and "/" in reference.name and (names := self.tree.match(reference.name.replace("/", "."))):
             message = f"{reference.name!r} has a slash where the name of an SLS has a dot"
             self.problems.append(
-                reference.spot.accepted("include-shape", message, "it is read as one", f"write {reference.name.replace('/', '.')!r}")
+                reference.spot.accepted(
+                    "include-shape", message, "it is read as one", f"write {reference.name.replace('/', '.')!r}"
+                )
             )
             return names
         if not names and not reference.optional:
             path = reference.name.removesuffix(".sls").replace(".", "/")
             near = nearest(path.replace("/", "."), self.tree.names())
-            hint = f"did you mean {near}?" if near else f"looked for {path}.sls and {path}/init.sls below {self.tree.root}"
+            hint = (
+                f"did you mean {near}?" if near else f"looked for {path}.sls and {path}/init.sls below {self.tree.root}"
+            )
             self._problem(reference, "sls-missing", f"there is no state file for {reference.name!r}", hint)
         return names
 

@@ -37,7 +37,9 @@ class StateTemplates:
         self.secret = secret
         self._environment: StateEnvironment | None = None
 
-    def run(self, text: Text, sls: str, own: Mapping[str, Any], world: World) -> tuple[Document, str, dict[str, str | None]]:
+    def run(
+        self, text: Text, sls: str, own: Mapping[str, Any], world: World
+    ) -> tuple[Document, str, dict[str, str | None]]:
         """Run the template: what its lines are, what came out, and the templates that it has used. Raises `CompileError` that names its line."""
         root = self.imports.tree.root
         name, file = text.path.relative_to(root).as_posix(), str(text.path)
@@ -48,7 +50,9 @@ class StateTemplates:
         try:
             marked = self._template(text.path, name, body, options).render(variables) + "\n" * text.text.endswith("\n")
         except Exception as error:
-            raise CompileError([explain(error, file, self._texts(), variables, secret=self.secret, tree=self.imports.tree)]) from error
+            raise CompileError(
+                [explain(error, file, self._texts(), variables, secret=self.secret, tree=self.imports.tree)]
+            ) from error
         rendered, origins = split_marks(marked, name)
         files = {used: str(root / used) for used in {origin for origin, _ in origins}}
         lines = [(files[origin], line) for origin, line in origins]

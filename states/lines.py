@@ -85,7 +85,11 @@ def as_value(block: list[Token]) -> list[Token]:
 
     def tag(*words: str) -> list[Token]:
         line = block[0].lineno
-        return [Token(line, "block_begin", "{%"), *(Token(line, "name", word) for word in words), Token(line, "block_end", "%}")]
+        return [
+            Token(line, "block_begin", "{%"),
+            *(Token(line, "name", word) for word in words),
+            Token(line, "block_end", "%}"),
+        ]
 
     return [*tag("filter", "load_text"), *block, *tag("endfilter")]
 
@@ -101,7 +105,9 @@ def nesting(block: list[Token]) -> int:
         return 0
     depth = 0
     for token in block:
-        depth += {"lparen": 1, "lbracket": 1, "lbrace": 1, "rparen": -1, "rbracket": -1, "rbrace": -1}.get(token.type, 0)
+        depth += {"lparen": 1, "lbracket": 1, "lbrace": 1, "rparen": -1, "rbracket": -1, "rbrace": -1}.get(
+            token.type, 0
+        )
         if token.type == "assign" and depth == 0:
             return 0
     return 1
@@ -123,7 +129,11 @@ class DataTags(Extension):
             name = imported.target
             return [
                 imported,
-                nodes.Assign(nodes.Name(name, "store"), _loaded(form, nodes.Name(name, "load"), imported.lineno), lineno=imported.lineno),
+                nodes.Assign(
+                    nodes.Name(name, "store"),
+                    _loaded(form, nodes.Name(name, "load"), imported.lineno),
+                    lineno=imported.lineno,
+                ),
             ]
         line = next(parser.stream).lineno
         parser.stream.expect("name:as")
@@ -135,7 +145,10 @@ class DataTags(Extension):
         # a macro, so that what is set within stays within
         macro = f"_{parser.free_identifier().name}"
         call = nodes.Call(nodes.Name(macro, "load"), [], [], None, None)
-        return [nodes.Macro(macro, [], [], body, lineno=line), nodes.Assign(target, _loaded(form, call, line), lineno=line)]
+        return [
+            nodes.Macro(macro, [], [], body, lineno=line),
+            nodes.Assign(target, _loaded(form, call, line), lineno=line),
+        ]
 
 
 def _loaded(form: str, source: nodes.Expr, line: int) -> nodes.Expr:

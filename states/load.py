@@ -162,7 +162,9 @@ class _Run:
     def _repeated(self, declaration: Declaration, first: Declaration) -> None:
         message = f"the ID {declaration.id!r} stands twice: first in {first.spot.place}"
         self.result.problems.append(
-            declaration.spot.problem("duplicate-id", message, "give one of them another ID, and the name as an argument")
+            declaration.spot.problem(
+                "duplicate-id", message, "give one of them another ID, and the name as an argument"
+            )
         )
 
     def _number(self, unit: Unit | None) -> None:

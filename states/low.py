@@ -26,7 +26,10 @@ from holdfast.states.slips import beside, deeper, glued
 
 VALUES = 5_000_000
 """Values within the lists and mappings that all calls may have as arguments together: aliases, `names` and `use` multiply them."""
-CONTROL = frozenset({"state", "fun", "name", "order", "name_order", "__id__", "__sls__", "__env__", "__sls_included_from__"}) | TARGETING
+CONTROL = (
+    frozenset({"state", "fun", "name", "order", "name_order", "__id__", "__sls__", "__env__", "__sls_included_from__"})
+    | TARGETING
+)
 """Keys of a chunk that are not arguments of its function, but for `name`."""
 _REQUISITES = frozenset(REQUISITES)
 
@@ -168,7 +171,9 @@ def compile_high(loaded: Loaded, kept: Mapping[str, Made]) -> tuple[dict[str, Ma
     return made, problems
 
 
-def _declared(loaded: Loaded, declaration: Declaration, chain: list[str], room: Room, problems: list[Problem]) -> Iterator[Chunk]:
+def _declared(
+    loaded: Loaded, declaration: Declaration, chain: list[str], room: Room, problems: list[Problem]
+) -> Iterator[Chunk]:
     """The chunks of a declaration; what is wrong is added to `problems`."""
     base: dict[str, Any] = {"__sls__": declaration.sls, "__env__": declaration.env, "__id__": declaration.id}
     if chain:
@@ -192,12 +197,16 @@ def function_problem(declaration: Declaration, state: State) -> Problem | None:
     what = f"{state.type}[{declaration.id}]"
     if not functions:
         return state.spot.problem(
-            "function-missing", f"{what} has no function", f"write '{state.type}.function:', or the function as an item of the list"
+            "function-missing",
+            f"{what} has no function",
+            f"write '{state.type}.function:', or the function as an item of the list",
         )
     if slip := glued(functions):
         item, name = slip
         message = f"{what} has an argument {name!r} without a space after its colon"
-        return item.spot.problem("argument-shape", message, f"write '- {name}: ...'")._replace(text="")  # it may be a password
+        return item.spot.problem("argument-shape", message, f"write '- {name}: ...'")._replace(
+            text=""
+        )  # it may be a password
     for item in functions:
         if not item.value or any(char.isspace() for char in item.value):
             return item.spot.problem(
@@ -213,7 +222,9 @@ def function_problem(declaration: Declaration, state: State) -> Problem | None:
     return None
 
 
-def _chunks(declaration: Declaration, state: State, base: dict[str, Any], number: int | None, room: Room) -> Iterable[Chunk]:
+def _chunks(
+    declaration: Declaration, state: State, base: dict[str, Any], number: int | None, room: Room
+) -> Iterable[Chunk]:
     """The chunks of one state: one, or one for each of its names."""
     low: Low = {"state": state.type, "name": declaration.id, **base}
     requisites: dict[str, tuple[Target, ...]] = {}

@@ -104,7 +104,16 @@ def _nodegroup(name: str, host: Host) -> bool:
 
 
 _WORD = re.compile(r"([GPEIJLSN])(?P<delimiter>\W)?@(.+)")
-_LETTERS = {"G": "grain", "P": "grain_pcre", "E": "pcre", "I": "pillar", "J": "pillar_pcre", "L": "list", "S": "ipcidr", "N": "nodegroup"}
+_LETTERS = {
+    "G": "grain",
+    "P": "grain_pcre",
+    "E": "pcre",
+    "I": "pillar",
+    "J": "pillar_pcre",
+    "L": "list",
+    "S": "ipcidr",
+    "N": "nodegroup",
+}
 
 
 def _word(word: str, host: Host) -> bool:

@@ -38,7 +38,11 @@ def _left_out(body: Any) -> int:
     """How many numbers of definition order the states of an ID take that is nobody's: as many as if it were somebody's."""
     if not isinstance(body, Map):
         return isinstance(body, str) and "." in body
-    lists = [value for key, value in body.items() if isinstance(key, str) and not key.startswith("_") and isinstance(value, Seq)]
+    lists = [
+        value
+        for key, value in body.items()
+        if isinstance(key, str) and not key.startswith("_") and isinstance(value, Seq)
+    ]
     return sum(not any(isinstance(item, Map) and "order" in item for item in value) for value in lists)
 
 
@@ -126,16 +130,30 @@ class _Normaliser:
             here = value.marks[index] if value.marks else mark
             if isinstance(item, str) and item:
                 yield Reference(item, Spot(self.document, here), env=self.env)
-            elif isinstance(item, Map) and len(item) == 1 and all(isinstance(part, str) for part in (*item, *item.values())):
+            elif (
+                isinstance(item, Map)
+                and len(item) == 1
+                and all(isinstance(part, str) for part in (*item, *item.values()))
+            ):
                 ((key, name),) = item.items()
                 if word == "exclude" and key not in ("sls", "id"):
-                    self._problem(here, "exclude-shape", f"{key!r} cannot be excluded", "write '- sls: name' or '- id: name'")
+                    self._problem(
+                        here, "exclude-shape", f"{key!r} cannot be excluded", "write '- sls: name' or '- id: name'"
+                    )
                     continue
                 yield Reference(
-                    name, Spot(self.document, here), key if word == "exclude" else "sls", self.env if word == "exclude" else key
+                    name,
+                    Spot(self.document, here),
+                    key if word == "exclude" else "sls",
+                    self.env if word == "exclude" else key,
                 )
             else:
-                self._problem(here, f"{word}-shape", f"an item of {word} must be a name, but this is {shown(item)}", "write '- name'")
+                self._problem(
+                    here,
+                    f"{word}-shape",
+                    f"an item of {word} must be a name, but this is {shown(item)}",
+                    "write '- name'",
+                )
 
     def _extend(self, value: Any, mark: Mark | None) -> None:
         if not isinstance(value, Map):
@@ -199,7 +217,9 @@ class _Normaliser:
         if second and rest:
             function = second
             message = f"{key!r} has a second dot: {'.' + rest!r} has no effect"
-            self.unit.warnings.append(self.document.problem(mark, "function-rest", message, f"write '{type_}.{function}:'"))
+            self.unit.warnings.append(
+                self.document.problem(mark, "function-rest", message, f"write '{type_}.{function}:'")
+            )
         if not isinstance(arguments, Seq):
             message = f"the arguments of {key} must be a list, but this is {shown(arguments)}"
             self._problem(mark, "arguments-shape", message, no_list(key, arguments))
@@ -216,7 +236,13 @@ class _Normaliser:
         items = self._items(arguments, mark)
         if dot:
             items.append(Item(FUNCTION, function, self.document, mark))
-        slipped = any(value is None for entry in arguments if isinstance(entry, Map) for key, value in entry.items() if key in LISTS)
+        slipped = any(
+            value is None
+            for entry in arguments
+            if isinstance(entry, Map)
+            for key, value in entry.items()
+            if key in LISTS
+        )
         declaration.states[type_] = State(type_, items, Spot(self.document, mark), slipped=slipped)
 
     def _items(self, arguments: Seq, mark: Mark | None) -> list[Item]:
@@ -245,7 +271,9 @@ class _Normaliser:
     def _item(self, key: Any, value: Any, mark: Mark | None) -> Item | None:
         """One argument; None when it is wrong or to be left out."""
         if not isinstance(key, str):
-            self._problem(mark, "argument-shape", f"the name of an argument must be text, but this is {shown(key)}", "quote it")
+            self._problem(
+                mark, "argument-shape", f"the name of an argument must be text, but this is {shown(key)}", "quote it"
+            )
             return None
         if key in TARGETING:
             value = (Mapped if isinstance(value, Map) else tuple)(self._targets(key, value, mark))
@@ -256,14 +284,18 @@ class _Normaliser:
             made = f", which YAML made of {written}" if written else ""
             message = f"a name must be text, but this is {shown(value)}{made}"
             hint = "quote it" if isinstance(value, (bool, int, float)) else "write text, or leave it out"
-            self.unit.problems.append(self.document.accepted(mark, "name-type", message, "the ID stands in for it", hint))
+            self.unit.problems.append(
+                self.document.accepted(mark, "name-type", message, "the ID stands in for it", hint)
+            )
         elif value.__class__ is str and value.startswith("__slot__:"):
             hint = "let the template work it out: {{ salt['module.function'](...) }}"
             self._problem(mark, "argument-slot", f"the argument {key!r} is a slot, and nothing would fill it", hint)
             return None
         elif key in ("state", "fun") or key.startswith("__"):
             self.unit.warnings.append(
-                self.document.problem(mark, "argument-reserved", f"{key!r} is not an argument, and has no effect", "remove it")
+                self.document.problem(
+                    mark, "argument-reserved", f"{key!r} is not an argument, and has no effect", "remove it"
+                )
             )
             if key in OWN:
                 return None
@@ -300,7 +332,12 @@ class _Normaliser:
                 continue
             made = Name(name, self._own(own, here), entry, here)
             if name in found and plain(found[name].raw) != plain(entry):
-                self._problem(here, "names-repeated", f"the name {name!r} stands twice, with different arguments", "remove one of them")
+                self._problem(
+                    here,
+                    "names-repeated",
+                    f"the name {name!r} stands twice, with different arguments",
+                    "remove one of them",
+                )
             found.setdefault(name, made)
         return list(found.values())
 
@@ -314,14 +351,20 @@ class _Normaliser:
             elif item.key in BACKWARD or item.key == "names":
                 message = f"{item.key!r} cannot be given for one of the names"
                 self._accepted(
-                    item.mark, "names-shape", message, "it has no effect", "give it to the whole state, or that name an ID of its own"
+                    item.mark,
+                    "names-shape",
+                    message,
+                    "it has no effect",
+                    "give it to the whole state, or that name an ID of its own",
                 )
         return items
 
     def _targets(self, key: str, value: Any, mark: Mark | None) -> Iterator[Target]:
         """The states that a requisite names."""
         if isinstance(value, Map) and key in IN_FORMS:
-            value = Seq([Map({type_: name}) for type_, name in value.items()], [value.marks.get(type_, mark) for type_ in value])
+            value = Seq(
+                [Map({type_: name}) for type_, name in value.items()], [value.marks.get(type_, mark) for type_ in value]
+            )
         if not isinstance(value, Seq):
             hint = deeper(key, "type: name") if value is None else f"write '{key}:' and below it '- type: name'"
             message = f"{key} must be a list, but this is {shown(value)}"
@@ -334,7 +377,12 @@ class _Normaliser:
             here = value.marks[index] if value.marks else mark
             type_, name = next(iter(item.items())) if isinstance(item, Map) and len(item) == 1 else ("id", item)
             if isinstance(item, Map) and isinstance(type_, str) and isinstance(name, (bool, int, float)):
-                self._problem(here, "requisite-shape", f"the name in an item of {key} must be text, but this is {shown(name)}", "quote it")
+                self._problem(
+                    here,
+                    "requisite-shape",
+                    f"the name in an item of {key} must be text, but this is {shown(name)}",
+                    "quote it",
+                )
             elif not isinstance(type_, str) or not (isinstance(name, str) or (name is None and isinstance(item, Map))):
                 self._problem(
                     here,

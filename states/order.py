@@ -181,5 +181,9 @@ class Plan:
                 f"{self.chunks[step.holder].identity} {VERBS.get(step.kind, f'has {step.kind}')} {self.chunks[other].identity} ({step.target.spot.place})"
             )
         message = f"requisites form a loop: {'; '.join(parts)}"
-        hint = "a state cannot require itself: remove it from the list" if len(parts) == 1 else "remove one of these requisites"
+        hint = (
+            "a state cannot require itself: remove it from the list"
+            if len(parts) == 1
+            else "remove one of these requisites"
+        )
         self.problems.append(steps[0].target.spot.problem("requisite-loop", message, hint))

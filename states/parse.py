@@ -50,7 +50,9 @@ def parse_yaml(document: Document, text: str) -> Any:
         loader = yaml.CSafeLoader(text)
     except UnicodeEncodeError as error:
         mark = At(len(yaml_lines(text[: error.start])) - 1)
-        raise CompileError([document.problem(mark, "yaml-character", f"the character {text[error.start]!r} is not allowed")]) from error
+        raise CompileError(
+            [document.problem(mark, "yaml-character", f"the character {text[error.start]!r} is not allowed")]
+        ) from error
     try:
         return _Builder(document, loader).build()
     except yaml.reader.ReaderError as error:
@@ -69,7 +71,9 @@ def parse_json(document: Document, text: str) -> Any:
         found = Map()
         for key, value in items:
             if key in found:
-                raise CompileError([document.problem(None, "duplicate-key", f"the key {key!r} stands twice in one object")])
+                raise CompileError(
+                    [document.problem(None, "duplicate-key", f"the key {key!r} stands twice in one object")]
+                )
             found[key] = value
         return found
 
@@ -94,9 +98,7 @@ def demand_size(document: Document, text: str) -> None:
     """Refuse what would take more memory than a small machine has. Raises `CompileError`."""
     if len(text) > LIMIT:
         hint = "split the file, so that each makes fewer states"
-        message = (
-            f"what is to be read has {len(text) >> 20} MB, and more than {LIMIT >> 20} MB of YAML or JSON do not fit into a small machine"
-        )
+        message = f"what is to be read has {len(text) >> 20} MB, and more than {LIMIT >> 20} MB of YAML or JSON do not fit into a small machine"
         raise CompileError([document.problem(None, "source-size", message, hint)])
 
 
@@ -136,7 +138,12 @@ class _Builder:
         """Construct the whole. Raises what the parser raises, and `CompileError`."""
         root = self._values()
         if len(root) > 1:
-            self._fail(root.marks[1], "yaml-syntax", "a state file holds one document, and here begins a second", "remove the line '---'")
+            self._fail(
+                root.marks[1],
+                "yaml-syntax",
+                "a state file holds one document, and here begins a second",
+                "remove the line '---'",
+            )
         if self.problems:
             raise CompileError(self.problems)
         return root[0] if root else None
@@ -203,12 +210,22 @@ class _Builder:
         """Refuse a container that is a key, tagged, or nested too deeply."""
         if as_key:
             what = "mapping" if isinstance(event, MappingStartEvent) else "list"
-            self._fail(event.start_mark, "yaml-key", f"a {what} cannot be a key", 'if this was to be a template, quote it: "{{ ... }}"')
+            self._fail(
+                event.start_mark,
+                "yaml-key",
+                f"a {what} cannot be a key",
+                'if this was to be a template, quote it: "{{ ... }}"',
+            )
         if len(self.stack) >= DEPTH:
             raise too_deep(self.document, event.start_mark)
         tag = event.tag
         if tag not in (None, "!", f"{_TAG}map", f"{_TAG}seq", f"{_TAG}omap"):
-            self._fail(event.start_mark, "yaml-tag", f"the tag {self._shown_tag(tag)} cannot be used in state files", "remove it")
+            self._fail(
+                event.start_mark,
+                "yaml-tag",
+                f"the tag {self._shown_tag(tag)} cannot be used in state files",
+                "remove it",
+            )
 
     def _tagged(self, event: Any) -> Any:
         """The value of a scalar with a tag."""
@@ -244,7 +261,9 @@ class _Builder:
             raise too_deep(self.document, event.start_mark)
         self.expanded += count
         if self.expanded > EXPANDED:
-            self._fail(event.start_mark, "yaml-alias", f"the aliases of this file stand for more than {EXPANDED} values")
+            self._fail(
+                event.start_mark, "yaml-alias", f"the aliases of this file stand for more than {EXPANDED} values"
+            )
         return value
 
     def _merged(self, container: Any) -> Any:
@@ -270,8 +289,14 @@ class _Builder:
         first = self.document.place(container.marks[key])
         top = len(self.stack) == 1 and not (self.document.data or self.document.secret)
         word, code = ("ID", "duplicate-id") if top else ("key", "duplicate-key")
-        hint = "give one of them another ID, and the name as an argument" if top else "remove one of them, or merge the two"
-        self.problems.append(self.document.problem(mark, code, f"the {word} {key!r} stands twice: first in line {first.line}", hint))
+        hint = (
+            "give one of them another ID, and the name as an argument"
+            if top
+            else "remove one of them, or merge the two"
+        )
+        self.problems.append(
+            self.document.problem(mark, code, f"the {word} {key!r} stands twice: first in line {first.line}", hint)
+        )
 
     def _shown(self, text: str) -> str:
         """A word of the file for a message: in a secret one it may be half a password."""

@@ -47,7 +47,9 @@ class PillarCompiler:
         if not exists(self.root):
             return Pillar(dict(request.pillar))
         tree = Tree(self.root, request.trusted_uids)
-        self.renderer.begin(tree, World(request.grains, request.pillar, request.options, request.minion_id, request.env, tree))
+        self.renderer.begin(
+            tree, World(request.grains, request.pillar, request.options, request.minion_id, request.env, tree)
+        )
         run = _Run(self.renderer, tree, request)
         data = run.load()
         self.renderer.end()
@@ -184,12 +186,19 @@ class _Run:
     def _allowed(self, options: Map, document: Document) -> bool:
         """Whether the options of an include are such; notes what is wrong with them."""
         wrong = next(
-            (name for name, kind in (("key", str), ("defaults", Map)) if not isinstance(options.get(name), (kind, type(None)))), None
+            (
+                name
+                for name, kind in (("key", str), ("defaults", Map))
+                if not isinstance(options.get(name), (kind, type(None)))
+            ),
+            None,
         )
         wrong = wrong or next((str(name) for name in options if name not in ("key", "defaults")), None)
         if wrong is not None:
             message = "an include takes a key, which is text, and defaults, a mapping"
-            self.problems.append(document.problem(options.marks.get(wrong), "include-shape", message, "write 'key: a:b', 'defaults:'"))
+            self.problems.append(
+                document.problem(options.marks.get(wrong), "include-shape", message, "write 'key: a:b', 'defaults:'")
+            )
         return wrong is None
 
 

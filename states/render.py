@@ -109,7 +109,11 @@ class Renderer:
         parse = parse_json if pipe[-1] == "json" else parse_yaml
         if "jinja" not in pipe or not any(mark in body for mark in ("{{", "{%", "{#", OPTIONS)):
             file = str(text.path)
-            lines = by_yaml_lines(body, ((file, line) for line in count(1))) if parse is parse_yaml and has_odd_breaks(body) else None
+            lines = (
+                by_yaml_lines(body, ((file, line) for line in count(1)))
+                if parse is parse_yaml and has_odd_breaks(body)
+                else None
+            )
             document = Document(file, text.text, lines, secret=self.secret, lenient=self._is_lenient(sls))
             return Rendered(document, parse(document, body), text.digest, sls)
         if self._templates is None:

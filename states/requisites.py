@@ -67,7 +67,9 @@ class Resolver:
         """The positions that one item means; none is a problem or, where that is legal, a warning."""
         if target.value is None:
             self.warnings.append(
-                target.spot.problem("requisite-empty", f"{kind} names nothing here", "a value is missing, or a template gave none")
+                target.spot.problem(
+                    "requisite-empty", f"{kind} names nothing here", "a value is missing, or a template gave none"
+                )
             )
             return ()
         found = self.meant(target.type, target.value)
@@ -95,11 +97,17 @@ class Resolver:
 
     def _words(self, type_: str) -> Iterator[str]:
         """IDs and names of a type."""
-        return (word for word, positions in self._index.items() if any(self._is(type_, position) for position in positions))
+        return (
+            word for word, positions in self._index.items() if any(self._is(type_, position) for position in positions)
+        )
 
     def _sls(self, value: str) -> Sequence[int]:
         covered = self.loaded.covered(value)
-        return [position for position, chunk in enumerate(self.chunks) if chunk.low["__sls__"] in covered] if covered else ()
+        return (
+            [position for position, chunk in enumerate(self.chunks) if chunk.low["__sls__"] in covered]
+            if covered
+            else ()
+        )
 
     def _nothing(self, chunk: Chunk, kind: str, target: Target, value: str) -> None:
         """Say that an item means no state."""
@@ -107,7 +115,9 @@ class Resolver:
         if target.type == "sls" and (glob or value in self.loaded.included):
             why = "matches no state file" if glob and value not in self.loaded.included else "has no states"
             self.warnings.append(
-                target.spot.problem("requisite-empty", f"{kind} names the state file {value!r}, which {why}: it has no effect")
+                target.spot.problem(
+                    "requisite-empty", f"{kind} names the state file {value!r}, which {why}: it has no effect"
+                )
             )
             return
         what = (

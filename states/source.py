@@ -295,7 +295,10 @@ class Tree:
             raise refuse(path, "source-owner", str(error), "") from error
         except OSError as error:
             raise closed(folder, "cannot read the directory", error) from error
-        for above in (self.root, *reversed([p for p in path.parents if p.is_relative_to(self.root) and p != self.root])):
+        for above in (
+            self.root,
+            *reversed([p for p in path.parents if p.is_relative_to(self.root) and p != self.root]),
+        ):
             demand_trust(above, above.stat(), self.trusted)
         self._demand_directory(directory)
         self._safe[folder] = directory
@@ -393,7 +396,11 @@ def decode(path: Path, content: bytes) -> str:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise refuse(
-            path, "source-encoding", f"the text is not UTF-8: byte 0x{content[error.start]:02x}", "save the file as UTF-8", line
+            path,
+            "source-encoding",
+            f"the text is not UTF-8: byte 0x{content[error.start]:02x}",
+            "save the file as UTF-8",
+            line,
         ) from error
     # as old as it is, it ends a line for Jinja and for YAML, so it had better do so for those who count them
     return re.sub("\r(?!\n)", "\n", text) if "\r" in text else text
@@ -401,7 +408,12 @@ def decode(path: Path, content: bytes) -> str:
 
 def too_large(path: Path, limit: int) -> CompileError:
     """The error for a file beyond the size limit."""
-    return refuse(path, "source-size", f"the file has more than {limit >> 20} MB", "split it, or make the states with a loop in a template")
+    return refuse(
+        path,
+        "source-size",
+        f"the file has more than {limit >> 20} MB",
+        "split it, or make the states with a loop in a template",
+    )
 
 
 def closed(path: Path | str, failed: str, error: OSError) -> CompileError:

@@ -76,16 +76,24 @@ class Judge:
         self._judged = {path: known for path, known in self._judged.items() if path in tree.read_files}
         self._shelf.forget(tree.read_files)
 
-    def _missing(self, chunk: Chunk, drawn: tuple[Drawn, ...], listed: dict[str, frozenset[str] | None]) -> Iterator[Problem]:
+    def _missing(
+        self, chunk: Chunk, drawn: tuple[Drawn, ...], listed: dict[str, frozenset[str] | None]
+    ) -> Iterator[Problem]:
         """A source that is not there; of several of which one is enough, all of them."""
         choice = list(dict.fromkeys(each.url for each in drawn if each.choice))
         for urls in [choice, *([each.url] for each in drawn if not each.choice)]:
             if urls and not any(self._there(url, listed) for url in urls):
-                key = next((key for key in ("source", "sources", "source_hash") if urls[0] in str(chunk.low.get(key))), "name")
+                key = next(
+                    (key for key in ("source", "sources", "source_hash") if urls[0] in str(chunk.low.get(key))), "name"
+                )
                 text = f"there is no {urls[0]}" if len(urls) == 1 else f"there is none of {', '.join(urls)}"
                 directory, name = self._split(urls[0])
                 near = nearest(name, listed.get(directory) or ())
-                hint = f"did you mean {urls[0].removesuffix(name)}{near}?" if near else "paths begin at the states directory"
+                hint = (
+                    f"did you mean {urls[0].removesuffix(name)}{near}?"
+                    if near
+                    else "paths begin at the states directory"
+                )
                 yield spot_of(chunk, (key,)).problem("source-absent", f"{chunk.identity}: {text}", hint)
 
     def _there(self, url: str, listed: dict[str, frozenset[str] | None]) -> bool:
@@ -177,9 +185,12 @@ def placed(problem: Problem, chunk: Chunk, key: str, text: str) -> Problem:
     for number in range(place.line, place.line + len(lines) + NEAR) if line else ():
         written = document.line_text(place.file, number)
         if written.strip() == line:
-            column = problem.place.column and problem.place.column - lines[problem.place.line - 1].index(line) + written.index(line)
+            column = problem.place.column and problem.place.column - lines[problem.place.line - 1].index(
+                line
+            ) + written.index(line)
             return problem._replace(
-                place=Place(place.file, number, column), text=document.problem_at(Place(place.file, number), "", "").text
+                place=Place(place.file, number, column),
+                text=document.problem_at(Place(place.file, number), "", "").text,
             )
     return spot.problem(problem.code, f"line {problem.place.line} of {key}: {problem.message}", problem.hint)
 

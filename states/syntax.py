@@ -35,12 +35,22 @@ def syntax(document: Document, text: str, error: yaml.MarkedYAMLError) -> Proble
     lines = yaml_lines(text.rstrip())
     if mark is not None and mark.line >= len(lines):  # the end: what is not closed is of more use
         opened = error.context_mark
-        mark = opened if opened is not None and opened.line < len(lines) else At(len(lines) - 1, max(0, len(lines[-1]) - 1))
+        mark = (
+            opened
+            if opened is not None and opened.line < len(lines)
+            else At(len(lines) - 1, max(0, len(lines[-1]) - 1))
+        )
     line = lines[mark.line] if mark is not None else ""
     if mark is not None and "\t" in line[: mark.column + 1]:
         return document.problem(mark, "yaml-tab", "a tab cannot be used for indentation", "use spaces")
-    begun = lines[error.context_mark.line] if error.context_mark is not None and error.context_mark.line < len(lines) else ""
-    hint = INDENT if KIND.fullmatch(begun.rstrip()) else next((hint for part, hint in HINTS.items() if part in said), "")
+    begun = (
+        lines[error.context_mark.line]
+        if error.context_mark is not None and error.context_mark.line < len(lines)
+        else ""
+    )
+    hint = (
+        INDENT if KIND.fullmatch(begun.rstrip()) else next((hint for part, hint in HINTS.items() if part in said), "")
+    )
     if error.context and error.context_mark is not None and begun:
         said += f" ({error.context} that began in line {document.place(error.context_mark).line})"
     return document.problem(mark, "yaml-syntax", f"this is not YAML: {said}", hint)

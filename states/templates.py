@@ -97,9 +97,17 @@ class Undefined(jinja2.StrictUndefined):
     __slots__ = ()
 
     def __init__(
-        self, hint: str | None = None, obj: Any = missing, name: Any = None, exc: Callable[[str], Exception] | None = None
+        self,
+        hint: str | None = None,
+        obj: Any = missing,
+        name: Any = None,
+        exc: Callable[[str], Exception] | None = None,
     ) -> None:
-        told = partial(NoSuchKey, mapping=obj, name=name) if isinstance(obj, Mapping) and hint is None else jinja2.UndefinedError
+        told = (
+            partial(NoSuchKey, mapping=obj, name=name)
+            if isinstance(obj, Mapping) and hint is None
+            else jinja2.UndefinedError
+        )
         super().__init__(hint, obj, name, exc or told)  # type: ignore[arg-type]  # it is called, with a text
 
 
@@ -119,7 +127,9 @@ class StateEnvironment(BoundedEnvironment):
 def environment(loader: jinja2.BaseLoader | None, *, marks: bool) -> StateEnvironment:
     """A new environment; with `marks` for text whose lines have to be known afterwards."""
     extensions: list[Any] = ["jinja2.ext.do", "jinja2.ext.loopcontrols", DataTags, *([LineMarks] if marks else [])]
-    made = StateEnvironment(loader=loader, extensions=extensions, undefined=Undefined, finalize=printed, cache_size=CACHED)
+    made = StateEnvironment(
+        loader=loader, extensions=extensions, undefined=Undefined, finalize=printed, cache_size=CACHED
+    )
     made.filters.update(FILTERS)
     made.bound_filters()
     del made.globals["lipsum"]  # another text each time, of any length
@@ -140,12 +150,20 @@ def printed(value: Any) -> Any:
 
 
 def explain(
-    error: Exception, file: Path | str, texts: Mapping[str, str], names: Iterable[str], *, secret: bool = False, tree: Tree | None = None
+    error: Exception,
+    file: Path | str,
+    texts: Mapping[str, str],
+    names: Iterable[str],
+    *,
+    secret: bool = False,
+    tree: Tree | None = None,
 ) -> Problem:
     """The problem for whatever rendering `file` raised. `texts` has the text of each template by its path."""
     place = template_place(error, str(file), texts)
     code, message, hint = _words(error, list(names), tree)
-    if isinstance(error, jinja2.TemplateSyntaxError) and (told := unclosed(_READER, error.source or texts.get(place.file, ""), error)):
+    if isinstance(error, jinja2.TemplateSyntaxError) and (
+        told := unclosed(_READER, error.source or texts.get(place.file, ""), error)
+    ):
         place, message, hint = place._replace(line=told[0]), f"the template cannot be read: {told[1]}", ""
     lines = texts.get(place.file, "").split("\n")
     line = lines[place.line - 1].rstrip("\r") if 0 < place.line <= len(lines) else ""
@@ -164,7 +182,9 @@ def template_place(error: Exception, file: str, texts: Mapping[str, str]) -> Pla
     if isinstance(error, jinja2.TemplateSyntaxError):
         return Place(error.filename or file, error.lineno)
     frames = traceback.extract_tb(error.__traceback__)
-    return next((Place(frame.filename, frame.lineno or 0) for frame in reversed(frames) if frame.filename in texts), Place(file))
+    return next(
+        (Place(frame.filename, frame.lineno or 0) for frame in reversed(frames) if frame.filename in texts), Place(file)
+    )
 
 
 def _words(error: Exception, names: list[str], tree: Tree | None) -> tuple[str, str, str]:  # noqa: C901, PLR0912 - a table, one row for each error
@@ -172,7 +192,11 @@ def _words(error: Exception, names: list[str], tree: Tree | None) -> tuple[str, 
     said = str(error)
     match error:
         case jinja2.TemplateSyntaxError():
-            words = "template-syntax", f"the template cannot be read: {error.message}", _syntax_hint(error.message or "")
+            words = (
+                "template-syntax",
+                f"the template cannot be read: {error.message}",
+                _syntax_hint(error.message or ""),
+            )
         case jinja2.TemplateNotFound():
             words = (
                 "template-missing",
@@ -180,7 +204,11 @@ def _words(error: Exception, names: list[str], tree: Tree | None) -> tuple[str, 
                 "paths begin at the states directory; './x' is beside this file",
             )
         case jinja2.UndefinedError():
-            words = "template-undefined", f"the template uses what is not there: {said}", _undefined_hint(error, names, tree)
+            words = (
+                "template-undefined",
+                f"the template uses what is not there: {said}",
+                _undefined_hint(error, names, tree),
+            )
         case jinja2.exceptions.SecurityError():
             words = "template-forbidden", f"the template does what templates may not: {said}", ""
         case NoSuchCall():
@@ -223,7 +251,9 @@ def _pinned(message: str, line: str) -> tuple[int, str]:
         return 0, ""
     name, key = missing[1], re.escape(missing[2] or "")
     word = rf"(?<![\w.'\"]){name}(?![\w'\"])" if name else rf"\.{key}(?!\w)|\[\s*(?:'{key}'|\"{key}\")\s*\]"
-    found = [use.start() for use in re.finditer(word, line) if re.search(r"\{[{%](?:(?![%}]\}).)*$", line[: use.start()])]
+    found = [
+        use.start() for use in re.finditer(word, line) if re.search(r"\{[{%](?:(?![%}]\}).)*$", line[: use.start()])
+    ]
     if len(found) != 1:
         return 0, ""
     before = None if name else re.search(rf"{WHOLE}$", line[: found[0]])
@@ -239,4 +269,8 @@ def _undefined_hint(error: jinja2.UndefinedError, names: list[str], tree: Tree |
     else:
         name = re.match(r"'(\w+)' is undefined", str(error))
         near = nearest(name[1], names) if name else None
-    return f"did you mean {near}?" if near else "give a default: salt['pillar.get']('a:b', 'value'), or {{ x | default('value') }}"
+    return (
+        f"did you mean {near}?"
+        if near
+        else "give a default: salt['pillar.get']('a:b', 'value'), or {{ x | default('value') }}"
+    )

@@ -81,21 +81,31 @@ class _Top:
         for env, targets in data.items():
             mark = data.marks.get(env)
             if env == "include" and self.env != "include":
-                unit = normalise(document, Map({"include": targets}, {"include": mark} if mark is not None else {}), TOP, self.env)
+                unit = normalise(
+                    document, Map({"include": targets}, {"include": mark} if mark is not None else {}), TOP, self.env
+                )
                 self.problems += unit.problems
                 included += unit.includes
             elif env != self.env and isinstance(targets, Seq):
                 self._problem(
-                    mark, f"{env!r} is taken as an environment, not as a target", f"put '{self.env}:' above it, and indent what is below"
+                    mark,
+                    f"{env!r} is taken as an environment, not as a target",
+                    f"put '{self.env}:' above it, and indent what is below",
                 )
             elif env != self.env:
                 text = f"the environment {env!r} has no effect: this host's is {self.env!r}"
-                self.warnings.append(self.document.problem(mark, "top-environment", text, f"if it is a target, put '{self.env}:' above it"))
+                self.warnings.append(
+                    self.document.problem(
+                        mark, "top-environment", text, f"if it is a target, put '{self.env}:' above it"
+                    )
+                )
             elif isinstance(targets, Map):
                 self._targets(targets)
             elif targets is not None:
                 self._problem(
-                    mark, f"the environment {env} must be a mapping of targets, but this is {shown(targets)}", "write \"'*':\" below it"
+                    mark,
+                    f"the environment {env} must be a mapping of targets, but this is {shown(targets)}",
+                    "write \"'*':\" below it",
                 )
         return included
 
@@ -116,13 +126,21 @@ class _Top:
     def _apply(self, target: str, items: Seq, mark: Mark | None) -> None:
         """Take the names of one target, if this host is meant."""
         options = {
-            key: value for item in items if isinstance(item, Map) and len(item) == 1 for key, value in item.items() if key in OPTIONS
+            key: value
+            for item in items
+            if isinstance(item, Map) and len(item) == 1
+            for key, value in item.items()
+            if key in OPTIONS
         }
         kind = options.get("match", "compound")
         order = options.get("order", 0)
         references = list(self._references(items, mark, optional=options.get("ignore_missing") is True))
         if not isinstance(kind, str) or isinstance(order, bool) or not isinstance(order, (int, float)):
-            self._problem(mark, f"the target {target!r} has an order or a matcher that is none", "write '- match: glob', '- order: 1'")
+            self._problem(
+                mark,
+                f"the target {target!r} has an order or a matcher that is none",
+                "write '- match: glob', '- order: 1'",
+            )
             return
         try:
             if matches(kind, target, self.host):
@@ -137,8 +155,14 @@ class _Top:
                 yield Reference(item, spot, env=self.env, optional=optional)
             elif isinstance(item, Map) and len(item) == 1 and next(iter(item)) in OPTIONS:
                 continue
-            elif not isinstance(item, Map) or len(item) != 1 or not all(isinstance(part, str) for part in (*item, *item.values())):
-                self._problem(spot.mark, f"an item must be the name of a state file, but this is {shown(item)}", "write '- name'")
+            elif (
+                not isinstance(item, Map)
+                or len(item) != 1
+                or not all(isinstance(part, str) for part in (*item, *item.values()))
+            ):
+                self._problem(
+                    spot.mark, f"an item must be the name of a state file, but this is {shown(item)}", "write '- name'"
+                )
             else:
                 ((env, name),) = item.items()
                 if fnmatch.fnmatchcase(self.env, env):

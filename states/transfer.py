@@ -22,7 +22,14 @@ from holdfast.states.requisites import Resolver
 
 SAMPLES = {str: "2", int: 1, float: 1.5, bool: True, list: [], dict: {}}
 """A value of each type that can be sent, to be tried where a type is not the very same."""
-WORDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false", list: "a list", dict: "a mapping"}
+WORDS = {
+    str: "text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    list: "a list",
+    dict: "a mapping",
+}
 OWN_CHECKS = ("value_error", "assertion_error")
 """Errors of a kind's own checks: they concern one value, not its type, and mostly repeat it."""
 JSON = {str: "string", int: "integer", float: "number", bool: "boolean", list: "array", dict: "object"}
@@ -90,7 +97,9 @@ def _exclusive(wanted: Receive, target: Target, sender: Chunk, keys: set[str]) -
     instead: Mapping[str, frozenset[str]] = resource.instead if isinstance(resource, Sendable) else {}
     for key, missing in instead.items():
         if key in keys and (both := sorted(keys & missing)):
-            text = f"{sender.identity} cannot send {key!r} and {' and '.join(map(repr, both))}: it sends {key!r} instead"
+            text = (
+                f"{sender.identity} cannot send {key!r} and {' and '.join(map(repr, both))}: it sends {key!r} instead"
+            )
             return target.spot.problem("recv-sender", text, f"receive only {key!r}, or only the others")
     return None
 
@@ -98,7 +107,9 @@ def _exclusive(wanted: Receive, target: Target, sender: Chunk, keys: set[str]) -
 def fits(cls: type[BaseModel], argument: str, sent: type) -> bool:
     """Whether an argument can be of a type, as far as that can be known before there is a value."""
     info = next(info for name, info in cls.model_fields.items() if (info.alias or name) == argument)
-    adapter: TypeAdapter[Any] = TypeAdapter(Annotated[(info.annotation, *info.metadata)] if info.metadata else info.annotation)  # type: ignore[arg-type]
+    adapter: TypeAdapter[Any] = TypeAdapter(
+        Annotated[(info.annotation, *info.metadata)] if info.metadata else info.annotation  # type: ignore[arg-type]
+    )
     try:
         taken = set(_types(adapter.json_schema()))
     except Exception:  # noqa: BLE001 - pydantic has many errors for what has no schema; then a value decides

@@ -31,7 +31,11 @@ def unclosed(environment: jinja2.Environment, text: str, error: jinja2.TemplateS
     open_tags: list[Tag] = []
     for tag in _tags(environment, text):
         if tag.word in ("{{", "{%", "{#"):
-            return (tag.line, f"this {tag.word} is not closed") if tag.line < error.lineno or "end of template" in said else None
+            return (
+                (tag.line, f"this {tag.word} is not closed")
+                if tag.line < error.lineno or "end of template" in said
+                else None
+            )
         if (tag.word in BLOCKS and not tag.assigns) or tag.word in LOADS:
             open_tags.append(tag)
         elif tag.word.startswith("end") and open_tags:

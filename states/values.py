@@ -48,7 +48,9 @@ def merge(base: Any, over: Any, *, lists: bool = False, strategy: str = "smart")
     """
     if not (isinstance(base, Mapping) and isinstance(over, Mapping)):
         return (
-            [*base, *(item for item in over if item not in base)] if lists and isinstance(base, list) and isinstance(over, list) else over
+            [*base, *(item for item in over if item not in base)]
+            if lists and isinstance(base, list) and isinstance(over, list)
+            else over
         )
     result = copy.copy(base) if isinstance(base, dict) else dict(base)
     if strategy == "list":

@@ -19,5 +19,7 @@ def veiled(line: str) -> str:
     before = BEFORE.match(line)
     begin = before.end() if before else 0
     parts = TAG.split(line[begin:])
-    shown = [LITERAL.sub(MASK, part) if number % 2 else MASK if part.strip() else part for number, part in enumerate(parts)]
+    shown = [
+        LITERAL.sub(MASK, part) if number % 2 else MASK if part.strip() else part for number, part in enumerate(parts)
+    ]
     return line[:begin] + "".join(shown)

@@ -16,11 +16,18 @@ settings.register_profile("holdfast", deadline=None, derandomize="CI" in os.envi
 settings.load_profile("holdfast")
 
 for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
-    if signal.getsignal(number) is signal.SIG_IGN:  # as in the background of a script; commands that tests start would ignore it, too
+    if (
+        signal.getsignal(number) is signal.SIG_IGN
+    ):  # as in the background of a script; commands that tests start would ignore it, too
         signal.signal(number, handler)
 
 CLOCK = time.time
-LONGEST = ("tests/lab/test_chaos.py", "tests/engine/test_simulation.py", "tests/salt/test_same_as_salt.py", "tests/engine/test_crashes.py")
+LONGEST = (
+    "tests/lab/test_chaos.py",
+    "tests/engine/test_simulation.py",
+    "tests/salt/test_same_as_salt.py",
+    "tests/engine/test_crashes.py",
+)
 """Modules that several processes begin with: the run is over when the last module is."""
 
 
@@ -50,7 +57,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if os.environ.get("CI") and skipped:
         terminalreporter.section("skipped on CI: a failure")
         for report in skipped:
-            terminalreporter.line(f"{report.nodeid}: {report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr}")
+            terminalreporter.line(
+                f"{report.nodeid}: {report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr}"
+            )
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:

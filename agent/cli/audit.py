@@ -57,7 +57,11 @@ def _rows(compiled: Compiled, outcomes: Sequence[Outcome], cover: Cover) -> Iter
     calls, narrator = {call.identity: call for call in compiled.compilation.calls}, Narrator(unsaid="start")
     for outcome in outcomes:
         call, line = calls[outcome.identity], narrator.tell(Ran(0, outcome))
-        said = (line.text if line else outcome.comment).replace(f" of {outcome.identity}", "", 1).replace(f" {outcome.identity}", "", 1)
+        said = (
+            (line.text if line else outcome.comment)
+            .replace(f" of {outcome.identity}", "", 1)
+            .replace(f" {outcome.identity}", "", 1)
+        )
         said, changes, diff = cover((said, outcome.changes, outcome.diff))
         concern: Concern = call.resource.concern(outcome.changes)
         result = result_of(outcome)

@@ -29,7 +29,9 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
 """The program is called by its name, not by the word that bash found: an alias of that name then serves as well."""
 
 _WORD = re.compile(r"""(?:\\.|'[^']*(?:'|$)|"(?:\\.|[^"\\])*(?:"|\\?$)|[^\s\\'"]|\\$)+""", re.DOTALL)
-_PIECE = re.compile(r"""\\(?P<one>.?)|'(?P<single>[^']*)'?|"(?P<double>(?:\\.|[^"\\])*)\\?"?|(?P<plain>[^\\'"]+)""", re.DOTALL)
+_PIECE = re.compile(
+    r"""\\(?P<one>.?)|'(?P<single>[^']*)'?|"(?P<double>(?:\\.|[^"\\])*)\\?"?|(?P<plain>[^\\'"]+)""", re.DOTALL
+)
 _SPECIAL = re.compile(r"""[\s'"\\$`&|;<>()*?!{}]|^[#~]""")
 """What a shell does something to outside of quotes. Brackets are left: `cmd.run[x]` is how a resource is named, and no file is."""
 

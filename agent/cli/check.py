@@ -32,7 +32,9 @@ def _codes(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tu
 
 @click.command()
 @on_states("text", "json", "github", "sarif")
-@click.option("--ignore", multiple=True, metavar="CODE", callback=_codes, help="Leave out warnings of this code; may be repeated.")
+@click.option(
+    "--ignore", multiple=True, metavar="CODE", callback=_codes, help="Leave out warnings of this code; may be repeated."
+)
 @click.option("--strict", is_flag=True, help="Warnings fail, too (exit code 1).")
 def check(sls: tuple[str, ...], source: Source, form: str, ignore: tuple[str, ...], strict: bool) -> None:
     """Find all that is wrong with the states named SLS, and what is only strange; without a name those of the top file, or all.

@@ -25,7 +25,9 @@ def _beginning_so(find: Callable[[Source, str], Iterator[str]]) -> Completer:
     """All found words that begin as the incomplete one does and that a shell can be told; none when they cannot be found."""
 
     def complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-        given: dict[str, Any] = {name: ctx.params.get(name) for name in ("config", "states", "state_dir", "environment")}
+        given: dict[str, Any] = {
+            name: ctx.params.get(name) for name in ("config", "states", "state_dir", "environment")
+        }
         try:
             words = list(find(Source(**given), incomplete))
         except (HoldfastError, OSError):

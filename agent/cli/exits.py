@@ -55,5 +55,10 @@ def code_of(error: Exception) -> int:
     return Code.FAILED if isinstance(error, (HoldfastError, OSError)) else Code.BUG
 
 
-_REFUSED = {"": Code.FAILED, "no-agent": Code.NO_AGENT, "not-permitted": Code.NOT_PERMITTED, "not-understood": Code.FOREIGN}
+_REFUSED = {
+    "": Code.FAILED,
+    "no-agent": Code.NO_AGENT,
+    "not-permitted": Code.NOT_PERMITTED,
+    "not-understood": Code.FOREIGN,
+}
 """Why the agent could not be asked -> the exit code."""

@@ -19,7 +19,9 @@ from holdfast.agent.control.schema import Request
 @source("config", "state_dir")
 @click.option("--last", "last", is_flag=True, help="The last pass that is over; so it is without this option, too.")
 @click.option("--pass", "number", type=COUNT, metavar="N", help="The pass of this number; the last sixteen are kept.")
-@click.option("-o", "--output", "path", type=click.Path(path_type=Path), metavar="FILE", help="Write it there instead of stdout.")
+@click.option(
+    "-o", "--output", "path", type=click.Path(path_type=Path), metavar="FILE", help="Write it there instead of stdout."
+)
 def trace(source: Source, last: bool, number: int | None, path: Path | None) -> None:
     """Show where a pass spent its time, as a trace for ui.perfetto.dev or chrome://tracing."""
     if last and number is not None:

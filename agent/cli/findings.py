@@ -72,7 +72,9 @@ def text(report: Report, base: Path, *, colour: bool = False, width: int = 0) ->
 
 def _sum(report: Report) -> str:
     looked = f" in {number_of(report.states, 'state')}" if report.states else ""
-    counts = [number_of(len(found), noun) for found, noun in ((report.errors, "error"), (report.warnings, "warning")) if found]
+    counts = [
+        number_of(len(found), noun) for found, noun in ((report.errors, "error"), (report.warnings, "warning")) if found
+    ]
     return (", ".join(counts) or "nothing to complain about") + looked
 
 
@@ -81,7 +83,12 @@ def _wrapped(words: str, indent: str, width: int) -> str:
     if not width:
         return indent + words
     return textwrap.fill(
-        words, max(width, 40), initial_indent=indent, subsequent_indent=f"{indent}  ", break_long_words=False, break_on_hyphens=False
+        words,
+        max(width, 40),
+        initial_indent=indent,
+        subsequent_indent=f"{indent}  ",
+        break_long_words=False,
+        break_on_hyphens=False,
     )
 
 
@@ -110,8 +117,15 @@ def github(report: Report, base: Path) -> Iterator[str]:
     """Workflow commands, one for each finding, that annotate the lines of a change."""
     for level, problem in levelled(report):
         place = problem.place
-        properties = {"file": relative(place.file, base), "line": place.line or 1, "col": place.column or None, "title": problem.code}
-        given = ",".join(f"{name}={_escaped(clean(str(value)), ':,')}" for name, value in properties.items() if value is not None)
+        properties = {
+            "file": relative(place.file, base),
+            "line": place.line or 1,
+            "col": place.column or None,
+            "title": problem.code,
+        }
+        given = ",".join(
+            f"{name}={_escaped(clean(str(value)), ':,')}" for name, value in properties.items() if value is not None
+        )
         yield f"::{level} {given}::{_escaped(_whole(problem, base))}"
 
 
@@ -163,7 +177,9 @@ def _result(level: Level, problem: Problem, index: int, base: Path) -> dict[str,
         "ruleIndex": index,
         "level": level,
         "message": {"text": _whole(problem, base)},
-        "locations": [{"physicalLocation": {"artifactLocation": _artifact(problem.place.file, base), "region": _region(problem)}}],
+        "locations": [
+            {"physicalLocation": {"artifactLocation": _artifact(problem.place.file, base), "region": _region(problem)}}
+        ],
     }
 
 

@@ -169,7 +169,9 @@ def _below(directory: Path, tally: Tally) -> list[Path]:
 
     def fail(error: OSError) -> None:
         tally.refused += 1
-        _complain(refuse(error.filename, "source-unreadable", f"cannot read the directory: {error.strerror}", "").problems)
+        _complain(
+            refuse(error.filename, "source-unreadable", f"cannot read the directory: {error.strerror}", "").problems
+        )
 
     found: list[Path] = []
     for parent, directories, files in os.walk(directory, onerror=fail):
@@ -191,7 +193,9 @@ def _read(path: Path) -> File:
     except Permanent as error:
         raise refuse(path, "source-unreadable", "this is not a regular file", "") from error
     except (OSError, ValueError) as error:
-        raise refuse(path, "source-unreadable", f"cannot read the file: {getattr(error, 'strerror', None) or error}", "") from error
+        raise refuse(
+            path, "source-unreadable", f"cannot read the file: {getattr(error, 'strerror', None) or error}", ""
+        ) from error
     if len(content) > LIMIT:
         raise too_large(path, LIMIT)
     old = decode(path, content)
@@ -210,7 +214,9 @@ def _write(file: File) -> None:
         raise paths.Unsafe(f"{file.place.directory.reason or 'others may write its directory'}; format it as that user")
     if now.st_nlink > 1:
         raise OSError(f"it has {now.st_nlink} names (hard links), and would become a file apart")
-    replacement = Replacement(file.place, file.new.encode(), stat.S_IMODE(now.st_mode), now.st_uid, now.st_gid, durable=True)
+    replacement = Replacement(
+        file.place, file.new.encode(), stat.S_IMODE(now.st_mode), now.st_uid, now.st_gid, durable=True
+    )
     try:
         replacement.fill()
         _demand_same(file.place, file.info)

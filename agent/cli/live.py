@@ -8,7 +8,18 @@ from typing import Any, get_args
 import click
 
 from holdfast.agent.cli.exits import Code
-from holdfast.agent.cli.options import COUNT, SPAN, Function, Source, completed, output, print_json, resource, resources, source
+from holdfast.agent.cli.options import (
+    COUNT,
+    SPAN,
+    Function,
+    Source,
+    completed,
+    output,
+    print_json,
+    resource,
+    resources,
+    source,
+)
 from holdfast.agent.cli.terminal import say
 from holdfast.agent.console import Console, clock, to_json
 from holdfast.agent.control.client import TIMEOUT, ask, converse
@@ -33,10 +44,17 @@ def verb(function: Function) -> click.Command:
 @_source
 @output("text", "json")
 @click.option("--follow", "-f", "following", is_flag=True, help="Go on with each new line.")
-@click.option("--lines", "-n", type=COUNT, metavar="N", help="Past lines to show first; default 50, or with --since all.")
+@click.option(
+    "--lines", "-n", type=COUNT, metavar="N", help="Past lines to show first; default 50, or with --since all."
+)
 @click.option("--since", type=SPAN, metavar="SPAN", help="Only lines that are no older, as in 90s, 30m, 2h or 3d.")
 @click.option(
-    "--resource", "identity", metavar="KIND[ID]", default="", shell_complete=completed("resources"), help="Only of this one; or a pattern."
+    "--resource",
+    "identity",
+    metavar="KIND[ID]",
+    default="",
+    shell_complete=completed("resources"),
+    help="Only of this one; or a pattern.",
 )
 @click.option("--failed", is_flag=True, help="Only what has failed.")
 @click.option("--cause", type=click.Choice(get_args(Cause)), help="Only what has happened for this reason.")
@@ -47,7 +65,9 @@ def log(source: Source, form: str, **asked: Any) -> None:
     """
     lines = asked["lines"] if asked["lines"] is not None else PAST if asked["since"] is None else ALL
     wanted = {name: asked[name] for name in ("identity", "failed")}
-    request = Request("log", lines=lines, follow=asked["following"], seconds=asked["since"], cause=asked["cause"] or "", **wanted)
+    request = Request(
+        "log", lines=lines, follow=asked["following"], seconds=asked["since"], cause=asked["cause"] or "", **wanted
+    )
     show_log(source, form, request)
 
 
@@ -57,7 +77,10 @@ def show_log(source: Source, form: str, request: Request) -> None:
     found = False
     for message in converse(source.socket(), request, None if request.follow else TIMEOUT):
         if "kept" in message:
-            say(f"the log is kept since {clock(message['kept'])}; `journalctl -u holdfast` may have what is older", err=True)
+            say(
+                f"the log is kept since {clock(message['kept'])}; `journalctl -u holdfast` may have what is older",
+                err=True,
+            )
         if "entry" in message:
             found = True
             sys.stdout.buffer.write(render(message["entry"]))
@@ -69,7 +92,9 @@ def show_log(source: Source, form: str, request: Request) -> None:
 @click.command()
 @resources
 @_source
-@click.option("--for", "seconds", type=SPAN, metavar="SPAN", help="End it after so long, as in 90s, 30m, 2h, 1h30m or 3d.")
+@click.option(
+    "--for", "seconds", type=SPAN, metavar="SPAN", help="End it after so long, as in 90s, 30m, 2h, 1h30m or 3d."
+)
 @click.option("--reason", metavar="TEXT", default="", help="Why; shown to everybody who looks.")
 def pause(patterns: tuple[str, ...], source: Source, seconds: float | None, reason: str) -> None:
     """Have the running agent repair nothing, or nothing of what is named, until `resume`; drift is noticed and repaired then.

@@ -31,7 +31,9 @@ VERBS = {
     "apply": Verb("oneshot", "Apply states once and exit."),
     "plan": Verb("oneshot", "Show what apply would change, with diffs; change nothing."),
     "check": Verb("check", "Find what is wrong with states, or only strange, without touching the machine."),
-    "show": Verb("show", "Show what states compile to: low, high, graph (also as a picture), order, top, pillar, grains."),
+    "show": Verb(
+        "show", "Show what states compile to: low, high, graph (also as a picture), order, top, pillar, grains."
+    ),
     "fmt": Verb("fmt", "Bring state files into their canonical form; --check, --diff."),
     "status": Verb("status", "Show resources and health of the running agent; --tree."),
     "why": Verb("why", "Show why a resource ran, what it waits for, and what happens to it next."),
@@ -65,7 +67,9 @@ class Lazy(click.Group):
         command: click.Command = getattr(load(f"holdfast.agent.cli.{VERBS[cmd_name].module}"), cmd_name)
         return command
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the verb; for a mistyped one, say which was probably meant."""
         if args and args[0] not in VERBS and not args[0].startswith("-"):
             import difflib
@@ -100,8 +104,19 @@ def _show_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
         ctx.exit()
 
 
-@click.group(cls=Lazy, subcommand_metavar="VERB ...", context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
-@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_show_version, help="Show the version and exit.")
+@click.group(
+    cls=Lazy,
+    subcommand_metavar="VERB ...",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version and exit.",
+)
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @click.pass_context
 def cli(ctx: click.Context, debug: bool) -> None:

@@ -30,9 +30,13 @@ FILES = {
 def manual(group: click.Group, name: str) -> str:
     """The page of a program whose verbs are the commands of this group."""
     package = Path(holdfast.__file__)
-    built = datetime.fromtimestamp(package.stat().st_mtime, UTC)  # a page has a date; this is when this version was installed
+    built = datetime.fromtimestamp(
+        package.stat().st_mtime, UTC
+    )  # a page has a date; this is when this version was installed
     context = _context(group, name, None)
-    verbs = [command for verb in group.list_commands(context) if (command := group.get_command(context, verb)) is not None]
+    verbs = [
+        command for verb in group.list_commands(context) if (command := group.get_command(context, verb)) is not None
+    ]
     what = inspect.cleandoc(group.help or "").partition("\n")[0].rstrip(".")
     lines = [
         f'.TH {name.upper()} 1 "{built:%Y-%m-%d}" "{name} {holdfast.__version__}" "User Commands"',

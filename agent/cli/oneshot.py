@@ -30,8 +30,12 @@ if TYPE_CHECKING:
     from holdfast.agent.cli.progress import Progress
 
 _timeout = click.option("--timeout", type=SECONDS, metavar="SECONDS", help="Give up after so long (exit code 4).")
-_verbose = click.option("-v", "--verbose", is_flag=True, help="Show also what is right already, and what has no reason to run.")
-_quiet = click.option("-q", "--quiet", is_flag=True, help="Show only what fails, and the summary: no changes and no warnings.")
+_verbose = click.option(
+    "-v", "--verbose", is_flag=True, help="Show also what is right already, and what has no reason to run."
+)
+_quiet = click.option(
+    "-q", "--quiet", is_flag=True, help="Show only what fails, and the summary: no changes and no warnings."
+)
 _only = click.option(
     "--only",
     multiple=True,
@@ -85,7 +89,11 @@ def apply(order: Order) -> None:
 
 @click.command()
 @click.option(
-    "--output", "-o", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Where the HTML page goes; default stdout."
+    "--output",
+    "-o",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Where the HTML page goes; default stdout.",
 )
 @one_shot("text", "json", "html")
 def plan(order: Order) -> None:
@@ -107,7 +115,9 @@ def _converge(order: Order, *, noop: bool) -> None:
     settings = source.settings()
     if not order.anyway:
         demand_no_other(settings, "plan" if noop else "apply")
-    settings = settings.model_copy(update={"engine": settings.engine.model_copy(update={"noop": noop or settings.engine.noop})})
+    settings = settings.model_copy(
+        update={"engine": settings.engine.model_copy(update={"noop": noop or settings.engine.noop})}
+    )
     compiled = Trees().compile(settings, sls=source.names(order.sls, settings), grains=source.facts(settings))
     only = _selected(order, settings, compiled)
     total = len(compiled.compilation.calls if only is None else only)
@@ -121,7 +131,13 @@ def _converge(order: Order, *, noop: bool) -> None:
     try:
         whole = not order.sls and source.grains is None and not any(source.overrides.values())
         record = once.converge(
-            settings, compiled, printer.emit, timeout=order.timeout, whole=whole, only=only, onlooker=progress.output if progress else None
+            settings,
+            compiled,
+            printer.emit,
+            timeout=order.timeout,
+            whole=whole,
+            only=only,
+            onlooker=progress.output if progress else None,
         )
     except KeyboardInterrupt:
         interrupted = True
@@ -131,7 +147,9 @@ def _converge(order: Order, *, noop: bool) -> None:
     ended = printer.broken_off() if record is None else []
     if order.form == "json":
         converged, number = (record.converged, record.number) if record else (False, 1)
-        owed = {"owed": [{"identity": each.identity, "text": each.text} for each in printer.owed]} if printer.owed else {}
+        owed = (
+            {"owed": [{"identity": each.identity, "text": each.text} for each in printer.owed]} if printer.owed else {}
+        )
         rows = printer.cover(list(results(compiled, [*outcomes, *ended])))
         print_rows(printer.cover({"pass": number, "converged": converged, **owed}), "results", rows)
     if interrupted:
@@ -139,20 +157,28 @@ def _converge(order: Order, *, noop: bool) -> None:
         with suppress(OSError):  # the terminal may be gone
             say(("\n" if sys.stderr.isatty() else "") + text, err=True)  # not beside the ^C
     elif order.form != "json":
-        late = f"out of time: not converged after {order.timeout:g} s; {_so_far(total, outcomes, ended)}" if record is None else ""
+        late = (
+            f"out of time: not converged after {order.timeout:g} s; {_so_far(total, outcomes, ended)}"
+            if record is None
+            else ""
+        )
         late = f"broken off: {_so_far(total, outcomes, ended)}" if record and record.broken_off else late
         seconds = time.monotonic() - began
         said = printer.cover(late or _summary(compiled, outcomes, seconds))
         if order.form == "html":
             from holdfast.agent.cli import audit
 
-            audit.write(audit.report(settings, compiled, audit.Run(outcomes, printer.owed, said, order.only)), order.output)
+            audit.write(
+                audit.report(settings, compiled, audit.Run(outcomes, printer.owed, said, order.only)), order.output
+            )
         if order.form == "text" or order.output:
             say(said)
     if record is None:
         raise click.exceptions.Exit(Code.INTERRUPTED if interrupted else Code.TIMEOUT)
     detailed = order.detailed or settings.engine.noop
-    raise click.exceptions.Exit(Code.FAILED if record.broken_off else exit_code(compiled.compilation.calls, outcomes, detailed=detailed))
+    raise click.exceptions.Exit(
+        Code.FAILED if record.broken_off else exit_code(compiled.compilation.calls, outcomes, detailed=detailed)
+    )
 
 
 def _check_output(order: Order) -> None:

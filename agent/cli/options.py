@@ -63,7 +63,9 @@ def span(text: str) -> float:
     found = re.fullmatch("".join(rf"(?:(\d+(?:\.\d+)?){unit})?" for unit in units), text.strip().lower(), re.ASCII)
     if found is None:
         raise ValueError(text)
-    seconds = some(str(sum(float(number) * size for number, size in zip(found.groups(default="0"), units.values(), strict=True))))
+    seconds = some(
+        str(sum(float(number) * size for number, size in zip(found.groups(default="0"), units.values(), strict=True)))
+    )
     from holdfast.agent.control.schema import FOREVER
 
     if seconds >= FOREVER:
@@ -113,7 +115,9 @@ class Source(NamedTuple):
         from holdfast.states.source import Tree, exists, refuse
 
         if self.pillar is not None and not (exists(self.pillar) and self.pillar.is_dir()):
-            raise refuse(self.pillar, "source-unreadable", "it is no directory", "make it, or name another with --pillar")
+            raise refuse(
+                self.pillar, "source-unreadable", "it is no directory", "make it, or name another with --pillar"
+            )
         settings = self._loaded()
         if not self.lenient:
             return settings
@@ -121,7 +125,8 @@ class Source(NamedTuple):
         for pattern in self.lenient:
             if exists(settings.states) and not tree.match(pattern):
                 click.echo(
-                    f"--lenient {pattern}: no state file has such a name; they are written as in top files: nginx, 'nginx.*'", err=True
+                    f"--lenient {pattern}: no state file has such a name; they are written as in top files: nginx, 'nginx.*'",
+                    err=True,
                 )
         return settings.model_copy(update={"lenient": (*settings.lenient, *self.lenient)})
 
@@ -189,12 +194,19 @@ def source(*names: str) -> Callable[[Function], Function]:
             help="Settings; default $HOLDFAST_CONFIG, else /etc/holdfast/agent.yaml.",
         ),
         "states": click.option(
-            "--states", type=_PATH, metavar="DIR", help="Directory of the state files; alone, the host's pillar is not used."
+            "--states",
+            type=_PATH,
+            metavar="DIR",
+            help="Directory of the state files; alone, the host's pillar is not used.",
         ),
         "pillar": click.option("--pillar", type=_PATH, metavar="DIR", help="Directory of the pillar."),
         "state_dir": click.option("--state-dir", type=_PATH, metavar="DIR", help="What the agent remembers."),
-        "grains": click.option("--grains", type=_PATH, metavar="FILE", help="Another host's grains, YAML or JSON, in place of this one's."),
-        "environment": click.option("--environment", metavar="NAME", help="The environment whose states and pillar count."),
+        "grains": click.option(
+            "--grains", type=_PATH, metavar="FILE", help="Another host's grains, YAML or JSON, in place of this one's."
+        ),
+        "environment": click.option(
+            "--environment", metavar="NAME", help="The environment whose states and pillar count."
+        ),
         "lenient": click.option(
             "--lenient",
             multiple=True,
@@ -224,7 +236,9 @@ def resource(function: Function) -> Function:
 
 def resources(function: Function) -> Function:
     """A verb on any number of resources, or patterns of them."""
-    return click.argument("patterns", metavar="[KIND[ID]|PATTERN]...", nargs=-1, shell_complete=completed("resources"))(function)
+    return click.argument("patterns", metavar="[KIND[ID]|PATTERN]...", nargs=-1, shell_complete=completed("resources"))(
+        function
+    )
 
 
 def completed(what: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
@@ -241,7 +255,9 @@ def completed(what: str) -> Callable[[click.Context, click.Parameter, str], list
 
 def output(*forms: str) -> Callable[[Function], Function]:
     """`--format` with these choices, the first being the default."""
-    return click.option("--format", "form", type=click.Choice(forms), default=forms[0], show_default=True, help="Form of the output.")
+    return click.option(
+        "--format", "form", type=click.Choice(forms), default=forms[0], show_default=True, help="Form of the output."
+    )
 
 
 def reports_problems(function: Function) -> Function:
@@ -277,7 +293,9 @@ def on_states(*forms: str) -> Callable[[Function], Function]:
 
     def decorate(function: Function) -> Function:
         options = source("config", "states", "pillar", "state_dir", "grains", "id", "environment", "lenient")
-        return click.argument("sls", nargs=-1, shell_complete=completed("sls"))(options(output(*forms)(reports_problems(function))))
+        return click.argument("sls", nargs=-1, shell_complete=completed("sls"))(
+            options(output(*forms)(reports_problems(function)))
+        )
 
     return decorate
 

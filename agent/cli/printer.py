@@ -24,7 +24,9 @@ OUTPUTS = ("stdout", "stderr", "combined")
 class Printer:
     """Collects outcomes and, in text form, prints them as they come; the log proper goes to stderr."""
 
-    def __init__(self, settings: Settings, cover: Cover, *, show: bool, verbose: bool, quiet: bool, progress: Progress | None) -> None:
+    def __init__(
+        self, settings: Settings, cover: Cover, *, show: bool, verbose: bool, quiet: bool, progress: Progress | None
+    ) -> None:
         self.outcomes: list[Outcome] = []
         self.owed: list[Notice] = []
         """What earlier changes have left to be done."""
@@ -96,7 +98,9 @@ class Printer:
     def _print(self, event: Ran) -> None:
         if not self._show or not self._is_shown(event.outcome):
             return
-        if self._progress and self._progress.told.get(event.outcome.identity):  # what its command wrote stands there already
+        if self._progress and self._progress.told.get(
+            event.outcome.identity
+        ):  # what its command wrote stands there already
             changes = {name: change for name, change in event.outcome.changes.items() if name not in OUTPUTS}
             event = event._replace(outcome=event.outcome._replace(changes=changes))
         line = self._narrator.tell(event)

@@ -118,7 +118,11 @@ class Progress:
     def _tick(self) -> None:
         self._timer = asyncio.get_running_loop().call_later(TICK, self._tick)
         now = time.monotonic()
-        lines = list(picture(self._running, len(self._done), self._total, now, self._width)) if now - self._began >= CALM else []
+        lines = (
+            list(picture(self._running, len(self._done), self._total, now, self._width))
+            if now - self._began >= CALM
+            else []
+        )
         if self._lines or lines != self._drawn:
             text = self._erased() + self._output() + "\n".join(lines)
             self._drawn = lines
@@ -160,7 +164,10 @@ def picture(running: Mapping[str, float], done: int, total: int, now: float, wid
     for number, (identity, began) in enumerate(oldest[:SHOWN]):
         before, after = indent if number else counted, f" {span(now - began)}"
         lines.append(before + fit(one_line(identity), room - len(before) - len(after)) + after)
-    return [fit(line, room) for line in [*lines, *([f"{indent}and {len(running) - SHOWN} more"] if len(running) > SHOWN else [])]]
+    return [
+        fit(line, room)
+        for line in [*lines, *([f"{indent}and {len(running) - SHOWN} more"] if len(running) > SHOWN else [])]
+    ]
 
 
 def legible(line: bytes, cover: Cover) -> str:

@@ -24,7 +24,14 @@ if TYPE_CHECKING:
 
 ALL = "all"
 """In place of a kind: what every kind takes."""
-TYPES = {"string": "text", "integer": "number", "number": "number", "boolean": "true/false", "array": "list", "object": "mapping"}
+TYPES = {
+    "string": "text",
+    "integer": "number",
+    "number": "number",
+    "boolean": "true/false",
+    "array": "list",
+    "object": "mapping",
+}
 """Type of JSON schema -> the word for it."""
 EXAMPLE = " " * 4
 
@@ -54,13 +61,17 @@ def doc(kind: str | None, source: Source, form: str) -> None:
     Trees().load_kinds(source.kinds())
     paper = Paper.stdout()
     if kind is None or kind in registry.families():
-        known = {cls.kind: _first_line(cls) for cls in registry.kinds() if kind is None or cls.kind.startswith(f"{kind}.")}
+        known = {
+            cls.kind: _first_line(cls) for cls in registry.kinds() if kind is None or cls.kind.startswith(f"{kind}.")
+        }
         print_json(known) if form == "json" else click.echo("\n".join(_list(known, paper)))
         return
     found = registry.find(kind)
     if found is None and kind != ALL:
         meant = registry.nearest(kind, registry.names())
-        raise click.UsageError(f"there is no kind {kind!r}" + (f"; did you mean {meant!r}?" if meant else "; holdfast doc lists them"))
+        raise click.UsageError(
+            f"there is no kind {kind!r}" + (f"; did you mean {meant!r}?" if meant else "; holdfast doc lists them")
+        )
     if form == "json":
         print_json((found or Meta).model_json_schema())
     else:
@@ -84,7 +95,12 @@ def describe(cls: type[Resource], paper: Paper) -> str:
         if arguments:
             lines += ["", title]
             lines += [line for name, why in arguments.items() for line in flow(f"  {name}: {why}", paper.width)]
-    lines += ["", *flow(f"Every state also takes requisites (require, watch, ...) and what `holdfast doc {ALL}` lists.", paper.width)]
+    lines += [
+        "",
+        *flow(
+            f"Every state also takes requisites (require, watch, ...) and what `holdfast doc {ALL}` lists.", paper.width
+        ),
+    ]
     return "\n".join(lines)
 
 
@@ -101,7 +117,9 @@ def _arguments(model: type[BaseModel], paper: Paper) -> Iterator[str]:
     """Each argument with what it takes and its default, and below it what it is for."""
     docs, takes = field_docs(model), types(model)
     for name, info in model.model_fields.items():
-        default = "required" if info.is_required() else f"default {_default(info.get_default(call_default_factory=True))}"
+        default = (
+            "required" if info.is_required() else f"default {_default(info.get_default(call_default_factory=True))}"
+        )
         yield f"  {name} ({', '.join(filter(None, (takes.get(name), default)))})"
         yield from flow(" " * 6 + docs.get(name, ""), _width(paper))
 

@@ -36,7 +36,10 @@ class Screen:
 
         An exception out of a signal's handler would be lost where it happens to meet what Python ignores errors of.
         """
-        handlers = {**dict.fromkeys((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), self._end), signal.SIGTSTP: self._stopped}
+        handlers = {
+            **dict.fromkeys((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), self._end),
+            signal.SIGTSTP: self._stopped,
+        }
         before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
         self._enter()
         try:

@@ -10,7 +10,11 @@ from holdfast.agent.cli.options import Source, reports_problems, source
 from holdfast.agent.cli.terminal import say
 
 _root = click.option(
-    "--root", type=click.Path(path_type=Path), default=Path("/"), metavar="DIR", help="Work on a system whose root is there; start nothing."
+    "--root",
+    type=click.Path(path_type=Path),
+    default=Path("/"),
+    metavar="DIR",
+    help="Work on a system whose root is there; start nothing.",
 )
 
 

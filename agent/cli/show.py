@@ -10,7 +10,16 @@ import click
 
 from holdfast.agent import facts
 from holdfast.agent.cli.exits import Code
-from holdfast.agent.cli.options import Function, Source, complain, on_states, output, print_json, reports_problems, source
+from holdfast.agent.cli.options import (
+    Function,
+    Source,
+    complain,
+    on_states,
+    output,
+    print_json,
+    reports_problems,
+    source,
+)
 from holdfast.agent.cli.terminal import one_line
 from holdfast.agent.control.client import ask
 from holdfast.agent.control.schema import Request
@@ -129,7 +138,10 @@ def _drawing(sls: tuple[str, ...], source: Source) -> Drawing:
 def _live(source: Source) -> Drawing:
     """As the agent keeps it."""
     found = ask(source.socket(), Request("graph"))
-    return Drawing([Node(**node) for node in found["nodes"]], [Edge(edge["from"], edge["to"], edge["kind"]) for edge in found["edges"]])
+    return Drawing(
+        [Node(**node) for node in found["nodes"]],
+        [Edge(edge["from"], edge["to"], edge["kind"]) for edge in found["edges"]],
+    )
 
 
 def _plain_graph(drawing: Drawing) -> dict[str, Any]:
@@ -137,7 +149,10 @@ def _plain_graph(drawing: Drawing) -> dict[str, Any]:
         {"identity": node.identity, "kind": node.kind, "sls": node.sls} | ({"state": node.state} if node.state else {})
         for node in drawing.nodes
     ]
-    return {"nodes": nodes, "edges": [{"from": edge.before, "to": edge.after, "kind": edge.kind} for edge in drawing.edges]}
+    return {
+        "nodes": nodes,
+        "edges": [{"from": edge.before, "to": edge.after, "kind": edge.kind} for edge in drawing.edges],
+    }
 
 
 @show.command()
@@ -181,7 +196,11 @@ def edges(calls: tuple[Call, ...]) -> Iterator[tuple[str, str, str]]:
 def _unwritten(calls: tuple[Call, ...], source: Source) -> Iterator[tuple[str, str, str]]:
     """The automatic edges, as far as the states alone tell them."""
     found = automatic(calls).edges if source.settings().engine.autoedge else {}
-    return ((calls[before].identity, calls[after].identity, AUTOMATIC) for after, all_before in found.items() for before in all_before)
+    return (
+        (calls[before].identity, calls[after].identity, AUTOMATIC)
+        for after, all_before in found.items()
+        for before in all_before
+    )
 
 
 def _compile(sls: tuple[str, ...], source: Source) -> Compiled:
@@ -208,7 +227,9 @@ def _print(value: Any, form: str) -> None:
         return
     import yaml
 
-    text, ascii_alone = (yaml.safe_dump(_plain(value), sort_keys=False, allow_unicode=wide, width=120).rstrip() for wide in (True, False))
+    text, ascii_alone = (
+        yaml.safe_dump(_plain(value), sort_keys=False, allow_unicode=wide, width=120).rstrip() for wide in (True, False)
+    )
     click.echo(text if clean(text) == text else ascii_alone)
 
 

@@ -57,7 +57,11 @@ def status(source: Source, form: str, everything: bool, as_tree: bool, *, wait: 
         print_json(answer)
     else:
         paper, rows = Paper.stdout(), answer["resources"]
-        listed = tree(rows, paper, everything=everything) if as_tree else table(rows, paper, answer.get("counts"), everything=everything)
+        listed = (
+            tree(rows, paper, everything=everything)
+            if as_tree
+            else table(rows, paper, answer.get("counts"), everything=everything)
+        )
         for line in (*heading(answer, paper), *listed):
             click.echo(line)
     if late:
@@ -128,7 +132,9 @@ def tree(rows: list[Row], paper: Paper, *, everything: bool) -> Iterator[str]:
 
 def _shown(rows: list[Row], *, everything: bool) -> list[Row]:
     """What is wrong first, and, if `everything` is shown, what is right."""
-    return sorted((row for row in rows if everything or row["state"] not in QUIET), key=lambda row: urgency(row["state"]))
+    return sorted(
+        (row for row in rows if everything or row["state"] not in QUIET), key=lambda row: urgency(row["state"])
+    )
 
 
 def _counts(branch: list[Row]) -> str:

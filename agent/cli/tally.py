@@ -11,7 +11,9 @@ from holdfast.agent.narrate import duration
 
 SORTS = ("created", "changed", "removed")
 """What can be done to a resource."""
-SAID = re.compile(r"(?:would (?:have )?)?(created|linked|install(?:ed)?|removed?)\b|.* (?:was|would be) (created|removed)$")
+SAID = re.compile(
+    r"(?:would (?:have )?)?(created|linked|install(?:ed)?|removed?)\b|.* (?:was|would be) (created|removed)$"
+)
 """A comment that says which of these it was; any other means "changed"."""
 
 
@@ -36,7 +38,9 @@ def tally(outcomes: Sequence[Outcome], seconds: float) -> str:
     }
     told = ", ".join(f"{number} {what}" for what, number in counts.items() if number)
     differ = would.total() or counts["cannot be told"]
-    state = "not converged" if counts["failed"] or waiting or (differ and changed) else "looked" if differ else "converged"
+    state = (
+        "not converged" if counts["failed"] or waiting or (differ and changed) else "looked" if differ else "converged"
+    )
     return f"{state} in {duration(seconds)}: {told or 'nothing to do'}"
 
 

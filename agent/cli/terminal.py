@@ -45,7 +45,9 @@ class Paper:
     def stdout(cls) -> Paper:
         """Where this process writes."""
         terminal = sys.stdout.isatty()
-        return cls(shutil.get_terminal_size().columns if terminal else None, colour=terminal and coloured(sys.stdout.fileno()))
+        return cls(
+            shutil.get_terminal_size().columns if terminal else None, colour=terminal and coloured(sys.stdout.fileno())
+        )
 
     def paint(self, colour: str, text: str) -> str:
         """Text in a colour, if there are any."""
@@ -83,7 +85,11 @@ class Paper:
         if self.width is None:
             return [text]
         lines = wrap(text, self.width - used)
-        return lines if most is None or len(lines) <= most else [*lines[: most - 1], self.line(" ".join(lines[most - 1 :]), used)]
+        return (
+            lines
+            if most is None or len(lines) <= most
+            else [*lines[: most - 1], self.line(" ".join(lines[most - 1 :]), used)]
+        )
 
     def name(self, identity: str, width: int) -> str:
         """An identity in so many columns, its middle left out where it is longer."""

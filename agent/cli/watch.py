@@ -139,7 +139,10 @@ def _pass(last: Frame | None, tick: int) -> str:
 
 def _bar(counts: Frame, paper: Paper) -> str:
     """How much of the graph is settled, as a bar, and what is not."""
-    total, others = counts["resources"], [(word, number) for word, number in counts.items() if word != "resources" and number]
+    total, others = (
+        counts["resources"],
+        [(word, number) for word, number in counts.items() if word != "resources" and number],
+    )
     parts = [("ok", max(0, total - sum(number for _, number in others))), *others]
     text = ", ".join(f"{number} {'right' if word == 'ok' else word}" for word, number in parts)
     width = min(40, (paper.width or 80) - columns(text) - 2)
@@ -154,7 +157,9 @@ def _bar(counts: Frame, paper: Paper) -> str:
 def _rows(frame: Frame, paper: Paper, room: int, tick: int) -> Iterator[str]:
     """Resources, what is wrong first, else in order of execution; what is said of one has more lines than one before others that are right have any."""
     rows, left = sorted(frame["rows"], key=lambda row: urgency(row["state"])), int(frame["counts"]["resources"])
-    width = min(max((columns(row["identity"]) for row in rows), default=0), max(20, ((paper.width or 80) - 13) * 6 // 10))
+    width = min(
+        max((columns(row["identity"]) for row in rows), default=0), max(20, ((paper.width or 80) - 13) * 6 // 10)
+    )
     wrong = sum(row["state"] not in QUIET for row in rows)
     spare = max(0, room - wrong - (left > wrong))
     for row in rows:

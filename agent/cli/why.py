@@ -84,12 +84,19 @@ def tell(facts: Facts, paper: Paper) -> Iterator[str]:
     where = f"{facts['file']}:{facts['line']}" if facts["line"] else facts["file"]
     yield from _field(
         "declared",
-        [f"{where} (sls {facts['sls']})", f"place {facts['position'] + 1} in the order of execution: {facts['reason_for_place']}"],
+        [
+            f"{where} (sls {facts['sls']})",
+            f"place {facts['position'] + 1} in the order of execution: {facts['reason_for_place']}",
+        ],
         paper,
     )
     yield from _field("last run", list(_last(facts)), paper)
     yield from _field("waits", list(_waits(facts)), paper)
-    yield from _field("blocked by", [f"{each['identity']} ({each['state']}): {each['comment']}" for each in facts["blocked_by"]], paper)
+    yield from _field(
+        "blocked by",
+        [f"{each['identity']} ({each['state']}): {each['comment']}" for each in facts["blocked_by"]],
+        paper,
+    )
     yield from _field("next", [_coming(each) for each in facts["next"]], paper)
     yield from _entries(facts, paper)
     yield from _neighbours("needs", facts["needs"], paper)
@@ -133,7 +140,9 @@ def _waits(facts: Facts) -> Iterator[str]:
 
 def _coming(step: Facts) -> str:
     when = span(step["in"]) if step.get("in") is not None else ""
-    return NEXT.get(step["what"], str(step["what"])).format(when=when, cause=step.get("cause"), every=step.get("every") or 0)
+    return NEXT.get(step["what"], str(step["what"])).format(
+        when=when, cause=step.get("cause"), every=step.get("every") or 0
+    )
 
 
 def _entries(facts: Facts, paper: Paper) -> Iterator[str]:

@@ -36,4 +36,6 @@ def _names(word: str, identity: str) -> bool:
     """Whether a word is an identity, its ID, the end of a path that is its ID, or a pattern of one of these."""
     name = identity.partition("[")[2].removesuffix("]")
     pattern = word.replace("[", "[[]")
-    return any(fnmatchcase(each, pattern) for each in (identity, name)) or (name.startswith("/") and name.endswith(f"/{word}"))
+    return any(fnmatchcase(each, pattern) for each in (identity, name)) or (
+        name.startswith("/") and name.endswith(f"/{word}")
+    )

@@ -36,7 +36,9 @@ def follow(path: Path, request: Request, what: str = "entry", until: float | Non
             yield message[what]
 
 
-def converse(path: Path, request: Request, timeout: float | None, until: float | None = None) -> Iterator[dict[str, Any]]:
+def converse(
+    path: Path, request: Request, timeout: float | None, until: float | None = None
+) -> Iterator[dict[str, Any]]:
     """Every response to a request. Raises `ControlError` when nobody listens, or the agent says no.
 
     `timeout` is that of each response, in seconds; what has not come `until` then is not waited for, and that is no error.
@@ -82,7 +84,9 @@ def _trusted(path: Path) -> Path:
     if info is None:
         raise FileNotFoundError(path)
     if place.directory.holders:
-        raise ControlError(f"cannot ask the agent at {path}: {place.directory.reason}, who could answer in its place", "no-agent")
+        raise ControlError(
+            f"cannot ask the agent at {path}: {place.directory.reason}, who could answer in its place", "no-agent"
+        )
     if info.st_uid not in trusted_uids():
         raise ControlError(f"cannot ask the agent at {path}: the socket belongs to {called(info.st_uid)}", "no-agent")
     return Path(place.real)
@@ -108,7 +112,8 @@ def _responses(path: Path, stream: Any) -> Iterator[dict[str, Any]]:
 def silent(path: Path) -> ControlError:
     """What to say when an answer does not come in time."""
     return ControlError(
-        f"the agent at {path} has not answered in time: it hangs, is stopped, or has very much to do; ask again", "no-agent"
+        f"the agent at {path} has not answered in time: it hangs, is stopped, or has very much to do; ask again",
+        "no-agent",
     )
 
 
@@ -118,14 +123,22 @@ def _message(path: Path, line: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         message = None
     if not isinstance(message, dict):
-        raise ControlError(f"cannot understand what answers at {path}: it is no agent, or one of another version", "not-understood")
+        raise ControlError(
+            f"cannot understand what answers at {path}: it is no agent, or one of another version", "not-understood"
+        )
     return message
 
 
 def _why(path: Path, error: OSError) -> ControlError:
     """Why nobody answered, with the likely fix."""
     if isinstance(error, (FileNotFoundError, ConnectionRefusedError, NotADirectoryError)):
-        return ControlError(f"cannot ask the agent: none listens at {path}; is it running, with this --config and --state-dir?", "no-agent")
+        return ControlError(
+            f"cannot ask the agent: none listens at {path}; is it running, with this --config and --state-dir?",
+            "no-agent",
+        )
     if isinstance(error, PermissionError):
-        return ControlError(f"cannot ask the agent at {path}: permission denied; only root and the agent's own user may", "not-permitted")
+        return ControlError(
+            f"cannot ask the agent at {path}: permission denied; only root and the agent's own user may",
+            "not-permitted",
+        )
     return ControlError(f"cannot ask the agent at {path}: {error.strerror or error}", "no-agent")

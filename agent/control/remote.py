@@ -61,7 +61,11 @@ class Line:
         try:
             async with asyncio.timeout(ANSWER):
                 said = json.loads(await self._reader.readline() or "null")
-                rows = json.loads(await receive(self._reader, WHOLE) or b"null") if isinstance(said, dict) and said.get("rows") else None
+                rows = (
+                    json.loads(await receive(self._reader, WHOLE) or b"null")
+                    if isinstance(said, dict) and said.get("rows")
+                    else None
+                )
         except TimeoutError as error:
             raise ControlError(f"the agent does not answer for {ANSWER:g} s; see what it does, or end it") from error
         except OSError as error:

@@ -115,7 +115,11 @@ def plain(message: Any) -> Any:
     """
     if isinstance(message, Request):
         return {each.name: value for each in fields(message) if (value := getattr(message, each.name)) != each.default}
-    return {each.name: getattr(message, each.name) for each in fields(message)} if isinstance(message, Response) else message
+    return (
+        {each.name: getattr(message, each.name) for each in fields(message)}
+        if isinstance(message, Response)
+        else message
+    )
 
 
 def decode_request(line: bytes) -> Request:

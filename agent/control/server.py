@@ -20,7 +20,17 @@ from holdfast.agent.console import Entry
 from holdfast.agent.control.account import Account, framed, receive
 from holdfast.agent.control.answers import PATIENCE, encoded, send
 from holdfast.agent.control.chosen import Chosen
-from holdfast.agent.control.schema import LIMIT, OTHER, ControlError, Request, Response, address, decode_request, encode, unix_socket
+from holdfast.agent.control.schema import (
+    LIMIT,
+    OTHER,
+    ControlError,
+    Request,
+    Response,
+    address,
+    decode_request,
+    encode,
+    unix_socket,
+)
 from holdfast.agent.engine.tables import Rows
 from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.logs import Logs
@@ -112,7 +122,9 @@ class ControlServer:
             place.unlink()
         listener = unix_socket()
         try:
-            os.fchmod(listener.fileno(), 0o600)  # the file gets this mode from its first moment; the umask is that of other threads, too
+            os.fchmod(
+                listener.fileno(), 0o600
+            )  # the file gets this mode from its first moment; the umask is that of other threads, too
             with address(self.path) as name:
                 listener.bind(name)
         except OSError:
@@ -121,7 +133,9 @@ class ControlServer:
         if self._server is not None:
             self._server.close()
         self._made = self._found()
-        self._server = await asyncio.start_unix_server(self._connections.take, sock=listener, limit=LIMIT, backlog=BACKLOG)
+        self._server = await asyncio.start_unix_server(
+            self._connections.take, sock=listener, limit=LIMIT, backlog=BACKLOG
+        )
 
     def lost(self) -> bool:
         """Whether the socket is not the one that was made any more. Blocks."""
@@ -155,12 +169,16 @@ class ControlServer:
         except TimeoutError:
             return ControlError(f"cannot wait longer than {PATIENCE:g} s for a request")
 
-    async def _talk(self, request: Request | ControlError, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _talk(
+        self, request: Request | ControlError, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         """Answer it, and close."""
         answer = await self._answer(request, reader, writer)
         await send(answer, lambda: self._logs.cover, writer)
 
-    async def _answer(self, request: Request | ControlError, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Response:
+    async def _answer(
+        self, request: Request | ControlError, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> Response:
         try:
             pid = self._check_peer(writer)
             if isinstance(request, ControlError):
@@ -169,7 +187,9 @@ class ControlServer:
         except ControlError as error:
             return Response(ok=False, error=str(error), code=error.code)
 
-    async def _do(self, request: Request, pid: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Response:
+    async def _do(
+        self, request: Request, pid: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> Response:
         match request.verb:
             case "log":
                 return await self._log(request, reader, writer)
@@ -232,7 +252,9 @@ class ControlServer:
             self._logs.followers.discard(put)
             gone.cancel()
 
-    async def _beside(self, request: Request, pid: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Response:
+    async def _beside(
+        self, request: Request, pid: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> Response:
         """A run beside the agent is told what the journal knows; `apply` tells what it does, until it ends."""
         rows = self._agent.rows(request.tree)
         if rows is None:
@@ -263,7 +285,9 @@ class ControlServer:
             gone.cancel()
         return Response(ok=True)
 
-    async def _follow(self, queue: asyncio.Queue[Entry | None], gone: asyncio.Task[bytes], writer: asyncio.StreamWriter) -> Response:
+    async def _follow(
+        self, queue: asyncio.Queue[Entry | None], gone: asyncio.Task[bytes], writer: asyncio.StreamWriter
+    ) -> Response:
         while not gone.done():
             following = asyncio.create_task(queue.get())
             await asyncio.wait({following, gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -282,7 +306,9 @@ class ControlServer:
         peer: socket.socket = writer.get_extra_info("socket")
         pid, uid, _ = _CREDENTIALS.unpack(peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
         if uid not in trusted_uids():
-            raise ControlError(f"cannot serve uid {uid}: only root and uid {os.geteuid()} may control this agent", "not-permitted")
+            raise ControlError(
+                f"cannot serve uid {uid}: only root and uid {os.geteuid()} may control this agent", "not-permitted"
+            )
         return int(pid)
 
 

@@ -83,7 +83,11 @@ class Failure(NamedTuple):
 async def run(job: Job, emit: Callable[[Notice], None]) -> tuple[Outcome, Failure | None]:
     """Make it, within its deadline; whatever the kind raises becomes the outcome, with what was changed before."""
     before = job.before
-    clock = Clock(before.began, before.started, before.attempt + 1) if before else Clock(asyncio.get_running_loop().time(), time.time(), 1)
+    clock = (
+        Clock(before.began, before.started, before.attempt + 1)
+        if before
+        else Clock(asyncio.get_running_loop().time(), time.time(), 1)
+    )
     job.ctx.report = Report(
         batch=job.batch, intent=job.announce, leaf=job.leaf, sends=_sends(job), wanted=job.wanted, received=job.received
     )
@@ -157,7 +161,12 @@ async def _act(job: Job) -> tuple[bool, bool, Failure | None]:
     await job.ctx.report.announce()
     before = job.ctx.report
     job.ctx.report = Report(
-        touched=before.touched, account=before.account, sends=before.sends, wanted=before.wanted, sent=before.sent, received=before.received
+        touched=before.touched,
+        account=before.account,
+        sends=before.sends,
+        wanted=before.wanted,
+        sent=before.sent,
+        received=before.received,
     )
     return await refreshable.refresh(job.ctx, job.apply), True, failure
 
@@ -198,7 +207,9 @@ def _since(clock: Clock) -> float:
     return asyncio.get_running_loop().time() - clock.began
 
 
-def _outcome(job: Job, clock: Clock, *, result: bool | None, comment: str | None = None, refreshed: bool = False) -> Outcome:
+def _outcome(
+    job: Job, clock: Clock, *, result: bool | None, comment: str | None = None, refreshed: bool = False
+) -> Outcome:
     report = job.ctx.report
     changes, text, diff = report.changes, comment or report.comment, report.diff
     if comment and report.comment and comment != report.comment:
@@ -227,7 +238,9 @@ def _failed(job: Job, clock: Clock, error: HoldfastError | OSError) -> tuple[Out
     """What is to be said of an error. A look may have failed only because nothing was really changed before it."""
     why = describe_os_error(error) if isinstance(error, OSError) else str(error)
     if isinstance(error, Temporary):
-        command = isinstance(error, Overdue) and job.call.resource.action()  # only `retry` runs a command again that ran out of time
+        command = (
+            isinstance(error, Overdue) and job.call.resource.action()
+        )  # only `retry` runs a command again that ran out of time
         return _outcome(job, clock, result=False, comment=why), Failure(temporary=not command, delay=error.delay)
     if job.unsure and not isinstance(error, Final):
         job.ctx.report = Report()

@@ -91,7 +91,10 @@ class Backgrounds:
     async def watch(self, vertex: Vertex, inner: Callable[[Vertex], Watch]) -> AsyncIterator[None]:
         """The watch of a resource that needs a background task: armed when both are, failed when one of them is."""
         shared = self._shared(vertex.resource)
-        ready, lost = shared.ready, shared.lost  # both of one attempt: it may be lost in the moment in which it is ready
+        ready, lost = (
+            shared.ready,
+            shared.lost,
+        )  # both of one attempt: it may be lost in the moment in which it is ready
         await asyncio.wait({ready, lost}, return_when=asyncio.FIRST_COMPLETED)
         if lost.done():
             raise Permanent(f"its background task failed: {lost.result()}")
@@ -132,7 +135,9 @@ class Backgrounds:
     def _shared(self, resource: Any) -> Shared:
         key = key_of(resource)
         if key not in self._running:
-            self._running[key] = Shared(type(resource), resource.kind, self._context(f"background[{resource.kind}]"), self._emit)
+            self._running[key] = Shared(
+                type(resource), resource.kind, self._context(f"background[{resource.kind}]"), self._emit
+            )
         return self._running[key]
 
 

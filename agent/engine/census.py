@@ -47,7 +47,9 @@ class Census:
     `unwatched` are those whose watch has failed; `paused` says for which a pause holds.
     """
 
-    def __init__(self, unwatched: Collection[Vertex], paused: Callable[[Vertex], bool], options: Callable[[], EngineOptions]) -> None:
+    def __init__(
+        self, unwatched: Collection[Vertex], paused: Callable[[Vertex], bool], options: Callable[[], EngineOptions]
+    ) -> None:
         self._unwatched = unwatched
         self._paused = paused
         self._options = options

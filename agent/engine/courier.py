@@ -25,7 +25,9 @@ class Courier:
     `daemon`: what may have changed in a run that failed is counted as changed.
     """
 
-    def __init__(self, journal: Journal, applies: Callable[[Vertex], bool], runs: Callable[[Vertex], bool], *, daemon: bool) -> None:
+    def __init__(
+        self, journal: Journal, applies: Callable[[Vertex], bool], runs: Callable[[Vertex], bool], *, daemon: bool
+    ) -> None:
         self._journal = journal
         self._runs = runs
         self._applies = applies
@@ -55,7 +57,11 @@ class Courier:
         if not vertex.requisites:
             return []
         edges = ((edge, target) for edge, target in incoming(vertex) if (edge[2] == "listen") is listen)
-        return [(edge, self._journal.count(edge)) for edge, target in edges if edge[2] == "onfail" or listen or not target.failed]
+        return [
+            (edge, self._journal.count(edge))
+            for edge, target in edges
+            if edge[2] == "onfail" or listen or not target.failed
+        ]
 
     def delivered(self, seen: Seen, outcome: Outcome) -> None:
         """The run has ended well. A guard that kept it from running has answered `onchanges` and `onfail`; a refresh stays owed until it runs."""
@@ -96,14 +102,18 @@ class Courier:
         self._listeners = {*turns}
         free = (vertex for vertex in self._listeners - self.listened if self._runs(vertex) and _may_listen(vertex))
         due = sorted(free, key=lambda vertex: (turns[vertex], vertex.position))
-        later = next((place for place, (one, other) in enumerate(pairwise(due), 1) if other.position < one.position), len(due))
+        later = next(
+            (place for place, (one, other) in enumerate(pairwise(due), 1) if other.position < one.position), len(due)
+        )
         return due[:later]
 
     def _turn(self, vertex: Vertex) -> int | None:
         """When it is its turn: at its own place, or where only `listen_in` says that it listens, at that of the first that it hears."""
         edges = ((edge, target) for edge, target in incoming(vertex) if edge[2] == "listen")
         looks = not self._applies(vertex)
-        heard = [target.position for edge, target in edges if self._journal.pending(edge) or (looks and target.would_change)]
+        heard = [
+            target.position for edge, target in edges if self._journal.pending(edge) or (looks and target.would_change)
+        ]
         return vertex.position if heard and "listen" in vertex.call.low else min(heard, default=None)
 
     async def announce(self, vertex: Vertex) -> None:
@@ -118,14 +128,18 @@ class Courier:
 
     def interrupted(self, vertex: Vertex, *, begun: bool) -> None:
         """Its run was cancelled. When changing had begun nobody knows how far it came, so it counts as changed."""
-        if not begun or not self._journal.intended(vertex.key):  # one that has not come so far may show what the run before has done
+        if not begun or not self._journal.intended(
+            vertex.key
+        ):  # one that has not come so far may show what the run before has done
             self._journal.unchanged(vertex.key)
         else:
             self._journal.changed(vertex.key, vertex.carriers())
             self._listeners.update(_listeners(vertex))
             self._behind.update(who for who, _ in vertex.notify)
 
-    def tell(self, vertex: Vertex, outcome: Outcome, *, real: bool, newly_failed: bool, newly_would: bool) -> list[Vertex]:
+    def tell(
+        self, vertex: Vertex, outcome: Outcome, *, real: bool, newly_failed: bool, newly_would: bool
+    ) -> list[Vertex]:
         """Count its change or failure; those who are to be told. What it would change in noop is told once, for as long as that is so."""
         if not vertex.notify:
             return []
@@ -137,14 +151,20 @@ class Courier:
         self._behind.update(who for who, _ in vertex.notify)
         if outcome.result:
             self._journal.recovered(vertex.key)
-        elif newly_failed and (edges := vertex.carriers(failure=True)) and not (self._daemon and self._journal.failing(vertex.key)):
+        elif (
+            newly_failed
+            and (edges := vertex.carriers(failure=True))
+            and not (self._daemon and self._journal.failing(vertex.key))
+        ):
             self._journal.failed(vertex.key, edges)
         return list(self._told(vertex, outcome, newly_failed=newly_failed, newly_would=newly_would))
 
     def _told(self, vertex: Vertex, outcome: Outcome, *, newly_failed: bool, newly_would: bool) -> Iterator[Vertex]:
         for who, kind in vertex.notify:
             pending = self._journal.pending((vertex.key, who.key, kind)) or (newly_would and not self._applies(who))
-            if kind == "onfail":  # one that is dirty has been told, and waits; a failure that it has missed is over when all is right again
+            if (
+                kind == "onfail"
+            ):  # one that is dirty has been told, and waits; a failure that it has missed is over when all is right again
                 if pending and outcome.result is not None and (outcome.result or newly_failed or not who.dirty):
                     yield who
             elif pending and outcome.result is not False and kind != "listen":

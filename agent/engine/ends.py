@@ -64,7 +64,11 @@ def pair(known: Mapping[str, End], declared: Mapping[str, str]) -> dict[str, str
     """The key of each declared resource. `declared`: identity -> thing."""
     by_identity = {end.identity: key for key, end in known.items() if end.absent is not None}
     by_identity.update({end.identity: key for key, end in known.items() if end.absent is None})
-    keys = {who: key for who, what in declared.items() if (key := by_identity.get(who)) is not None and known[key].thing == what}
+    keys = {
+        who: key
+        for who, what in declared.items()
+        if (key := by_identity.get(who)) is not None and known[key].thing == what
+    }
     left = [who for who in declared if who not in keys]
     if not left:
         return keys
@@ -85,7 +89,9 @@ def pair(known: Mapping[str, End], declared: Mapping[str, str]) -> dict[str, str
     return keys
 
 
-def matching(known: Mapping[str, End], declared: Mapping[str, str], others: Iterable[tuple[str, str]]) -> dict[str, str]:
+def matching(
+    known: Mapping[str, End], declared: Mapping[str, str], others: Iterable[tuple[str, str]]
+) -> dict[str, str]:
     """Those of the other resources that the journal knows though it has nothing to remember of them any more; identity -> thing.
 
     They are looked at only when something is known that is not declared.
@@ -140,19 +146,29 @@ def settle(
     return found
 
 
-def age(known: Mapping[str, End], declared: Mapping[str, str], keys: Mapping[str, str], seconds: float | None) -> dict[str, End]:
+def age(
+    known: Mapping[str, End], declared: Mapping[str, str], keys: Mapping[str, str], seconds: float | None
+) -> dict[str, End]:
     """The ends after an adoption, `seconds` after the one before; None: of a part of the states, which says nothing of the others."""
     after = {key: End(declared[who], who) for who, key in keys.items()}
     for key, end in known.items():
         if key not in after:
-            after[key] = end if seconds is None else end._replace(absent=0.0 if end.absent is None else end.absent + seconds)
+            after[key] = (
+                end if seconds is None else end._replace(absent=0.0 if end.absent is None else end.absent + seconds)
+            )
     return after
 
 
-def needed(after: Mapping[str, End], known: Mapping[str, End], wanted: Collection[str], edges: Collection[Edge]) -> dict[str, End]:
+def needed(
+    after: Mapping[str, End], known: Mapping[str, End], wanted: Collection[str], edges: Collection[Edge]
+) -> dict[str, End]:
     """Those that are wanted, or stand at an edge. One that has just left may still run, and so stays once more."""
     bound = {key for edge in edges for key in edge[:2]}
-    return {key: end for key, end in after.items() if key in wanted or key in bound or (end.absent == 0.0 and known[key].absent is None)}
+    return {
+        key: end
+        for key, end in after.items()
+        if key in wanted or key in bound or (end.absent == 0.0 and known[key].absent is None)
+    }
 
 
 def named(edge: Edge, ends: Mapping[str, End]) -> Owed:

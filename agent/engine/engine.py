@@ -51,7 +51,10 @@ PAUSED: Mapping[Pause, str] = {
     "going-down": "the system goes down: nothing is repaired any more",
 }
 """Pause -> what is said when it begins."""
-RESUMED: Mapping[Pause, str] = {"operator": "resumed", "going-down": "the system does not go down after all: repairs go on"}
+RESUMED: Mapping[Pause, str] = {
+    "operator": "resumed",
+    "going-down": "the system does not go down after all: repairs go on",
+}
 """Pause -> what is said when it ends."""
 
 
@@ -165,11 +168,16 @@ class Engine:
             if self._stopped:
                 return 0
             automatic = await self._autoedges.find(compilation.calls) if (options or self.options).autoedge else NOTHING
-            calls = [*compilation.calls, *self._reversals.calls(compilation.calls)] if self._daemon else compilation.calls
+            calls = (
+                [*compilation.calls, *self._reversals.calls(compilation.calls)] if self._daemon else compilation.calls
+            )
             found = self._apart([None if call.identity in anew else self._keep(call) for call in calls])
             kept = {vertex: vertex.requisites for vertex in found if vertex}
             with collector_at_rest():
-                vertices = [vertex or Vertex(call, self._host.context(call.identity)) for vertex, call in zip(found, calls, strict=True)]
+                vertices = [
+                    vertex or Vertex(call, self._host.context(call.identity))
+                    for vertex, call in zip(found, calls, strict=True)
+                ]
             declared = {call.identity for call in calls}
             alike = tied_alike(self._graph, vertices, calls, automatic)
             self._adopt(calls, vertices, whole=whole)
@@ -198,7 +206,13 @@ class Engine:
                         vertex.after = self._departures.before(partial(self._succeeds, vertex))
                         self._arm(vertex)
                     failed = vertex.failed and vertex.call.meta.rewatch and vertex.settled and cause != "grains changed"
-                    again = everything or failed or vertex.identity in outdated or blames_others(vertex) or self._runs.to_act(vertex)
+                    again = (
+                        everything
+                        or failed
+                        or vertex.identity in outdated
+                        or blames_others(vertex)
+                        or self._runs.to_act(vertex)
+                    )
                     if again or vertex not in kept or not same_shape(vertex.requisites, kept[vertex]):
                         self._mark(vertex, cause)
                         for sender in vertex.requisites.get(RECV, ()):
@@ -288,7 +302,11 @@ class Engine:
         """Leave these to a run beside this engine; when this returns, nothing is done to them here."""
         self._scheduler.lent.update(keys)
         lent = set(keys)
-        runs = [vertex.task for vertex in self._scheduler.unsettled if vertex.key in lent and vertex.task and vertex.rest is None]
+        runs = [
+            vertex.task
+            for vertex in self._scheduler.unsettled
+            if vertex.key in lent and vertex.task and vertex.rest is None
+        ]
         if runs:
             await asyncio.wait(runs)
 
@@ -320,7 +338,9 @@ class Engine:
         if self._recheck:
             self._recheck.cancel()
         async with self._swapping:
-            await self._departures.retire(reversed(self._graph.vertices), self.options.stop_timeout if timeout is None else timeout)
+            await self._departures.retire(
+                reversed(self._graph.vertices), self.options.stop_timeout if timeout is None else timeout
+            )
         await self._departures.over()
         await cancel(self._waiting)
         await self._backgrounds.prune(())
@@ -352,19 +372,29 @@ class Engine:
         Routine polls and rechecks do not count as activity unless they find drift.
         """
         quiet, passes = asyncio.get_running_loop().time() - self._passes.ended, self._passes
-        wrong = self._runs.failing or self._runs.differing or self._unwatched or any(vertex.told is not None for vertex in self._held)
+        wrong = (
+            self._runs.failing
+            or self._runs.differing
+            or self._unwatched
+            or any(vertex.told is not None for vertex in self._held)
+        )
         return not wrong and not (passes.running and not passes.calm) and quiet >= self.options.converged_timeout
 
     @property
     def stuck(self) -> bool:
         """It will not converge by itself before the next recheck: something is wrong, nothing runs, and nothing waits for a retry or the end of a pause."""
         if self.paused or self.going_down:
-            return not any(each.until is not None for each in self.pauses if not each.pattern) and not self._scheduler.workers.at_work
+            return (
+                not any(each.until is not None for each in self.pauses if not each.pattern)
+                and not self._scheduler.workers.at_work
+            )
         timed = any(each.until is not None for each in self.pauses)
         wrong = {*self._runs.failing, *self._runs.differing}
         if timed and all(vertex.paused for vertex in wrong):
             return False
-        waits = self._passes.running or self._unwatched or self._held or any(vertex.timer is not None for vertex in wrong)
+        waits = (
+            self._passes.running or self._unwatched or self._held or any(vertex.timer is not None for vertex in wrong)
+        )
         return bool(wrong) and not waits
 
     @property
@@ -390,7 +420,9 @@ class Engine:
         return list(rows(lambda: self.view))
 
     def _hold_back(self, vertex: Vertex, obstacle: Obstacle) -> None:
-        self._alarms.hold(vertex, math.inf if obstacle.until is None else obstacle.until - asyncio.get_running_loop().time(), "retry")
+        self._alarms.hold(
+            vertex, math.inf if obstacle.until is None else obstacle.until - asyncio.get_running_loop().time(), "retry"
+        )
         self._obstacles.hold(vertex, obstacle)
 
     def _runs_at_all(self, vertex: Vertex) -> bool:
@@ -402,7 +434,9 @@ class Engine:
 
     def _disabled(self, vertex: Vertex) -> str:
         """The pattern by which it is."""
-        return next((each for each in self.options.disabled if covers(each, vertex)), "") if self.options.disabled else ""
+        return (
+            next((each for each in self.options.disabled if covers(each, vertex)), "") if self.options.disabled else ""
+        )
 
     def _take_over(self, options: EngineOptions) -> bool:
         """Use these settings; whether everything has to be looked at again."""
@@ -445,10 +479,16 @@ class Engine:
         if not self._scheduler.sequences:
             return found
         kept = {vertex for vertex in found if vertex}
-        busy = {old: self._scheduler.sequences.things(old) for old in self._graph if (old.task or old.look) and old not in kept}
+        busy = {
+            old: self._scheduler.sequences.things(old)
+            for old in self._graph
+            if (old.task or old.look) and old not in kept
+        }
         self._around |= busy
         things = frozenset().union(*busy.values())
-        return [None if vertex and things and not things.isdisjoint(vertex.resource.uids()) else vertex for vertex in found]
+        return [
+            None if vertex and things and not things.isdisjoint(vertex.resource.uids()) else vertex for vertex in found
+        ]
 
     def _recount(self, leaving: Iterable[Vertex], new: Iterable[Vertex]) -> None:
         """Those that anybody can ask for are counted: not in a one-shot run."""
@@ -527,7 +567,12 @@ class Engine:
     @staticmethod
     def _cannot_look(vertex: Vertex) -> bool:
         """It is a command that has run, and nothing but an event says that it has to run again."""
-        return isinstance(vertex.resource, Reactive) and vertex.outcome is not None and vertex.outcome.ran and Judge.is_action(vertex)
+        return (
+            isinstance(vertex.resource, Reactive)
+            and vertex.outcome is not None
+            and vertex.outcome.ran
+            and Judge.is_action(vertex)
+        )
 
     async def _watch_failed(self, vertex: Vertex, why: str, delay: float, error: BaseException | None) -> None:
         """The watch is down: until the next one is armed nothing starts, and the host has not converged.
@@ -540,7 +585,9 @@ class Engine:
         if vertex.task and not isinstance(vertex.resource, Reactive):
             await cancel([vertex.task])
         vertex.listening = vertex.listening and vertex.running
-        self._emit(Notice("warning", "watch-failed", vertex.identity, f"cannot watch: {why}; again in {delay:.3g} s", error))
+        self._emit(
+            Notice("warning", "watch-failed", vertex.identity, f"cannot watch: {why}; again in {delay:.3g} s", error)
+        )
         if vertex.dirty:
             if vertex.rest or vertex.obstacle:
                 self._alarms.clear(vertex)

@@ -78,7 +78,10 @@ def waits(vertex: Vertex, view: View, now: float) -> Iterator[Wait]:
         )
         yield Wait(code, f"{why}; {vertex.not_before - now:.1f} s more")
     if vertex in view.unwatched:
-        yield Wait("watch", f"its watch has failed ({view.unwatched[vertex]}) and is started again; until it is armed no drift is noticed")
+        yield Wait(
+            "watch",
+            f"its watch has failed ({view.unwatched[vertex]}) and is started again; until it is armed no drift is noticed",
+        )
     yield from _pauses(vertex, view)
     if not vertex.dirty:
         return
@@ -197,7 +200,9 @@ def _last(vertex: Vertex) -> dict[str, Any] | None:
     return {
         "at": outcome.started,
         "cause": outcome.cause,
-        "by": [up.identity for up in _changed_before(vertex, outcome)] if outcome.cause in ("refresh", "recovery") else [],
+        "by": [up.identity for up in _changed_before(vertex, outcome)]
+        if outcome.cause in ("refresh", "recovery")
+        else [],
         "result": outcome.result,
         "ran": outcome.ran,
         "reason": outcome.reason,

@@ -176,7 +176,12 @@ class Vertex:
     def group(self) -> Hashable:
         """Those with an equal key may run as one batch; None: it runs alone, as one with a deadline of its own does, which others would use up."""
         meta, resource = self.call.meta, self.call.resource
-        if not isinstance(resource, Groupable) or not meta.autogroup or meta.aggregate is False or meta.timeout is not None:
+        if (
+            not isinstance(resource, Groupable)
+            or not meta.autogroup
+            or meta.aggregate is False
+            or meta.timeout is not None
+        ):
             return None
         try:
             key = resource.group()

@@ -54,7 +54,9 @@ async def _holds(call: Call, ctx: Context, condition: str | dict[str, Any]) -> t
     done = await _shell(call, ctx, condition)
     if killed := _signal(done.retcode):
         shown = condition if len(condition) <= SHOWN else f"{condition[: SHOWN - 1]}…"
-        raise Temporary(f"cannot tell whether to run: the guard {shown!r} was killed by {killed}")  # nothing was run: ask again
+        raise Temporary(
+            f"cannot tell whether to run: the guard {shown!r} was killed by {killed}"
+        )  # nothing was run: ask again
     said = done.stderr.strip().splitlines()
     return done.retcode == 0, f": {said[-1]}" if done.retcode in (126, 127) and said else ""
 
@@ -99,6 +101,12 @@ def _environment(env: object) -> dict[str, str]:
     """The `env` of a state, as `cmd.run` reads it: a mapping, or a list of mappings and of `NAME=VALUE`; false is an empty value."""
     found: dict[str, str] = {}
     for part in env if isinstance(env, list) else [env]:
-        pairs = part.items() if isinstance(part, dict) else [part.split("=", 1)] if isinstance(part, str) and "=" in part else ()
+        pairs = (
+            part.items()
+            if isinstance(part, dict)
+            else [part.split("=", 1)]
+            if isinstance(part, str) and "=" in part
+            else ()
+        )
         found |= {str(name): "" if value is None or value is False else str(value) for name, value in pairs}
     return found

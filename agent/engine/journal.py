@@ -45,7 +45,12 @@ class Journal:
     """
 
     def __init__(
-        self, path: Path | None = None, *, durable: bool = True, blocking: Blocking = asyncio.to_thread, copied: Rows | None = None
+        self,
+        path: Path | None = None,
+        *,
+        durable: bool = True,
+        blocking: Blocking = asyncio.to_thread,
+        copied: Rows | None = None,
     ) -> None:
         self._listeners: list[Callable[[], None]] = []
         self.writable = asyncio.Event()
@@ -95,8 +100,12 @@ class Journal:
         self._actions = {identity: (digest, at) for identity, digest, at in rows["action"]}
         self._sent = {identity: json.loads(values) for identity, values in rows["sent"]}
         self._received = {(identity, argument): digest for identity, argument, digest in rows["received"]}
-        self.reversals = {(i, n): Reversal(i, n, Declaration(k, json.loads(a), kept)) for i, n, k, a, kept in rows["reversals"]}
-        self.pauses = {row[0]: row for row in rows.get("paused", ())}  # a copy from an agent of before an upgrade has none
+        self.reversals = {
+            (i, n): Reversal(i, n, Declaration(k, json.loads(a), kept)) for i, n, k, a, kept in rows["reversals"]
+        }
+        self.pauses = {
+            row[0]: row for row in rows.get("paused", ())
+        }  # a copy from an agent of before an upgrade has none
         self._failing = {identity for (identity,) in rows["failing"]}
         self._ends = {key: End(*end) for key, *end in rows["ends"]}
         self._adopted_at = max((at for (at,) in rows["adopted"]), default=None)
@@ -172,7 +181,12 @@ class Journal:
     # -- edges -------------------------------------------------------------------------------------------------
 
     def adopt(
-        self, edges: Iterable[Edge], declared: Mapping[str, str], others: Iterable[tuple[str, str]] = (), *, whole: bool = True
+        self,
+        edges: Iterable[Edge],
+        declared: Mapping[str, str],
+        others: Iterable[tuple[str, str]] = (),
+        *,
+        whole: bool = True,
     ) -> Adoption:
         """Take over new states: their edges, by identities, and each resource of which something is remembered, with its `thing`; `others` are the rest.
 
@@ -209,7 +223,13 @@ class Journal:
     def _known(self) -> dict[str, End]:
         """All ends. Of those in an older journal, and of what had left when it was written down, only the key is known."""
         bearing = (key for edge in self._delivered for key in edge[:2])
-        unnamed = {*self._changes, *bearing, *self._actions, *self._sent, *(key for key, _ in self._received)} - self._ends.keys()
+        unnamed = {
+            *self._changes,
+            *bearing,
+            *self._actions,
+            *self._sent,
+            *(key for key, _ in self._received),
+        } - self._ends.keys()
         return {**self._ends, **{key: End("", key, 0.0) for key in unnamed}}
 
     def _since_adoption(self) -> float:
@@ -218,7 +238,9 @@ class Journal:
             return time.monotonic() - self._adopted
         return min(max(0.0, time.time() - (self._adopted_at or time.time())), DAY)
 
-    def _take_over(self, found: Settlement, after: dict[str, End], present: Collection[str], carriers: Collection[str]) -> None:
+    def _take_over(
+        self, found: Settlement, after: dict[str, End], present: Collection[str], carriers: Collection[str]
+    ) -> None:
         """Settle edges and ends; forget the counters of those that carry nothing, and the rest of those that are not present."""
         named = [(key, *end) for key, end in after.items() if end != self._ends.get(key)]
         lost = [key for key in self._ends if key not in after]
@@ -279,7 +301,9 @@ class Journal:
         """Owe what another journal owes, and know what it alone knows. Its keys are identities."""
         for edge in other._delivered:
             if other.pending(edge) and edge[2] != "onfail" and not self.pending(edge):
-                told = [each for each in self._delivered if each[0] == edge[0] and each != edge and not self.pending(each)]
+                told = [
+                    each for each in self._delivered if each[0] == edge[0] and each != edge and not self.pending(each)
+                ]
                 self.changed(edge[0], [edge])
                 self.deliver((each, self.count(each)) for each in told)
         for key, action in other._actions.items():

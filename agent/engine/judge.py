@@ -62,7 +62,9 @@ class Judge:
         blamed = before is not None and before.outcome is not None and vertex.identity in before.outcome.because
         if vertex.requisites and (before is None or (blamed and not vertex.probe)):
             own = self._table(vertex, await self._looks.ahead(vertex))
-        if before is None or own.reason == "requisite_failed":  # who blame each other would wait for each other for ever
+        if (
+            before is None or own.reason == "requisite_failed"
+        ):  # who blame each other would wait for each other for ever
             return own
         return Decision(run=False, reason="prereq" if vertex.probe else "requisite_failed", because=(before.identity,))
 
@@ -72,17 +74,23 @@ class Judge:
         real = self._applies(vertex) if probing else vertex.real
         for kind, targets in vertex.requisites.items():
             if kind != "listen":
-                words = kind if vertex.refreshable else kind.replace("watch", "require")  # nothing to refresh: it means require
+                words = (
+                    kind if vertex.refreshable else kind.replace("watch", "require")
+                )  # nothing to refresh: it means require
                 for target in targets:
                     outcome = None if probing and _later(vertex, target) else target.outcome
                     if kind == "prereq":  # one that a swap has just added is looked at later, when this is done again
-                        outcome = self._promised(probes[target].outcome, target, real=real) if target in probes else None
+                        outcome = (
+                            self._promised(probes[target].outcome, target, real=real) if target in probes else None
+                        )
                     upstreams.setdefault(words, []).append(self._upstream(vertex, kind, target, outcome, real=real))
         return decide(upstreams)
 
     def _promised(self, outcome: Outcome, target: Vertex, *, real: bool) -> Outcome:
         """What comes of the target of a prereq: a change that noop keeps from being made does not come."""
-        return outcome._replace(result=True) if real and outcome.result is None and not self._applies(target) else outcome
+        return (
+            outcome._replace(result=True) if real and outcome.result is None and not self._applies(target) else outcome
+        )
 
     def _upstream(self, vertex: Vertex, kind: str, target: Vertex, outcome: Outcome | None, *, real: bool) -> Upstream:
         counted = CARRIES.get(kind)
@@ -114,7 +122,11 @@ class Judge:
     def not_run(self, vertex: Vertex, decision: Decision) -> Outcome:
         """The outcome of a vertex whose requisites keep it from running."""
         because = ", ".join(decision.because)
-        if decision.reason == "prereq" and vertex.probe and any(before.identity in decision.because for before in vertex.prerequired):
+        if (
+            decision.reason == "prereq"
+            and vertex.probe
+            and any(before.identity in decision.because for before in vertex.prerequired)
+        ):
             return self._withheld(vertex, vertex.probe.outcome, decision)
         comment = {
             "requisite_failed": f"skipped because of {because}",
@@ -159,7 +171,9 @@ class Judge:
         at = self._journal.done_at(vertex.key, digest(vertex))
         if at is None:
             return None
-        return self._as_before(vertex, "superseded", f"superseded by {vertex.successors[-1].identity}; it has acted once, at {_when(at)}")
+        return self._as_before(
+            vertex, "superseded", f"superseded by {vertex.successors[-1].identity}; it has acted once, at {_when(at)}"
+        )
 
     def done(self, vertex: Vertex, decision: Decision) -> Outcome | None:
         """The outcome of an action that has run already and has no reason to run again; None: run."""
@@ -167,7 +181,9 @@ class Judge:
             return None
         if decision.delivered and not (vertex.prepared and vertex.prepared == wanted(vertex)):
             return None
-        if any(self._journal.pending(edge) for edge, _ in incoming(vertex) if edge[2] != "listen") or self._transfers.changed(vertex):
+        if any(
+            self._journal.pending(edge) for edge, _ in incoming(vertex) if edge[2] != "listen"
+        ) or self._transfers.changed(vertex):
             return None
         at = self._journal.done_at(vertex.key, digest(vertex))
         if (
@@ -236,4 +252,6 @@ def digest(vertex: Vertex) -> str:
     aside = {name for name in resource.later if getattr(resource, name) == declared[name].default}
     fields = resource.model_dump_json(exclude=aside.union(resource.reaction if isinstance(resource, Reactive) else ()))
     sequence = f" {vertex.call.superseded.version}" if vertex.call.superseded else ""
-    return hashlib.sha256(f"{vertex.call.kind} {fields}{recv}{vertex.ctx.source_version()}{sequence}".encode()).hexdigest()
+    return hashlib.sha256(
+        f"{vertex.call.kind} {fields}{recv}{vertex.ctx.source_version()}{sequence}".encode()
+    ).hexdigest()

@@ -42,7 +42,9 @@ def repaired(vertex: Vertex, options: EngineOptions, now: float) -> bool:
     """
     calm = not vertex.repairs or now - vertex.repairs[-1] > _memory(vertex, options)
     earlier = () if calm else vertex.repairs[-options.flap_limit :]
-    full = len(earlier) == options.flap_limit and (now - earlier[0] <= options.flap_window or vertex.failures > options.flap_limit)
+    full = len(earlier) == options.flap_limit and (
+        now - earlier[0] <= options.flap_window or vertex.failures > options.flap_limit
+    )
     vertex.repairs = (*earlier, now)[-options.flap_limit :]
     if vertex.flapping and not calm:
         vertex.flapping = min(options.flap_window, vertex.flapping * 2)

@@ -25,7 +25,9 @@ class Looks:
     """
 
     def __init__(
-        self, probe: Callable[[Vertex, Probes], Awaitable[tuple[Outcome, Failure | None]]], found: Callable[[Vertex, Vertex], None]
+        self,
+        probe: Callable[[Vertex, Probes], Awaitable[tuple[Outcome, Failure | None]]],
+        found: Callable[[Vertex, Vertex], None],
     ) -> None:
         self._probe = probe
         self._found = found
@@ -41,7 +43,9 @@ class Looks:
             if vertex.requisites is requisites and not any(_stale(target, look) for target, look in probes.items()):
                 break
         for target, look in probes.items():
-            if look.outcome.result is not True and not target.dirty and not target.would_change:  # noop: that is known, and stays so
+            if (
+                look.outcome.result is not True and not target.dirty and not target.would_change
+            ):  # noop: that is known, and stays so
                 self._found(target, vertex)
             if target.dirty:
                 target.probe = look._replace(marks=target.marks)

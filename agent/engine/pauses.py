@@ -44,7 +44,11 @@ class Paused(NamedTuple):
     @property
     def said(self) -> str:
         """Until when, and why: `paused until 2026-11-22 21:04:00 (kernel upgrade)`."""
-        end = "`holdfast resume`" if self.until is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.until))
+        end = (
+            "`holdfast resume`"
+            if self.until is None
+            else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.until))
+        )
         return f"paused until {end}{f' ({self.reason})' if self.reason else ''}"
 
     @property
@@ -67,7 +71,11 @@ class Pauses:
     """Those of one engine. `begun` and `ended` are called for each."""
 
     def __init__(
-        self, journal: Journal, emit: Callable[[Notice], None], begun: Callable[[Paused], None], ended: Callable[[Paused], None]
+        self,
+        journal: Journal,
+        emit: Callable[[Notice], None],
+        begun: Callable[[Paused], None],
+        ended: Callable[[Paused], None],
     ) -> None:
         self.elapsed: Callable[[], float] = boottime
         self.wall: Callable[[], float] = time.time
@@ -97,7 +105,11 @@ class Pauses:
 
     def named(self, vertex: Vertex) -> Paused | None:
         """The pause whose pattern names it."""
-        return next((each for each in self._kept.values() if each.pattern and covers(each.pattern, vertex)), None) if self._kept else None
+        return (
+            next((each for each in self._kept.values() if each.pattern and covers(each.pattern, vertex)), None)
+            if self._kept
+            else None
+        )
 
     def restore(self) -> None:
         """Go on with those that an agent before this one has written down. One that is over by now is told."""
@@ -117,7 +129,9 @@ class Pauses:
         """
         now, elapsed = self.wall(), self.elapsed()
         for pattern in patterns or (EVERYTHING,):
-            self._begin(Paused(pattern, reason, now, None if seconds is None else now + seconds, seconds), seconds, elapsed)
+            self._begin(
+                Paused(pattern, reason, now, None if seconds is None else now + seconds, seconds), seconds, elapsed
+            )
         await self._journal.secure()
 
     async def end(self, patterns: Iterable[str]) -> None:

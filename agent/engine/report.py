@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 if TYPE_CHECKING:
     import asyncio
 
-Cause = Literal["start", "states changed", "grains changed", "drift", "poll", "retry", "refresh", "recheck", "command", "recovery"]
+Cause = Literal[
+    "start", "states changed", "grains changed", "drift", "poll", "retry", "refresh", "recheck", "command", "recovery"
+]
 """Why a pass began, or why one resource ran in it."""
 
 WATCHED = ("drift", "poll")
@@ -21,7 +23,19 @@ WATCHED = ("drift", "poll")
 ROUTINE = ("poll", "recheck")
 """Causes that do not say that anything has happened."""
 
-Reason = Literal["", "requisite_failed", "onfail", "onchanges", "prereq", "onlyif", "unless", "creates", "disabled", "action", "superseded"]
+Reason = Literal[
+    "",
+    "requisite_failed",
+    "onfail",
+    "onchanges",
+    "prereq",
+    "onlyif",
+    "unless",
+    "creates",
+    "disabled",
+    "action",
+    "superseded",
+]
 """Why a resource did not run."""
 GUARDS: frozenset[Reason] = frozenset({"onlyif", "unless", "creates"})
 """Those of them that are a guard's answer: it may be another one later."""

@@ -85,7 +85,9 @@ def decide(upstreams: Mapping[str, Iterable[Upstream]]) -> Decision:  # noqa: PL
     said: set[str] = set()
     for kind, targets in upstreams.items():
         said |= unite(kind, {word for up in targets for word in words(kind, up)})
-    delivered = bool(said & {"change", "onchangesmet", "premet"}) or ("met" in said and any(k.startswith("onfail") for k in upstreams))
+    delivered = bool(said & {"change", "onchangesmet", "premet"}) or (
+        "met" in said and any(k.startswith("onfail") for k in upstreams)
+    )
     if "fail" in said:
         return Decision(run=False, reason="requisite_failed", because=culprits(upstreams, _failed))
     if "pre" in said:
@@ -105,7 +107,9 @@ def decide(upstreams: Mapping[str, Iterable[Upstream]]) -> Decision:  # noqa: PL
 
 def culprits(upstreams: Mapping[str, Iterable[Upstream]], guilty: Callable[[str, Upstream], bool]) -> tuple[str, ...]:
     """Identities of the targets that kept a resource from running, each once, as listed."""
-    return tuple(dict.fromkeys(up.identity for kind, targets in upstreams.items() for up in targets if guilty(kind, up)))
+    return tuple(
+        dict.fromkeys(up.identity for kind, targets in upstreams.items() for up in targets if guilty(kind, up))
+    )
 
 
 def _failed(kind: str, up: Upstream) -> bool:

@@ -68,7 +68,14 @@ class Reversals:
         if vertex.removed:
             raise asyncio.CancelledError
         if declaration is None:
-            self._emit(Notice("warning", "not-reversible", vertex.identity, "what is there now cannot be put back when this state leaves"))
+            self._emit(
+                Notice(
+                    "warning",
+                    "not-reversible",
+                    vertex.identity,
+                    "what is there now cannot be put back when this state leaves",
+                )
+            )
         reversal = Reversal(vertex.identity, vertex.resource.name, declaration or NOTHING)
         try:
             await self._journal.keep(reversal)
@@ -137,7 +144,12 @@ class Reversals:
             return None
         if kept and not Path(kept).exists():
             self._emit(
-                Notice("error", "not-reversible", reversal.identity, f"cannot be undone: {kept} is gone, the copy of what was before")
+                Notice(
+                    "error",
+                    "not-reversible",
+                    reversal.identity,
+                    f"cannot be undone: {kept} is gone, the copy of what was before",
+                )
             )
             self._forget(reversal)
             return None
@@ -185,7 +197,15 @@ def undo(reversal: Reversal, resource: Resource, position: int) -> Call:
     if not reversal.identity.endswith(f"[{reversal.name}]"):
         identity += f" ({reversal.name})"  # one state may have managed several things, one after the other
     family, _, function = kind.partition(".")
-    low = {"state": family, "fun": function, "name": resource.name, "__id__": identity, "__sls__": "", "__env__": "base", "order": position}
+    low = {
+        "state": family,
+        "fun": function,
+        "name": resource.name,
+        "__id__": identity,
+        "__sls__": "",
+        "__env__": "base",
+        "order": position,
+    }
     return Call(
         position,
         f"{kind}[{identity}]",

@@ -101,7 +101,9 @@ class Rivals:
         if blame and blame.times > 1:
             return f"{blame.who} undoes it: keep one of the two"
         names = (
-            [blame.who] if blame else [other.identity for other in others if other is not vertex and _repairs_same(vertex, other, since)]
+            [blame.who]
+            if blame
+            else [other.identity for other in others if other is not vertex and _repairs_same(vertex, other, since)]
         )
         return f"perhaps {' or '.join(names[:3])} undoes it: keep one" if names else "somebody undoes it"
 
@@ -151,4 +153,6 @@ def _meet(one: Change, other: Change) -> bool:
 
 def _repairs_same(vertex: Vertex, other: Vertex, since: float) -> bool:
     """Whether another has repaired the same thing since then."""
-    return bool(other.repairs) and other.repairs[-1] >= since and _meet(_change(vertex, {}, 0.0), _change(other, {}, 0.0))
+    return (
+        bool(other.repairs) and other.repairs[-1] >= since and _meet(_change(vertex, {}, 0.0), _change(other, {}, 0.0))
+    )

@@ -77,14 +77,25 @@ class Runs:
         self._passes = passes
         self._reversals = reversals
         self._emit, self._mark, self._alarms = links.emit, links.mark, links.alarms
-        self._finished, self._give_up, self._applies, self._disabled = links.finished, links.give_up, links.applies, links.disabled
+        self._finished, self._give_up, self._applies, self._disabled = (
+            links.finished,
+            links.give_up,
+            links.applies,
+            links.disabled,
+        )
         self._vertices = links.vertices
         self._going_down, self._obstacle, self._hold_back = links.going_down, links.obstacle, links.hold_back
         self._daemon = daemon
         self._transfers = Transfers(journal)
         self._rivals = Rivals()
         self._judge = Judge(
-            journal, self._transfers, links.emit, self._found, applies=links.applies, disabled=links.disabled, daemon=daemon
+            journal,
+            self._transfers,
+            links.emit,
+            self._found,
+            applies=links.applies,
+            disabled=links.disabled,
+            daemon=daemon,
         )
 
     def start(self, vertex: Vertex) -> None:
@@ -160,7 +171,10 @@ class Runs:
             outcome, failure = spent, None
         elif vertex.refreshable is None:
             comment = f"cannot refresh: {vertex.call.kind} has no refresh action; use require"
-            outcome, failure = Outcome(vertex.identity, vertex.position, result=False, comment=comment, ran=False, cause="refresh"), None
+            outcome, failure = (
+                Outcome(vertex.identity, vertex.position, result=False, comment=comment, ran=False, cause="refresh"),
+                None,
+            )
             self._courier.delivered(seen, outcome)  # it would fail for ever
         else:
             prepared = self._transfers.prepare(vertex, real=vertex.real)
@@ -189,7 +203,11 @@ class Runs:
             self._courier.interrupted(vertex, begun=outcome.touched or outcome.changed)
             return True
         began = vertex.before.began if vertex.before else asyncio.get_running_loop().time() - outcome.duration
-        rest = attempt.rest(vertex.call.meta, outcome, began, endless=not self._daemon) if vertex.real and not vertex.removed else None
+        rest = (
+            attempt.rest(vertex.call.meta, outcome, began, endless=not self._daemon)
+            if vertex.real and not vertex.removed
+            else None
+        )
         if rest is None:
             return False
         if self._daemon or outcome.changed:
@@ -215,12 +233,16 @@ class Runs:
             only_refresh,
             received=prepared.values,
             wanted=wanted_from(vertex),
-            unsure=() if vertex.real else tuple(up.identity for up in vertex.upstream if up.outcome and up.outcome.result is None),
+            unsure=()
+            if vertex.real
+            else tuple(up.identity for up in vertex.upstream if up.outcome and up.outcome.result is None),
             disabled=self._disabled(vertex),
             before=vertex.before,
             batch=vertex.batch,
             remember=partial(self._reversals.remember, vertex) if remember else None,
-            announce=partial(self._courier.announce, vertex) if vertex.real and vertex.notify and not only_refresh else None,
+            announce=partial(self._courier.announce, vertex)
+            if vertex.real and vertex.notify and not only_refresh
+            else None,
             leaf=_is_leaf(vertex),
         )
 
@@ -266,7 +288,10 @@ class Runs:
     def unwatched(self, vertex: Vertex, why: str) -> None:
         """It was to be looked at, but its watch is down: until there is another it counts as failed."""
         try:
-            self.conclude(vertex, Outcome(vertex.identity, vertex.position, result=False, comment=f"cannot watch: {why}", ran=False))
+            self.conclude(
+                vertex,
+                Outcome(vertex.identity, vertex.position, result=False, comment=f"cannot watch: {why}", ran=False),
+            )
         except Exception as error:  # noqa: BLE001 - the same as when a run meets it
             self._broken(vertex, error)
 
@@ -284,7 +309,9 @@ class Runs:
 
     # -- outcomes ----------------------------------------------------------------------------------------------
 
-    def conclude(self, vertex: Vertex, outcome: Outcome, seen: Seen | None = None, failure: Failure | None = None) -> None:
+    def conclude(
+        self, vertex: Vertex, outcome: Outcome, seen: Seen | None = None, failure: Failure | None = None
+    ) -> None:
         """Something came of a vertex: write it down, say it, wake whoever it concerns."""
         recovered, real = vertex.outcome is None or vertex.failed, vertex.real
         if self._daemon and real and outcome.ran:
@@ -297,7 +324,11 @@ class Runs:
         if real and outcome.result is not False and outcome.reason != "disabled":
             self._courier.delivered(seen or [], outcome)
         would = vertex.would_change and not would_before
-        told = [] if outcome.listener else self._courier.tell(vertex, outcome, real=real, newly_failed=newly_failed, newly_would=would)
+        told = (
+            []
+            if outcome.listener
+            else self._courier.tell(vertex, outcome, real=real, newly_failed=newly_failed, newly_would=would)
+        )
         if outcome.ran and outcome.result and real and not outcome.listener and self._judge.once(vertex):
             self._journal.done(vertex.key, digest(vertex), time.time())
         if outcome.ran and outcome.result and not outcome.listener:
@@ -324,7 +355,11 @@ class Runs:
         """Those that failed, or did not run, because of this one are looked at again when it is right."""
         if recovered and not vertex.failed:
             for below in vertex.downstream:
-                if any(vertex.identity in found.because for found in (below.outcome, below.probe and below.probe.outcome) if found):
+                if any(
+                    vertex.identity in found.because
+                    for found in (below.outcome, below.probe and below.probe.outcome)
+                    if found
+                ):
                     self._mark(below, "recovery", vertex)
         if not outcome.listener and not vertex.failed and (recovered or (outcome.changed and outcome.result)):
             for below in vertex.downstream:
@@ -401,7 +436,12 @@ class Runs:
 
 def _is_leaf(vertex: Vertex) -> bool:
     """No other resource depends on it, and the journal tells nothing of it."""
-    alone = not vertex.downstream and not vertex.notify and not vertex.prerequired and vertex.requisites.keys() <= {"require"}
+    alone = (
+        not vertex.downstream
+        and not vertex.notify
+        and not vertex.prerequired
+        and vertex.requisites.keys() <= {"require"}
+    )
     return alone and not vertex.call.meta.reverse and vertex.call.meta is not ONCE
 
 
@@ -413,7 +453,13 @@ def _still_due(vertex: Vertex, outcome: Outcome) -> bool:
 
 def _who_know_it_by_number(vertex: Vertex) -> Iterator[Vertex]:
     """Those below that may now belong to somebody else: a file whose user was made anew."""
-    made = {uid for uid in vertex.resource.offers() if uid[0] in BY_NUMBER} if isinstance(vertex.resource, Edgeable) else set()
+    made = (
+        {uid for uid in vertex.resource.offers() if uid[0] in BY_NUMBER}
+        if isinstance(vertex.resource, Edgeable)
+        else set()
+    )
     for below in vertex.downstream if made else ():
-        if isinstance(below.resource, Edgeable) and any((need.type, need.value) in made for need in below.resource.needs()):
+        if isinstance(below.resource, Edgeable) and any(
+            (need.type, need.value) in made for need in below.resource.needs()
+        ):
             yield below

@@ -124,7 +124,9 @@ class Scheduler:
             if vertex is None:
                 break
             self._begin(vertex, vertex)
-            together = [vertex] if vertex.group is None or vertex.listening else [vertex, *self._companions(vertex, now)]
+            together = (
+                [vertex] if vertex.group is None or vertex.listening else [vertex, *self._companions(vertex, now)]
+            )
             batch = Batch([each.identity for each in together]) if len(together) > 1 else None
             self.workers.take(batch or vertex, now)
             for each in together:

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-State = Literal["running", "blocked", "failed", "flapping", "unwatched", "waiting", "drifted", "would", "superseded", "skipped", "ok"]
+State = Literal[
+    "running",
+    "blocked",
+    "failed",
+    "flapping",
+    "unwatched",
+    "waiting",
+    "drifted",
+    "would",
+    "superseded",
+    "skipped",
+    "ok",
+]
 """The state of one resource in a word: the first of these that holds.
 
 `blocked`: not run, for something that it requires failed; `unwatched`: its watch has failed and is not armed again yet;

@@ -31,7 +31,13 @@ class Unwritable(OSError):
 class Store:
     """Writes one database. `everything` gives the statements that make its content from memory; `told` is called when `trouble` or `renewed` changes."""
 
-    def __init__(self, database: Database, everything: Callable[[], list[Statement]], blocking: Blocking, told: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        database: Database,
+        everything: Callable[[], list[Statement]],
+        blocking: Blocking,
+        told: Callable[[], None],
+    ) -> None:
         self.trouble = ""
         """Why the file cannot be written now; empty while it can."""
         self.renewed = ""
@@ -126,7 +132,9 @@ class Store:
         self._queue, self._whole, self._checking = [], False, False
         self._waiting_now, self._waiting = self._waiting, []
         flush = self._must_last()
-        late = asyncio.get_running_loop().call_later(PATIENCE, self._fail, f"the disk has not answered for {PATIENCE:g} s")
+        late = asyncio.get_running_loop().call_later(
+            PATIENCE, self._fail, f"the disk has not answered for {PATIENCE:g} s"
+        )
         self._writing = True
         try:
             await self._blocking(self._database.renew if foreign else self._database.write, statements, flush)

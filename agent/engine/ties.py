@@ -66,7 +66,11 @@ def connect(vertices: Sequence[Vertex], automatic: Automatic = MappingProxyType(
     prerequired: dict[Vertex, list[Vertex]] = {}
     for vertex, before in zip(vertices, above, strict=True):
         given = vertex.call.requisites
-        requisites = {kind: tuple([vertices[i] for i in targets]) for kind, targets in given.items() if targets} if given else NONE
+        requisites = (
+            {kind: tuple([vertices[i] for i in targets]) for kind, targets in given.items() if targets}
+            if given
+            else NONE
+        )
         vertex.requisites = _unless_equal(vertex.requisites, requisites)
         for kind, targets in requisites.items():
             for target in targets if kind in CARRIES else ():
@@ -94,7 +98,9 @@ def connect(vertices: Sequence[Vertex], automatic: Automatic = MappingProxyType(
     return Graph(vertices, automatic)
 
 
-def _look_ahead(vertices: Sequence[Vertex], above: list[dict[Vertex, None]], prerequired: Mapping[Vertex, Sequence[Vertex]]) -> None:
+def _look_ahead(
+    vertices: Sequence[Vertex], above: list[dict[Vertex, None]], prerequired: Mapping[Vertex, Sequence[Vertex]]
+) -> None:
     """One with a prereq comes before its target, and after what comes before that."""
     for target, owners in prerequired.items():
         above[target.position].update(dict.fromkeys(owners))

@@ -56,12 +56,18 @@ class Transfers:
             return []
         self._journal.send(vertex.key, sent)
         new = {key for key, value in sent.items() if key not in before or before[key] != value}
-        return [below for below in receivers if any(who.key == vertex.key and wanted.key in new for wanted, who in _senders(below))]
+        return [
+            below
+            for below in receivers
+            if any(who.key == vertex.key and wanted.key in new for wanted, who in _senders(below))
+        ]
 
     def owes(self, vertex: Vertex) -> bool:
         """Somebody receives what it has never sent: what nobody receives is not kept."""
         sent = self._journal.sent(vertex.key)
-        return any(who is vertex and wanted.key not in sent for below in _receivers(vertex) for wanted, who in _senders(below))
+        return any(
+            who is vertex and wanted.key not in sent for below in _receivers(vertex) for wanted, who in _senders(below)
+        )
 
     def _pull(self, vertex: Vertex) -> Iterator[tuple[Receive, Vertex, Received | None]]:
         """What it wants, from whom, and what that has sent; None for nothing."""
@@ -74,7 +80,9 @@ class Transfers:
             else:
                 yield wanted, sender, None
 
-    def prepare(self, vertex: Vertex, *, real: bool, later: Callable[[Vertex], bool] = lambda _: False) -> Prepared | Outcome:
+    def prepare(
+        self, vertex: Vertex, *, real: bool, later: Callable[[Vertex], bool] = lambda _: False
+    ) -> Prepared | Outcome:
         """The call with all that it receives; or what comes of it without.
 
         In noop nobody knows yet what a sender that would run will send; nor in a look ahead, where `later` says whose turn comes after it.
@@ -85,9 +93,13 @@ class Transfers:
         for wanted, sender, got in self._pull(vertex):
             outcome = sender.outcome
             if not real and outcome is not None and outcome.result is None:
-                return _outcome(vertex, None, f"cannot be told before {sender.identity} would be changed, which sends {wanted.key}")
+                return _outcome(
+                    vertex, None, f"cannot be told before {sender.identity} would be changed, which sends {wanted.key}"
+                )
             if got is None and later(sender):
-                return _outcome(vertex, None, f"cannot be told before {sender.identity} has run, which sends {wanted.key}")
+                return _outcome(
+                    vertex, None, f"cannot be told before {sender.identity} has run, which sends {wanted.key}"
+                )
             if got is None:
                 return _outcome(vertex, False, f"{sender.identity} has sent no {wanted.key}{_why_not(outcome)}")
             values[wanted.argument] = got

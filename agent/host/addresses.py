@@ -60,7 +60,9 @@ def _dump(what: int) -> Iterator[bytes]:
                     return
                 if kind == _ERROR:
                     code = -struct.unpack_from("=i", data, _HEADER.size)[0]
-                    raise OSError(code or errno.EPROTO, f"cannot list network addresses: {os.strerror(code or errno.EPROTO)}")
+                    raise OSError(
+                        code or errno.EPROTO, f"cannot list network addresses: {os.strerror(code or errno.EPROTO)}"
+                    )
                 yield data[_HEADER.size : length]
                 data = data[_aligned(length) :]
 

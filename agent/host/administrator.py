@@ -82,7 +82,9 @@ class Administrator:
         while True:
             await self._begun.wait()
             self._begun.clear()
-            self._health.set(CONDITION, f"{self._who} uses the package manager: what it has in its hands is left alone meanwhile")
+            self._health.set(
+                CONDITION, f"{self._who} uses the package manager: what it has in its hands is left alone meanwhile"
+            )
             while self._others():
                 if asyncio.get_running_loop().time() >= self._until and not self._over.is_set():
                     text = f"{self._who} has used the package manager for {PATIENCE / 60:g} min: repairs go on in spite of that"

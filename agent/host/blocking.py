@@ -40,7 +40,13 @@ class Blocking:
     """
 
     def __init__(
-        self, limit: int = LIMIT, *, spare: int = 0, long: float = LONG, linger: float = 0.0, alone: Callable[[], bool] = never
+        self,
+        limit: int = LIMIT,
+        *,
+        spare: int = 0,
+        long: float = LONG,
+        linger: float = 0.0,
+        alone: Callable[[], bool] = never,
     ) -> None:
         self.alone = alone
         self._free = asyncio.Semaphore(limit)

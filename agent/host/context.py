@@ -103,7 +103,9 @@ class HostContext:
         from holdfast.agent.host.starting import Command  # noqa: PLC0415 - the same
 
         await self._host.flushes.done()
-        command = Command(argv, cwd, env, stdin, user, group, umask, timeout, check, limit, on_start, stop_signal, combined, on_line)
+        command = Command(
+            argv, cwd, env, stdin, user, group, umask, timeout, check, limit, on_start, stop_signal, combined, on_line
+        )
         if shown and self._host.onlooker:
             command = replace(command, on_output=partial(self._host.onlooker, self.identity))
         return await run(command, self._host.blocking)
@@ -231,7 +233,9 @@ class HostContext:
 def file_name(identity: str) -> str:
     """An identity as the name of a directory: readable, unambiguous, at most 200 bytes."""
     text = re.sub(
-        r"[^A-Za-z0-9._\[\]-]", lambda found: "".join(f"%{byte:02x}" for byte in found[0].encode(errors="surrogateescape")), identity
+        r"[^A-Za-z0-9._\[\]-]",
+        lambda found: "".join(f"%{byte:02x}" for byte in found[0].encode(errors="surrogateescape")),
+        identity,
     )
     if len(text) <= 200:
         return text

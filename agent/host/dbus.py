@@ -44,7 +44,12 @@ class SystemBus:
     """The connection, as `holdfast.resources.interfaces.base.Bus` describes it. `before` is awaited before each call; `address` is for tests."""
 
     def __init__(
-        self, tasks: Tasks, health: Health, *, before: Callable[[], Awaitable[None]] | None = None, address: str | None = None
+        self,
+        tasks: Tasks,
+        health: Health,
+        *,
+        before: Callable[[], Awaitable[None]] | None = None,
+        address: str | None = None,
     ) -> None:
         self._tasks = tasks
         self._health = health
@@ -68,7 +73,14 @@ class SystemBus:
     # -- what providers use --------------------------------------------------------------------------------------
 
     async def call(
-        self, destination: str, path: str, interface: str, member: str, signature: str = "", *arguments: Any, timeout: float = 25.0
+        self,
+        destination: str,
+        path: str,
+        interface: str,
+        member: str,
+        signature: str = "",
+        *arguments: Any,
+        timeout: float = 25.0,
     ) -> list[Any]:
         """Call a method; the values it returns, variants unpacked.
 
@@ -177,7 +189,10 @@ class SystemBus:
         self._news.set()
         if self._known and new:
             log.warning("D-Bus is gone", why=why)
-            self._health.set("dbus-gone", f"D-Bus is gone ({why}): what it tells, services above all, is not watched until it is back")
+            self._health.set(
+                "dbus-gone",
+                f"D-Bus is gone ({why}): what it tells, services above all, is not watched until it is back",
+            )
 
     # -- subscriptions -------------------------------------------------------------------------------------------
 
@@ -243,7 +258,13 @@ def message(  # noqa: PLR0917 - the fields of a method call, in the order of D-B
 ) -> Message:
     """A method call."""
     return Message(
-        destination=destination, path=path, interface=interface, member=member, signature=signature, body=list(arguments), flags=flags
+        destination=destination,
+        path=path,
+        interface=interface,
+        member=member,
+        signature=signature,
+        body=list(arguments),
+        flags=flags,
     )
 
 

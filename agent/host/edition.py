@@ -164,7 +164,12 @@ class Edition:
         """What a source is now, a copy kept; None when that cannot be said. `old` is what it was before: one that looks the same is the same."""
         try:
             now = live()
-            same = old is not None and now.looks is not None and old.looks == now.looks and not self.store.lacks(old.digest)
+            same = (
+                old is not None
+                and now.looks is not None
+                and old.looks == now.looks
+                and not self.store.lacks(old.digest)
+            )
             if same:
                 return old
             data, digest = self._content(now)
@@ -209,7 +214,12 @@ class Editor:
     """Makes the next edition. `opened` opens the file of a key as it is now; `stale` are paths that may have changed, None: all. Blocks."""
 
     def __init__(
-        self, root: str, store: Store, before: Edition | None, stale: Iterable[str] | None, opened: Callable[[str, bool], Live]
+        self,
+        root: str,
+        store: Store,
+        before: Edition | None,
+        stale: Iterable[str] | None,
+        opened: Callable[[str, bool], Live],
     ) -> None:
         self._edition, self._before = Edition(root, store), before
         self._opened = opened
@@ -237,7 +247,9 @@ class Editor:
                 made.drawn[call.identity] = drawn
             if self._changed and not self._changed.isdisjoint(drawn[1]):
                 anew.add(call.identity)
-        for identity, found in list(before.found.items() if before else ()):  # states are being run meanwhile, and add to it
+        for identity, found in list(
+            before.found.items() if before else ()
+        ):  # states are being run meanwhile, and add to it
             if identity in declared and identity not in anew:
                 read = set(found)
                 for key in read:

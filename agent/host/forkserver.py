@@ -37,8 +37,12 @@ for name in ("holdfast", "holdfast.agent", "holdfast.agent.host"):
 
 def _program() -> bytes:
     """The program of the fork server, as it was when the agent started: an update of the files does not mix two versions."""
-    texts = [(module.__name__, Path(str(module.__file__)).read_text(encoding="utf-8")) for module in (processes, become)]
-    return "".join([LOADER, *(f"module = load({name!r}, {text!r})\n" for name, text in texts), "module.serve(int(sys.argv[1]))\n"]).encode()
+    texts = [
+        (module.__name__, Path(str(module.__file__)).read_text(encoding="utf-8")) for module in (processes, become)
+    ]
+    return "".join(
+        [LOADER, *(f"module = load({name!r}, {text!r})\n" for name, text in texts), "module.serve(int(sys.argv[1]))\n"]
+    ).encode()
 
 
 PROGRAM = _program()

@@ -85,7 +85,9 @@ class Host:
         """Nothing is opened before it is used."""
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         """Give everything back."""
         await self.flushes.done()
         if "paths" in self.__dict__:
@@ -128,7 +130,9 @@ class Host:
         async with self.sources.taken_over(calls, states, self._store) as edition:
             yield edition
         if why := self._store.trouble:
-            self.health.set("sources-not-kept", f"{why}; a source that is changed now may keep its state from being repaired")
+            self.health.set(
+                "sources-not-kept", f"{why}; a source that is changed now may keep its state from being repaired"
+            )
         else:
             self.health.clear("sources-not-kept")
 

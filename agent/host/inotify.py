@@ -22,7 +22,14 @@ OVERFLOW = int(Mask.Q_OVERFLOW)
 APPEARED = int(Mask.CREATE | Mask.MOVED_TO)
 IGNORED = int(Mask.IGNORED)
 STRUCTURE = int(
-    Mask.CREATE | Mask.DELETE | Mask.MOVED_FROM | Mask.MOVED_TO | Mask.DELETE_SELF | Mask.MOVE_SELF | Mask.UNMOUNT | Mask.IGNORED
+    Mask.CREATE
+    | Mask.DELETE
+    | Mask.MOVED_FROM
+    | Mask.MOVED_TO
+    | Mask.DELETE_SELF
+    | Mask.MOVE_SELF
+    | Mask.UNMOUNT
+    | Mask.IGNORED
 )
 """What may put another thing, or nothing, in a path's place."""
 STEP = Mask.DELETE | Mask.MOVED_TO | Mask.DELETE_SELF | Mask.MOVE_SELF | Mask.ONLYDIR | Mask.EXCL_UNLINK | Mask.MASK_ADD

@@ -83,7 +83,9 @@ class Store:
             _write(self._file[0], data, self._end)
         except (OSError, paths.Unsafe) as error:
             why = getattr(error, "strerror", None) or error
-            return f"cannot keep copies of sources in {self._directory}: {why}; run `holdfast reload` when that is fixed"
+            return (
+                f"cannot keep copies of sources in {self._directory}: {why}; run `holdfast reload` when that is fixed"
+            )
         return ""
 
     def lacks(self, digest: str) -> bool:

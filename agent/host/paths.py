@@ -209,7 +209,9 @@ class PathWatcher:
         """The status of files, or of such in these directories, is not as it was known to be. What the kernel tells of a file as well is told once."""
         if files or directories:
             self._drain()
-            self._replaced.update(dict.fromkeys(node for node, known in files if node.seal == known and node not in self._writing))
+            self._replaced.update(
+                dict.fromkeys(node for node, known in files if node.seal == known and node not in self._writing)
+            )
             self._stirred.update(dict.fromkeys(directories))
             self._flush()
 

@@ -141,7 +141,11 @@ class Tree:
 
     def swept(self) -> list[Node] | None:
         """Watched files whose status is known, and directories that are watched recursively; None when nothing is watched."""
-        return [node for node in self.root.below() if node.seal or (node.covered and node.kernel)] if self.root.children else None
+        return (
+            [node for node in self.root.below() if node.seal or (node.covered and node.kernel)]
+            if self.root.children
+            else None
+        )
 
     def has(self, node: Node) -> bool:
         """Whether a node is still in use."""
@@ -314,7 +318,9 @@ class Tree:
                         self.bounded[top] = f"more than {ENTRIES} entries"
                         break
                     # a mount point is not looked at, not even for its type
-                    if entry.name not in node.children and (self._is_foreign(node, entry.name) or entry.is_dir(follow_symlinks=False)):
+                    if entry.name not in node.children and (
+                        self._is_foreign(node, entry.name) or entry.is_dir(follow_symlinks=False)
+                    ):
                         self.spawn(node, entry.name)
         except OSError:  # gone or unreadable: its parent tells when that changes
             pass

@@ -84,7 +84,9 @@ class Power:
     async def _asked(self) -> bool:
         """What logind and the service manager answer; logind is not started for this. One that does not answer counts for nothing."""
         state = await self._property(*SYSTEMD, "SystemState")
-        return state == "stopping" or (self._down.is_set() and await self._property(*LOGIND, "PreparingForShutdown") is True)
+        return state == "stopping" or (
+            self._down.is_set() and await self._property(*LOGIND, "PreparingForShutdown") is True
+        )
 
     async def _property(self, service: str, path: str, interface: str, name: str) -> object:
         try:

@@ -48,7 +48,9 @@ class Running:
         pace = 0.0 if command.on_line is None else EVENTS
         shown = [partial(command.on_output, stream) if command.on_output else None for stream in ("stdout", "stderr")]
         self._out = Output(started.stdout, command.limit, pace=pace, on_line=command.on_line, on_data=shown[0])
-        self._err = None if started.stderr is None else Output(started.stderr, command.limit, pace=pace, on_data=shown[1])
+        self._err = (
+            None if started.stderr is None else Output(started.stderr, command.limit, pace=pace, on_data=shown[1])
+        )
         self._report = Output(started.report, REPORT)
         self._child = 0
         """The process that the agent waits for: the command, or its subreaper; 0 until it is known."""
@@ -230,7 +232,9 @@ async def run(command: Command, blocking: Callable[..., Any]) -> Completed:
     try:
         await running.wait()
     except TimeoutError:
-        raise Overdue(f"cannot finish {command.argv[0]}: it still ran after {command.timeout:g} s and was killed") from None
+        raise Overdue(
+            f"cannot finish {command.argv[0]}: it still ran after {command.timeout:g} s and was killed"
+        ) from None
     except OSError as error:
         raise Temporary(f"cannot watch {command.argv[0]}, so it was killed: {error.strerror}") from None
     finally:

@@ -78,7 +78,9 @@ class Sources:
             self.touched(None)
             raise
         pinned = before.pins.keys() if before else ()
-        if (edition.anew or pinned != edition.pins.keys()) and store.drop({pin.digest for pin in list(edition.pins.values())}):
+        if (edition.anew or pinned != edition.pins.keys()) and store.drop(
+            {pin.digest for pin in list(edition.pins.values())}
+        ):
             with suppress(OSError):  # another time
                 await self._blocking(store.tidy)
 
@@ -120,7 +122,9 @@ class Sources:
         seen = look(path)
         if seen is not None and seen.st_size > LARGE:
             return False
-        return self.edition is None or self.edition.at_hand(Key(_below(self._states, path)), None if seen is None else looks(seen))
+        return self.edition is None or self.edition.at_hand(
+            Key(_below(self._states, path)), None if seen is None else looks(seen)
+        )
 
     def content(self, path: str, user: str, *, trusted: bool = True) -> bytes:
         """The content of a file of this host, for the state `user`. Blocks; raises `OSError` and `HoldfastError`."""
@@ -180,7 +184,12 @@ def opened(path: str, trusted: bool) -> Live:
         paths.demand_trusted(place, info, acl_of(handle))
     else:
         place.demand_readable(info)
-    return Live(lambda: read_whole(handle.fd, info, LIMIT, path), info.st_size, looks(info), max(info.st_mtime_ns, info.st_ctime_ns))
+    return Live(
+        lambda: read_whole(handle.fd, info, LIMIT, path),
+        info.st_size,
+        looks(info),
+        max(info.st_mtime_ns, info.st_ctime_ns),
+    )
 
 
 async def read(place: Place, blocking: Callable[..., Any]) -> bytes:

@@ -111,7 +111,9 @@ def start(command: Command, setting: Setting, hold: Hold) -> Started:
                 theirs.callback(os.close, entrance)
             child = _child(command, setting, where, grouped=entrance is not None, reaped=isinstance(hold, Subreaper))
             more = [number for number in (entrance, opened) if number is not None]
-            server.begin(child, [report[1], theirs.enter_context(_stdin(command.stdin)), out[1], (err or out)[1], *more])
+            server.begin(
+                child, [report[1], theirs.enter_context(_stdin(command.stdin)), out[1], (err or out)[1], *more]
+            )
             ours.pop_all()
             return Started(out[0], err and err[0], report[0])
     except OSError as error:
@@ -189,12 +191,18 @@ def home(path: str) -> paths.Directory | None:
         found = paths.directory(path) if path.startswith("/") else None
     except (OSError, paths.Unsafe):
         return None
-    return found if found is not None and os.access(path if found.fd is None else f"/proc/self/fd/{found.fd}", os.X_OK) else None
+    return (
+        found
+        if found is not None and os.access(path if found.fd is None else f"/proc/self/fd/{found.fd}", os.X_OK)
+        else None
+    )
 
 
 def reported(report: str, what: str) -> int:
     """A process id that a new process has reported: as `started`, and as `pid` where it has a subreaper; 0 where it has not."""
-    return next((int(number) for word, _, number in (line.partition(" ") for line in report.splitlines()) if word == what), 0)
+    return next(
+        (int(number) for word, _, number in (line.partition(" ") for line in report.splitlines()) if word == what), 0
+    )
 
 
 def refused(command: Command, report: str) -> HoldfastError | None:

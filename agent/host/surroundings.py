@@ -62,7 +62,9 @@ class _Netlink:
 
     def __init__(self, protocol: int, groups: int, about: bytes = b"") -> None:
         self._about = about
-        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK, protocol)
+        self._socket = socket.socket(
+            socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK, protocol
+        )
         try:
             self._socket.bind((0, groups))
         except OSError:
@@ -150,7 +152,9 @@ class Surroundings:
         for topic in self._sources.keys() - wanted:
             self._leave(topic)
         for topic in wanted - self._sources.keys():
-            with contextlib.suppress(OSError):  # the kernel has none of this, or there are no descriptors now: the next recheck looks
+            with contextlib.suppress(
+                OSError
+            ):  # the kernel has none of this, or there are no descriptors now: the next recheck looks
                 source = SOURCES[topic]()
                 self._sources[topic] = source
                 asyncio.get_running_loop().add_reader(source.fileno(), self._heard, topic)

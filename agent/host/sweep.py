@@ -51,7 +51,10 @@ class Sweep:
     """
 
     def __init__(
-        self, nodes: Callable[[], list[Node] | None], changed: Callable[[Sequence[tuple[Node, int]], Sequence[Node]], None], period: float
+        self,
+        nodes: Callable[[], list[Node] | None],
+        changed: Callable[[Sequence[tuple[Node, int]], Sequence[Node]], None],
+        period: float,
     ) -> None:
         self._nodes, self._changed, self._period = nodes, changed, period
         self._blocking = Blocking(1)

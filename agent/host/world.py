@@ -48,7 +48,13 @@ class LocalWorld:
     """Strings and host maps of this host. `host` is its name, under which it has its place in host maps."""
 
     def __init__(
-        self, path: Path, host: Callable[[], str], blocking: Callable[..., Awaitable[Any]], watch: Callable[..., Watch], *, durable: bool
+        self,
+        path: Path,
+        host: Callable[[], str],
+        blocking: Callable[..., Awaitable[Any]],
+        watch: Callable[..., Watch],
+        *,
+        durable: bool,
     ) -> None:
         self._path, self._host = path, host
         self._blocking, self._watch = blocking, watch

@@ -51,7 +51,9 @@ class Exporter:
         if settings.listen:
             host, port = split_address(settings.listen)
             try:
-                self._server = await asyncio.start_server(self._connections.take, host, port, limit=LIMIT, backlog=BACKLOG)
+                self._server = await asyncio.start_server(
+                    self._connections.take, host, port, limit=LIMIT, backlog=BACKLOG
+                )
             except OSError as error:
                 why = error.strerror or str(error)
                 self._health.set(UNAVAILABLE, f"cannot listen at {settings.listen} for requests of metrics: {why}")
@@ -109,5 +111,7 @@ class Exporter:
 
 def _response(status: str, body: str, more: str = "", kind: str = "text/plain; charset=utf-8") -> bytes:
     data = body.encode()
-    head = f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(data)}\r\n{more}Connection: close\r\n\r\n"
+    head = (
+        f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(data)}\r\n{more}Connection: close\r\n\r\n"
+    )
     return head.encode() + data

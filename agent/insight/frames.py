@@ -30,7 +30,14 @@ def frame(view: View, history: History, traces: Traces, running_for: Callable[[s
         "pass": _pass(traces),
         "rows": [_row(vertex, view, now, running_for) for vertex in chosen],
         "recent": [
-            {"identity": identity, "at": each.at, "what": what, "cause": each.cause, "duration": each.duration, "times": each.times}
+            {
+                "identity": identity,
+                "at": each.at,
+                "what": what,
+                "cause": each.cause,
+                "duration": each.duration,
+                "times": each.times,
+            }
             for (identity, what), each in list(history.recent.items())[-REPAIRS:]
         ],
     }
@@ -81,5 +88,14 @@ def _pass(traces: Traces) -> dict[str, Any] | None:
     last = traces.current or traces.find()
     if last is None:
         return None
-    row: dict[str, Any] = {"number": last.number, "cause": last.cause, "at": last.started, "running": last.duration is None}
-    return {**row, "text": last.said} if last.said else {**row, "for": round(traces.lasts(last), 2), "done": len(last.runs) + last.dropped}
+    row: dict[str, Any] = {
+        "number": last.number,
+        "cause": last.cause,
+        "at": last.started,
+        "running": last.duration is None,
+    }
+    return (
+        {**row, "text": last.said}
+        if last.said
+        else {**row, "for": round(traces.lasts(last), 2), "done": len(last.runs) + last.dropped}
+    )

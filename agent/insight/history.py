@@ -59,7 +59,9 @@ class History:
         what = _worth(outcome, known)
         if not what:
             return
-        entry = Entry(at, what, outcome.cause, outcome.comment[:COMMENT], outcome.duration, first=at, undone=outcome.undone)
+        entry = Entry(
+            at, what, outcome.cause, outcome.comment[:COMMENT], outcome.duration, first=at, undone=outcome.undone
+        )
         last = known[-1] if known else None
         if last and what in LASTING and (last.what, last.comment) == (entry.what, entry.comment):
             entry = entry._replace(times=last.times + 1, first=last.first)

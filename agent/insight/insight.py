@@ -93,7 +93,10 @@ class Insight:
         found = matching(identity, view, "explain")
         if len(found) == 1:
             return self._explained(found[0], view)
-        return {"matches": [self._explained(each, view) for each in found[:EXPLAINED]], "more": max(0, len(found) - EXPLAINED)}
+        return {
+            "matches": [self._explained(each, view) for each in found[:EXPLAINED]],
+            "more": max(0, len(found) - EXPLAINED),
+        }
 
     def _explained(self, vertex: Vertex, view: View) -> dict[str, Any]:
         running_for = self._running_for(vertex.identity) if vertex.running else None
@@ -103,7 +106,9 @@ class Insight:
         found = self.traces.find(number)
         if found is None:
             kept = ", ".join(map(str, self.traces.numbers))
-            what = "there was no pass yet" if number is None else f"pass {number} is not kept; there are {kept or 'none'}"
+            what = (
+                "there was no pass yet" if number is None else f"pass {number} is not kept; there are {kept or 'none'}"
+            )
             raise ControlError(f"cannot show the trace: {what}")
         return chrome(found, view.graph)
 
@@ -132,7 +137,9 @@ def matching(given: str, view: View, verb: str) -> list[Vertex]:
     known = [*itertools.islice(view.present, CANDIDATES)]
     ids = () if "[" in given else (str(each.call.low["__id__"]) for each in known)
     nearly = nearest(given, [*(each.identity for each in known), *ids])
-    raise ControlError(f"cannot {verb} {given}: there is no such resource{f'; did you mean {nearly}?' if nearly else ''}")
+    raise ControlError(
+        f"cannot {verb} {given}: there is no such resource{f'; did you mean {nearly}?' if nearly else ''}"
+    )
 
 
 def _has(key: str, given: str) -> Callable[[Low], bool]:
@@ -141,14 +148,21 @@ def _has(key: str, given: str) -> Callable[[Low], bool]:
 
 def _ends(given: str) -> Callable[[Low], bool]:
     """Tells whether an ID or a name is a path that ends so: `app.conf` is the end of `/etc/app.conf`."""
-    return lambda low: any(path.startswith("/") and path.endswith(f"/{given}") for path in (str(low["__id__"]), str(low["name"])))
+    return lambda low: any(
+        path.startswith("/") and path.endswith(f"/{given}") for path in (str(low["__id__"]), str(low["name"]))
+    )
 
 
 def live_graph(view: View) -> dict[str, Any]:
     """The graph that runs: resources with their state, and who waits for whom because of what."""
     now = asyncio.get_running_loop().time()
     nodes = [
-        {"identity": each.identity, "kind": each.call.kind, "sls": each.call.low["__sls__"], "state": state_of(each, view, now)}
+        {
+            "identity": each.identity,
+            "kind": each.call.kind,
+            "sls": each.call.low["__sls__"],
+            "state": state_of(each, view, now),
+        }
         for each in view.present
     ]
     edges = [

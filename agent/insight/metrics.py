@@ -85,9 +85,17 @@ class Metrics:
         build = (("version", __version__), ("python", platform.python_version()))
         yield family("holdfast_build_info", "gauge", "What runs; always 1.", [("", build, 1)])
         yield family("holdfast_up", "gauge", "The agent runs; always 1.", [("", (), 1)])
-        yield family("holdfast_start_time_seconds", "gauge", "Unix time at which the agent was started.", [("", (), state["started"])])
+        yield family(
+            "holdfast_start_time_seconds",
+            "gauge",
+            "Unix time at which the agent was started.",
+            [("", (), state["started"])],
+        )
         for name, text in (
-            ("converged", "1: everything is watched and as declared, nothing is running or to be looked at, and the states compile."),
+            (
+                "converged",
+                "1: everything is watched and as declared, nothing is running or to be looked at, and the states compile.",
+            ),
             ("paused", "1: an operator has paused everything."),
             ("noop", "1: it looks, and changes nothing."),
         ):
@@ -117,14 +125,23 @@ def _marks(state: Mapping[str, Any], last: PassRecord | None) -> Iterator[Iterat
         labels = (("reason", pause["reason"]), ("scope", "some" if pause["pattern"] else "everything"))
         ends[labels] = max(ends.get(labels, 0.0), math.inf if pause["until"] is None else pause["until"])
     text = "Unix time at which a pause ends by itself; +Inf: an operator ends it."
-    yield family("holdfast_pause_end_timestamp_seconds", "gauge", text, [("", labels, end) for labels, end in ends.items()])
+    yield family(
+        "holdfast_pause_end_timestamp_seconds", "gauge", text, [("", labels, end) for labels, end in ends.items()]
+    )
     reload = state["reload"]
     text = "1: settings and states could be used when they were last read."
     yield family("holdfast_config_last_reload_successful", "gauge", text, [("", (), int(reload["successful"]))])
     text = "Unix time at which settings and states were last taken over."
-    yield family("holdfast_config_last_reload_success_timestamp_seconds", "gauge", text, [("", (), reload["at"])] if reload["at"] else [])
+    yield family(
+        "holdfast_config_last_reload_success_timestamp_seconds",
+        "gauge",
+        text,
+        [("", (), reload["at"])] if reload["at"] else [],
+    )
     text = "Unix time at which the last pass ended."
-    yield family("holdfast_last_pass_timestamp_seconds", "gauge", text, [("", (), last.started + last.duration)] if last else [])
+    yield family(
+        "holdfast_last_pass_timestamp_seconds", "gauge", text, [("", (), last.started + last.duration)] if last else []
+    )
     text = "How long the last pass took."
     yield family("holdfast_last_pass_duration_seconds", "gauge", text, [("", (), last.duration)] if last else [])
 
@@ -143,7 +160,9 @@ def _gauges(view: View) -> Iterator[tuple[str, str, list[Sample]]]:
         pending[kind] += 0
     for vertex, number in view.courier.undelivered():
         pending[vertex.call.kind] += number
-    by_state: list[Sample] = [("", (("kind", kind), ("state", state)), number) for (kind, state), number in sorted(states.items())]
+    by_state: list[Sample] = [
+        ("", (("kind", kind), ("state", state)), number) for (kind, state), number in sorted(states.items())
+    ]
     yield "resources", "Resources, by kind and state.", by_state
     yield "dirty", "Resources that are to be looked at.", _by_kind(dirty)
     yield "watches", "Watches that are armed.", _by_kind(watches)

@@ -31,12 +31,27 @@ def _figures() -> Iterator[tuple[str, str, str, float]]:
     except (OSError, ValueError):
         return
     user, system, started, size, resident = (int(fields[number - 3]) for number in (14, 15, 22, 23, 24))
-    yield "process_cpu_seconds_total", "counter", "Total user and system CPU time spent in seconds.", (user + system) / TICKS
+    yield (
+        "process_cpu_seconds_total",
+        "counter",
+        "Total user and system CPU time spent in seconds.",
+        (user + system) / TICKS,
+    )
     yield "process_resident_memory_bytes", "gauge", "Resident memory size in bytes.", resident * PAGE
     yield "process_virtual_memory_bytes", "gauge", "Virtual memory size in bytes.", size
-    yield "process_start_time_seconds", "gauge", "Start time of the process since unix epoch in seconds.", booted + started / TICKS
+    yield (
+        "process_start_time_seconds",
+        "gauge",
+        "Start time of the process since unix epoch in seconds.",
+        booted + started / TICKS,
+    )
     yield "process_open_fds", "gauge", "Number of open file descriptors.", descriptors
-    yield "process_max_fds", "gauge", "Maximum number of open file descriptors.", resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    yield (
+        "process_max_fds",
+        "gauge",
+        "Maximum number of open file descriptors.",
+        resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+    )
 
 
 @cache
@@ -56,4 +71,6 @@ def _python() -> str:
         ("patchlevel", patch),
         ("version", platform.python_version()),
     )
-    return "".join(f"{line}\n" for line in family("python_info", "gauge", "Python platform information.", [("", labels, 1)]))
+    return "".join(
+        f"{line}\n" for line in family("python_info", "gauge", "Python platform information.", [("", labels, 1)])
+    )

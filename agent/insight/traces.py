@@ -127,9 +127,24 @@ def chrome(traced: Pass, graph: Graph) -> dict[str, Any]:
         _meta("thread_name", PASS_LANE, title),
         *(_meta("thread_name", lane, f"lane {lane}") for lane in sorted(set(lanes))),
     ]
-    length = traced.duration if traced.duration is not None else max((run.begun + run.duration for run in traced.runs), default=0.0)
+    length = (
+        traced.duration
+        if traced.duration is not None
+        else max((run.begun + run.duration for run in traced.runs), default=0.0)
+    )
     args = {"cause": traced.cause, "converged": traced.converged, "runs": len(traced.runs), "dropped": traced.dropped}
-    events.append({"ph": "X", "name": title, "cat": "pass", "pid": 1, "tid": PASS_LANE, "ts": 0.0, "dur": _us(length), "args": args})
+    events.append(
+        {
+            "ph": "X",
+            "name": title,
+            "cat": "pass",
+            "pid": 1,
+            "tid": PASS_LANE,
+            "ts": 0.0,
+            "dur": _us(length),
+            "args": args,
+        }
+    )
     for run, lane in zip(traced.runs, lanes, strict=True):
         events.extend(_run(run, lane))
     events.extend(_arrows(traced.runs, lanes, graph))
@@ -154,7 +169,10 @@ def _lanes(runs: list[Run]) -> Iterator[int]:
 
 def _run(run: Run, lane: int) -> Iterator[dict[str, Any]]:
     common = {"pid": 1, "tid": lane, "name": run.identity}
-    begin, end = _us(run.begun), _us(run.begun + run.duration)  # ends are rounded, not lengths: or else neighbours might overlap
+    begin, end = (
+        _us(run.begun),
+        _us(run.begun + run.duration),
+    )  # ends are rounded, not lengths: or else neighbours might overlap
     args = {"cause": run.cause, "result": run.result, "waited_ms": round(run.waited * 1000, 3)}
     event = {"ph": "X", "cat": run.result, "ts": begin, "dur": round(end - begin, 1), "args": args}
     yield {**common, **event, **({"cname": _COLOURS[run.result]} if run.result in _COLOURS else {})}

@@ -53,7 +53,9 @@ def layout(sizes: Mapping[Key, tuple[float, float]], edges: Iterable[tuple[Key, 
     place = {key: number for number, key in enumerate(sizes)}
     given = set(edges)
     backward = {pair for pair in given if place[pair[0]] > place[pair[1]]}
-    forward = {pair for pair in given if place[pair[0]] < place[pair[1]]} | {(after, before) for before, after in backward}
+    forward = {pair for pair in given if place[pair[0]] < place[pair[1]]} | {
+        (after, before) for before, after in backward
+    }
     pairs = sorted(forward, key=lambda pair: (place[pair[0]], place[pair[1]]))
     found, alone = Layout(), []
     for group in _groups(sizes, pairs):
@@ -113,7 +115,9 @@ def _block(sizes: Mapping[Key, tuple[float, float]], keys: Sequence[Key], width:
 class _Group:
     """One connected group while it is laid out; what passes a layer is a tuple (edge, layer)."""
 
-    def __init__(self, sizes: Mapping[Key, tuple[float, float]], keys: Sequence[Key], pairs: Sequence[tuple[Key, Key]]) -> None:
+    def __init__(
+        self, sizes: Mapping[Key, tuple[float, float]], keys: Sequence[Key], pairs: Sequence[tuple[Key, Key]]
+    ) -> None:
         self._sizes = sizes
         self._keys = keys
         self._pairs = pairs

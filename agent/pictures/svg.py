@@ -30,7 +30,9 @@ _FORBIDDEN = re.compile("[\ufffe\uffff]")
 
 def svg(drawing: Drawing, title: str = "") -> Iterator[str]:
     """Lines of the picture."""
-    found = layout({node.identity: _size(node) for node in drawing.nodes}, ((edge.before, edge.after) for edge in drawing.edges))
+    found = layout(
+        {node.identity: _size(node) for node in drawing.nodes}, ((edge.before, edge.after) for edge in drawing.edges)
+    )
     legend = list(_legend(drawing))
     wide = max(found.width, *(width for width, _ in legend), columns(title) * 8.5, 200.0) + 2 * MARGIN
     top = MARGIN + 34.0 + len(legend) * LEGEND
@@ -97,7 +99,9 @@ def _curve(points: Sequence[tuple[float, float]]) -> str:
     parts = [f"M{x:.1f} {y:.1f}"]
     for (x, y), (to_x, to_y) in pairwise([*points[:-1], (tip, last)]):
         middle = (x + to_x) / 2
-        parts.append(f"H{to_x:.1f}" if y == to_y else f"C{middle:.1f} {y:.1f} {middle:.1f} {to_y:.1f} {to_x:.1f} {to_y:.1f}")
+        parts.append(
+            f"H{to_x:.1f}" if y == to_y else f"C{middle:.1f} {y:.1f} {middle:.1f} {to_y:.1f} {to_x:.1f} {to_y:.1f}"
+        )
     return "".join(parts)
 
 
@@ -113,13 +117,17 @@ def _markers(drawing: Drawing) -> Iterator[str]:
 
 def _legend(drawing: Drawing) -> Iterator[tuple[float, str]]:
     """(width, row): the requisites that are drawn, then the states, with how many there are of each."""
-    kinds = sorted({edge.kind for edge in drawing.edges}, key=lambda kind: ([*STROKES.values()].index(stroke(kind)), kind))
+    kinds = sorted(
+        {edge.kind for edge in drawing.edges}, key=lambda kind: ([*STROKES.values()].index(stroke(kind)), kind)
+    )
     if kinds:
         yield _row([(f"{kind} (nobody wrote it)" if kind == AUTOMATIC else kind, _sample(kind)) for kind in kinds])
     states = Counter(node.state for node in drawing.nodes if node.state)
     if states:
         swatch = '<rect x="0" y="-9" width="26" height="12" rx="3" stroke="#94a3b8" fill="{}"/>'
-        yield _row([(f"{states[state]} {state}", swatch.format(fill)) for state, fill in FILLS.items() if states[state]])
+        yield _row(
+            [(f"{states[state]} {state}", swatch.format(fill)) for state, fill in FILLS.items() if states[state]]
+        )
 
 
 def _row(items: Sequence[tuple[str, str]]) -> tuple[float, str]:

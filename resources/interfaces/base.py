@@ -65,7 +65,14 @@ class Bus(Protocol):
     """The system's D-Bus, as a provider sees it. Variants are plain values in every answer."""
 
     async def call(
-        self, destination: str, path: str, interface: str, member: str, signature: str = "", *arguments: Any, timeout: float = 25.0
+        self,
+        destination: str,
+        path: str,
+        interface: str,
+        member: str,
+        signature: str = "",
+        *arguments: Any,
+        timeout: float = 25.0,
     ) -> list[Any]:
         """Call a method; the values it returns. Raises `BusError`, also when there is no answer within `timeout` seconds."""
         ...
@@ -100,7 +107,9 @@ def _mark(word: str, grains: Mapping[str, str | Sequence[str]]) -> Callable[[Fun
     for grain in grains:
         if grain not in GRAINS:
             near = difflib.get_close_matches(grain, GRAINS, n=1)
-            raise DeclarationError(f"cannot declare {word}: there is no grain {grain!r}" + (f", did you mean {near[0]!r}?" if near else ""))
+            raise DeclarationError(
+                f"cannot declare {word}: there is no grain {grain!r}" + (f", did you mean {near[0]!r}?" if near else "")
+            )
     values = {grain: (value,) if isinstance(value, str) else tuple(value) for grain, value in grains.items()}
 
     def mark(function: Function) -> Function:
@@ -112,7 +121,11 @@ def _mark(word: str, grains: Mapping[str, str | Sequence[str]]) -> Callable[[Fun
 
 def matches(grains: Grains, facts: Mapping[str, Any]) -> bool:
     """Whether any listed value of any listed grain is the host's; upper and lower case are the same, a missing grain never matches."""
-    return any(seen in {value.casefold() for value in values} for grain, values in grains.items() for seen in _seen(facts.get(grain)))
+    return any(
+        seen in {value.casefold() for value in values}
+        for grain, values in grains.items()
+        for seen in _seen(facts.get(grain))
+    )
 
 
 def _seen(fact: Any) -> tuple[str, ...]:
@@ -143,7 +156,9 @@ class Interface:
         """The functions it promises, by name."""
         known = (base for base in reversed(cls.__mro__) if issubclass(base, Interface) and base is not Interface)
         declared = {name: member for base in known for name, member in vars(base).items()}
-        return {name: getattr(cls, name) for name in declared if not name.startswith("_") and callable(getattr(cls, name))}
+        return {
+            name: getattr(cls, name) for name in declared if not name.startswith("_") and callable(getattr(cls, name))
+        }
 
 
 # -- providers -----------------------------------------------------------------------------------------------------

@@ -70,7 +70,10 @@ class Bound:
         for entry in self._entries.values():
             if entry.note:
                 self._host.log.info(
-                    "interface and provider differ", call=f"{interface.module}.{entry.function}", provider=provider.tool, why=entry.note
+                    "interface and provider differ",
+                    call=f"{interface.module}.{entry.function}",
+                    provider=provider.tool,
+                    why=entry.note,
                 )
 
     # -- asking --------------------------------------------------------------------------------------------------
@@ -118,11 +121,14 @@ class Bound:
         idle = spared is not None and matches(spared, self._host.facts)
         if idle and provided is not None:
             return self._violation(
-                InterfaceContradiction, Entry(name, "not applicable", "it is provided where the interface says that it does not apply")
+                InterfaceContradiction,
+                Entry(name, "not applicable", "it is provided where the interface says that it does not apply"),
             )
         if idle:
             return Entry(
-                name, "not applicable", "declared both supported and not applicable here" if supported is not None and meant else ""
+                name,
+                "not applicable",
+                "declared both supported and not applicable here" if supported is not None and meant else "",
             )
         if not callable(provided):
             return Entry(name, "not implemented" if meant else "not supported")
@@ -169,7 +175,9 @@ class Bound:
                 self._warned.add(name)
                 call = f"{self.interface.module}.{name}"
                 self._host.log.warning(
-                    "deprecated call: it belongs to the provider, not to the interface", call=call, provider=self.provider.tool
+                    "deprecated call: it belongs to the provider, not to the interface",
+                    call=call,
+                    provider=self.provider.tool,
                 )
             return provided(*arguments, **options)
 
@@ -184,13 +192,16 @@ class Bound:
         @functools.wraps(provided)
         async def call(*arguments: Any, **options: Any) -> Any:
             result = (
-                provided(*arguments, **options) if asynchronous else self._host.blocking(functools.partial(provided, *arguments, **options))
+                provided(*arguments, **options)
+                if asynchronous
+                else self._host.blocking(functools.partial(provided, *arguments, **options))
             )
             try:
                 return adapter.validate_python(await result)
             except ValidationError as error:
                 wrong = "; ".join(
-                    f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_url=False, include_input=False)
+                    f"{'.'.join(map(str, e['loc']))}: {e['msg']}"
+                    for e in error.errors(include_url=False, include_input=False)
                 )
                 self._raise(ResultViolation, name, f"it returned something else than the interface promises: {wrong}")
 

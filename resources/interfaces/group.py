@@ -22,7 +22,14 @@ class GroupInterface(Interface, name="group"):
         return {}
 
     async def add(
-        self, name: str, gid: int | None = None, system: bool = False, *, unique: bool = True, test: bool = False, options: Options = None
+        self,
+        name: str,
+        gid: int | None = None,
+        system: bool = False,
+        *,
+        unique: bool = True,
+        test: bool = False,
+        options: Options = None,
     ) -> ChangeSet:
         """Add a group; not `unique`: its gid may be taken."""
         return ChangeSet()
@@ -31,19 +38,27 @@ class GroupInterface(Interface, name="group"):
         """Remove a group. Raises `Permanent` while it is somebody's primary group."""
         return ChangeSet()
 
-    async def modify(self, name: str, gid: int, *, unique: bool = True, test: bool = False, options: Options = None) -> ChangeSet:
+    async def modify(
+        self, name: str, gid: int, *, unique: bool = True, test: bool = False, options: Options = None
+    ) -> ChangeSet:
         """Give a group another number."""
         return ChangeSet()
 
-    async def members_set(self, name: str, users: Sequence[str], *, test: bool = False, options: Options = None) -> ChangeSet:
+    async def members_set(
+        self, name: str, users: Sequence[str], *, test: bool = False, options: Options = None
+    ) -> ChangeSet:
         """Make exactly these its members."""
         return ChangeSet()
 
-    async def members_add(self, name: str, users: Sequence[str], *, test: bool = False, options: Options = None) -> ChangeSet:
+    async def members_add(
+        self, name: str, users: Sequence[str], *, test: bool = False, options: Options = None
+    ) -> ChangeSet:
         """Add members; those that are already stay."""
         return ChangeSet()
 
-    async def members_remove(self, name: str, users: Sequence[str], *, test: bool = False, options: Options = None) -> ChangeSet:
+    async def members_remove(
+        self, name: str, users: Sequence[str], *, test: bool = False, options: Options = None
+    ) -> ChangeSet:
         """Take members out; those that are none already do not matter."""
         return ChangeSet()
 

@@ -49,11 +49,15 @@ class PkgInterface(Interface, name="pkg"):
         """
         return ChangeSet()
 
-    async def remove(self, names: Sequence[str], purge: bool = False, *, test: bool = False, options: Options = None) -> ChangeSet:
+    async def remove(
+        self, names: Sequence[str], purge: bool = False, *, test: bool = False, options: Options = None
+    ) -> ChangeSet:
         """Remove packages; `purge` their configuration files too, also of those removed earlier."""
         return ChangeSet()
 
-    async def upgrade(self, names: Sequence[str] = (), refresh: bool = True, *, test: bool = False, options: Options = None) -> ChangeSet:
+    async def upgrade(
+        self, names: Sequence[str] = (), refresh: bool = True, *, test: bool = False, options: Options = None
+    ) -> ChangeSet:
         """Bring these packages, or all, to their candidates."""
         return ChangeSet()
 

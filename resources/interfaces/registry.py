@@ -33,7 +33,9 @@ def bind(name: str, host: Host, override: str | None = None, *, strict: bool = T
     if not known:
         modules = {provider.implements.module for provider in Provider.registered}
         near = nearest(name, modules)
-        raise Permanent(f"cannot bind {name}: no provider serves such an interface" + (f", did you mean {near}?" if near else ""))
+        raise Permanent(
+            f"cannot bind {name}: no provider serves such an interface" + (f", did you mean {near}?" if near else "")
+        )
     chosen = _named(name, override, known) if override else _fitting(name, host, known)
     return Bound(chosen.implements, chosen(host), strict=strict)
 
@@ -71,7 +73,9 @@ def _named(name: str, tool: str, known: dict[str, type[Provider]]) -> type[Provi
 
 def _fitting(name: str, host: Host, known: dict[str, type[Provider]]) -> type[Provider]:
     refused = {tool: list(refusals(provider.confine, host)) for tool, provider in known.items()}
-    fit = sorted((provider for tool, provider in known.items() if not refused[tool]), key=lambda provider: -provider.priority)
+    fit = sorted(
+        (provider for tool, provider in known.items() if not refused[tool]), key=lambda provider: -provider.priority
+    )
     if not fit:
         reasons = "; ".join(f"{tool}: {', '.join(why)}" for tool, why in sorted(refused.items()))
         raise Permanent(f"cannot manage {name} here: no tool for that works on this host ({reasons})")

@@ -26,15 +26,21 @@ class ServiceInterface(Interface, name="service"):
         """What is known of these services, by the name asked for; one that does not exist says so."""
         return {}
 
-    async def start(self, name: str, timeout: float | None = None, *, test: bool = False, options: Options = None) -> ChangeSet:
+    async def start(
+        self, name: str, timeout: float | None = None, *, test: bool = False, options: Options = None
+    ) -> ChangeSet:
         """Start it, and see that it has not ended at once. Option `no_block`: do not wait."""
         return ChangeSet()
 
-    async def stop(self, name: str, timeout: float | None = None, *, test: bool = False, options: Options = None) -> ChangeSet:
+    async def stop(
+        self, name: str, timeout: float | None = None, *, test: bool = False, options: Options = None
+    ) -> ChangeSet:
         """Stop it. Option `no_block`: do not wait."""
         return ChangeSet()
 
-    async def restart(self, name: str, timeout: float | None = None, *, test: bool = False, options: Options = None) -> ChangeSet:
+    async def restart(
+        self, name: str, timeout: float | None = None, *, test: bool = False, options: Options = None
+    ) -> ChangeSet:
         """Stop and start it, and see that it has not ended at once. Option `no_block`: do not wait."""
         return ChangeSet()
 
@@ -49,7 +55,9 @@ class ServiceInterface(Interface, name="service"):
         return ChangeSet()
 
     @supported(kernel=("Linux", "FreeBSD", "NetBSD", "OpenBSD", "SunOS"))
-    async def reload(self, name: str, timeout: float | None = None, *, test: bool = False, options: Options = None) -> ChangeSet:
+    async def reload(
+        self, name: str, timeout: float | None = None, *, test: bool = False, options: Options = None
+    ) -> ChangeSet:
         """Have it read its configuration again; never a restart: a service that cannot is an error."""
         return ChangeSet()
 
@@ -59,7 +67,9 @@ class ServiceInterface(Interface, name="service"):
         return ChangeSet()
 
     @supported(init=("systemd",))
-    async def unmask(self, name: str, runtime: bool = False, *, test: bool = False, options: Options = None) -> ChangeSet:
+    async def unmask(
+        self, name: str, runtime: bool = False, *, test: bool = False, options: Options = None
+    ) -> ChangeSet:
         """Allow it to be started."""
         return ChangeSet()
 

@@ -48,7 +48,9 @@ class UserInterface(Interface, name="user"):
         """Remove an account; `force` even while it is used. Raises `Temporary` while its processes run."""
         return ChangeSet()
 
-    async def modify(self, name: str, *, unique: bool = True, test: bool = False, options: Options = None, **changed: Any) -> ChangeSet:
+    async def modify(
+        self, name: str, *, unique: bool = True, test: bool = False, options: Options = None, **changed: Any
+    ) -> ChangeSet:
         """Change the given fields of an account."""
         return ChangeSet()
 
@@ -67,7 +69,9 @@ class UserInterface(Interface, name="user"):
         return ChangeSet()
 
     @supported(kernel=("Linux",))
-    async def set_expiry(self, name: str, value: dict[str, int], *, test: bool = False, options: Options = None) -> ChangeSet:
+    async def set_expiry(
+        self, name: str, value: dict[str, int], *, test: bool = False, options: Options = None
+    ) -> ChangeSet:
         """Set the ageing of account and password: any of `expire`, `date` (days since 1970, -1: never), `mindays`, `maxdays`, `inactdays`, `warndays`."""
         return ChangeSet()
 

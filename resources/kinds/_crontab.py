@@ -47,7 +47,10 @@ class Job:
         """Its comment, and the job itself."""
         mark = f"{words.mark}{self.identifier}" if self.identifier else ""
         said = " ".join(filter(None, (self.comment, mark)))
-        return [*(f"# {line}" for line in said.splitlines()), f"{OFF if self.disabled else ''}{' '.join(self.when)} {self.command}"]
+        return [
+            *(f"# {line}" for line in said.splitlines()),
+            f"{OFF if self.disabled else ''}{' '.join(self.when)} {self.command}",
+        ]
 
     def matches(self, command: str, identifier: str) -> bool:
         """Whether it is the job of this identifier; one that has none is told by its command."""
@@ -98,11 +101,19 @@ class Crontab:
 
     def jobs(self, command: str, identifier: str) -> list[Job]:
         """The jobs that this one is; more than one if somebody has copied it."""
-        return [meaning for part in self.parts if isinstance(meaning := part.meaning, Job) and meaning.matches(command, identifier)]
+        return [
+            meaning
+            for part in self.parts
+            if isinstance(meaning := part.meaning, Job) and meaning.matches(command, identifier)
+        ]
 
     def variables(self, name: str) -> list[str]:
         """The values that a variable is given, in order."""
-        return [meaning.value for part in self.parts if isinstance(meaning := part.meaning, Variable) and meaning.name == name]
+        return [
+            meaning.value
+            for part in self.parts
+            if isinstance(meaning := part.meaning, Variable) and meaning.name == name
+        ]
 
     def put(self, new: Job | Variable) -> None:
         """Have exactly one of it: in the place of the first that is there already, else a job at the end, a variable before all jobs."""
@@ -115,7 +126,9 @@ class Crontab:
         if not tags:
             self.parts.append(Part([self.words.tag]))
             tags = [len(self.parts) - 1]
-        self.parts.insert(tags[0] + 1 if isinstance(new, Variable) else len(self.parts), Part(new.lines(self.words), new))
+        self.parts.insert(
+            tags[0] + 1 if isinstance(new, Variable) else len(self.parts), Part(new.lines(self.words), new)
+        )
 
     def remove(self, *old: Job | Variable) -> None:
         """Have none of these."""

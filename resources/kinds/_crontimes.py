@@ -74,7 +74,10 @@ def known_special(value: str) -> str:
     """For validators: refuse a word that cron does not know."""
     if value not in SPECIAL:
         near = nearest(value if value.startswith("@") else f"@{value}", SPECIAL)
-        raise ValueError(f"cron does not know {value!r}: " + (f"did you mean '{near}'?" if near else f"it knows {', '.join(SPECIAL)}"))
+        raise ValueError(
+            f"cron does not know {value!r}: "
+            + (f"did you mean '{near}'?" if near else f"it knows {', '.join(SPECIAL)}")
+        )
     return value
 
 

@@ -47,7 +47,9 @@ def parse_pkgs(value: object) -> object:
             found.update({parse_text(name): version for name, version in item.items()})
         else:
             quote = ": quote what YAML reads as a boolean" if isinstance(item, bool) else ""
-            raise ValueError(f"{item if item is None else str(item).lower()} is neither a package's name nor `name: version`{quote}")  # noqa: TRY004 - pydantic collects ValueErrors
+            raise ValueError(  # noqa: TRY004 - pydantic collects ValueErrors
+                f"{item if item is None else str(item).lower()} is neither a package's name nor `name: version`{quote}"
+            )
     return found
 
 
@@ -68,7 +70,11 @@ def check_versions(pkgs: dict[str, str | None] | None) -> dict[str, str | None] 
 def demand_package(name: str) -> str:
     """For validators: the name of a package. Raises `ValueError` for what a package manager would take for something else: a version, a pattern, a wish to remove it."""
     if not PACKAGE.fullmatch(name):
-        hint = "write the version as '- version: ...'" if re.match(r"[\w.+-]+[=<>]", name) else "it has letters, digits and +._-"
+        hint = (
+            "write the version as '- version: ...'"
+            if re.match(r"[\w.+-]+[=<>]", name)
+            else "it has letters, digits and +._-"
+        )
         raise ValueError(f"{name!r} is not the name of a package: {hint}")
     return name
 
@@ -108,7 +114,9 @@ class Packages(Resource):
         """The packages that are not as they should be: name -> {old, new} as far as is known without a plan."""
         raise NotImplementedError
 
-    async def put_right(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]], test: bool) -> ChangeSet:
+    async def put_right(
+        self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]], test: bool
+    ) -> ChangeSet:
         """Change the packages that are wrong, in one transaction, or with `test` say what that would change."""
         raise NotImplementedError
 
@@ -125,7 +133,9 @@ class Packages(Resource):
             ctx.report.begin(lambda: self._account(ctx, pkg, wrong))
             try:
                 done: ChangeSet = await together(self, ctx, wrong, lambda: self.put_right(ctx, pkg, wrong, test=False))
-            except HoldfastError as error:  # it fails for the sake of other packages, too, and may be killed when its work is done
+            except (
+                HoldfastError
+            ) as error:  # it fails for the sake of other packages, too, and may be killed when its work is done
                 if await self.wrong(pkg, apply=False):
                     raise
                 ctx.log.warning("the package manager failed, but this is right", why=str(error))
@@ -180,7 +190,11 @@ class Packages(Resource):
                 mine == theirs or not (theirs if self.there else mine) for _, mine, theirs in both
             )
             return f"one is {self.kind}, the other {other.kind}" if clash else None
-        different = (f"version {mine} of {name} is not {theirs}" for name, mine, theirs in both if mine and theirs and mine != theirs)
+        different = (
+            f"version {mine} of {name} is not {theirs}"
+            for name, mine, theirs in both
+            if mine and theirs and mine != theirs
+        )
         return next(different, None)
 
 
@@ -191,7 +205,11 @@ def sentence(changes: Mapping[str, Mapping[str, str]], *, done: bool) -> str:
         old, new = change["old"], change["new"]
         verb = "hold" if "hold" in (old, new) else "install" if not old else "remove" if not new else "change"
         verb = "let go" if verb == "hold" and not new else verb
-        past = {"hold": "held", "install": "installed", "remove": "removed", "change": "changed", "let go": "let go"}[verb]
-        versions = f" {old} -> {new}" if verb == "change" else f" {new}" if verb == "install" and new != "installed" else ""
+        past = {"hold": "held", "install": "installed", "remove": "removed", "change": "changed", "let go": "let go"}[
+            verb
+        ]
+        versions = (
+            f" {old} -> {new}" if verb == "change" else f" {new}" if verb == "install" and new != "installed" else ""
+        )
         words.append(f"{past if done else f'would {verb}'} {name}{versions}")
     return "; ".join(words)

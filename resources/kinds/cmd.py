@@ -62,7 +62,9 @@ def parse_env(value: object) -> object:
             if isinstance(text, (Mapping, list, tuple)):
                 raise ValueError(f"the variable {name} must be text, not {text!r}")  # noqa: TRY004 - the same
             if not str(name) or "=" in str(name) or "\0" in f"{name}{text}":
-                raise ValueError(f"{name!r} cannot be a variable: its name has no '=', and neither it nor its value has a NUL character")
+                raise ValueError(
+                    f"{name!r} cannot be a variable: its name has no '=', and neither it nor its value has a NUL character"
+                )
             merged[str(name)] = "" if text is None or text is False else str(parse_text(text))
     return merged
 
@@ -90,7 +92,10 @@ def parse_signal(value: object) -> object:
     name = names.get(str(value), str(value).upper().removeprefix("SIG"))
     if name not in names.values():
         near = nearest(name, names.values())
-        raise ValueError(f"{value!r} is not a signal: " + (f"did you mean {near}?" if near else "write a name like INT, TERM or QUIT"))
+        raise ValueError(
+            f"{value!r} is not a signal: "
+            + (f"did you mean {near}?" if near else "write a name like INT, TERM or QUIT")
+        )
     if name in HARMLESS:
         raise ValueError(f"{value!r} does not end a command: write a signal like INT, TERM or QUIT")
     return name
@@ -123,7 +128,9 @@ class Command(Edgeable, Sendable, Recvable, Resource, Refreshable):
     """The command; the ID of the state where it gives no name."""
     cwd: RootedPath | None = None
     """Directory to run in. Default: the home directory of the user that it runs as; / where there is none."""
-    env: Annotated[dict[str, str] | None, BeforeValidator(lambda value: value if value is None else parse_env(value))] = None
+    env: Annotated[
+        dict[str, str] | None, BeforeValidator(lambda value: value if value is None else parse_env(value))
+    ] = None
     """Variables added to a clean environment."""
     runas: Owner | None = None
     """User to run as. Default: the agent's."""
@@ -171,7 +178,9 @@ class Command(Edgeable, Sendable, Recvable, Resource, Refreshable):
         """What it runs, where, and as whom."""
         if self.root:
             return ()  # all of its names mean something else in there
-        where = (Need("path", posixpath.normpath(self.cwd), above=True),) if self.cwd and self.cwd.startswith("/") else ()
+        where = (
+            (Need("path", posixpath.normpath(self.cwd), above=True),) if self.cwd and self.cwd.startswith("/") else ()
+        )
         return (*[Need("path", path) for path in programs(self.program())], *where, *owned_by(self.runas, self.group))
 
     def program(self) -> str:
@@ -211,7 +220,12 @@ class Command(Edgeable, Sendable, Recvable, Resource, Refreshable):
         ctx.report.touched = True
         try:
             return await self.spawn(
-                ctx, *argv, stdin=self.stdin, timeout=self.timeout, combined=COMBINED in ctx.report.wanted, shown=not self._hidden
+                ctx,
+                *argv,
+                stdin=self.stdin,
+                timeout=self.timeout,
+                combined=COMBINED in ctx.report.wanted,
+                shown=not self._hidden,
             )
         except Overdue:
             raise Overdue(f"{beginning(shown)!r} still ran after {self.timeout:g} s and was killed") from None
@@ -258,7 +272,9 @@ class Command(Edgeable, Sendable, Recvable, Resource, Refreshable):
         if not self._succeeded(done.retcode, out, out if COMBINED in ctx.report.wanted else err):
             raise Permanent(f"{shown!r} {ended(done.retcode)}" + ("" if hidden else last_line(err or out)))
         if not understood:
-            raise Permanent(f"{self.name!r} is stateful, but the last line of its output is neither JSON nor changed=yes|no")
+            raise Permanent(
+                f"{self.name!r} is stateful, but the last line of its output is neither JSON nor changed=yes|no"
+            )
         ctx.report.comment = ctx.report.comment or f"ran {shown!r}"
         return not ctx.report.changes
 
@@ -306,7 +322,9 @@ def program(command: str) -> tuple[str, ...]:
     """A command to be run without a shell. Raises `Permanent` when its first word is missing, too."""
     words = words_of(command)
     if not words or not words[0]:
-        raise Permanent(f"cannot run {command!r}: without a shell (python_shell: false) its first word must name a program")
+        raise Permanent(
+            f"cannot run {command!r}: without a shell (python_shell: false) its first word must name a program"
+        )
     return words
 
 
@@ -443,7 +461,9 @@ class Script(FromSources, Active, kind="cmd.script"):
         try:
             done = await self.start(ctx, url, *interpreter(script, self.shell), place.path, *words_of(words))
         finally:
-            with suppress(FileNotFoundError, IsADirectoryError):  # a script may remove itself, and its user put a directory there
+            with suppress(
+                FileNotFoundError, IsADirectoryError
+            ):  # a script may remove itself, and its user put a directory there
                 place.unlink()
         return self.conclude(ctx, done, url)
 

@@ -19,7 +19,13 @@ from holdfast.resources.needs import Need, owned_by, programs
 from holdfast.resources.traits import Declaration, Edgeable, Reversible
 from holdfast.resources.turns import turn
 
-TIMES: Mapping[str, tuple[int, int]] = {"minute": (0, 59), "hour": (0, 23), "daymonth": (1, 28), "month": (1, 12), "dayweek": (0, 6)}
+TIMES: Mapping[str, tuple[int, int]] = {
+    "minute": (0, 59),
+    "hour": (0, 23),
+    "daymonth": (1, 28),
+    "month": (1, 12),
+    "dayweek": (0, 6),
+}
 """The five fields, in their order, and from where to where a random one may lie."""
 LARGE = 1 << 16
 """Characters of a crontab from which on it is parsed in a thread."""
@@ -40,7 +46,9 @@ class InCrontab(Edgeable, Reversible, Resource):
         """The crontab as it is now; empty when there is none. Raises `Permanent`."""
         done = await ctx.run("crontab", "-u", self.user, "-l", check=False)
         if done.retcode != 0 and "no crontab" not in done.stderr:
-            raise Permanent(f"cannot read the crontab of {self.user}: {done.stderr.strip() or f'crontab ended with status {done.retcode}'}")
+            raise Permanent(
+                f"cannot read the crontab of {self.user}: {done.stderr.strip() or f'crontab ended with status {done.retcode}'}"
+            )
         if done.truncated:  # what is cut off would be lost when it is written again
             raise Permanent(f"cannot read the crontab of {self.user}: it is larger than 1 MiB")
         text = done.stdout if done.retcode == 0 else ""
@@ -54,7 +62,9 @@ class InCrontab(Edgeable, Reversible, Resource):
             change(tab)
             done = await ctx.run("crontab", "-u", self.user, "-", stdin=tab.text(), check=False)
         if done.retcode != 0:
-            raise Permanent(f"cannot change the crontab of {self.user}: {(done.stderr.strip() or 'crontab failed').splitlines()[0]}")
+            raise Permanent(
+                f"cannot change the crontab of {self.user}: {(done.stderr.strip() or 'crontab failed').splitlines()[0]}"
+            )
 
     def watch(self, ctx: Context) -> Watch:
         """The file of the crontab."""
@@ -82,7 +92,13 @@ class InCrontab(Edgeable, Reversible, Resource):
 
     def describe(self, delta: Delta, applied: bool) -> str:
         """What was done, or would be."""
-        done = "added to" if delta.create else "removed from" if delta.remove else f"changed ({', '.join(delta.fields)}) in"
+        done = (
+            "added to"
+            if delta.create
+            else "removed from"
+            if delta.remove
+            else f"changed ({', '.join(delta.fields)}) in"
+        )
         return f"{self.name} {'was' if applied else 'would be'} {done} the crontab of {self.user}"
 
 
@@ -111,7 +127,9 @@ class JobKind(InCrontab):
             return Declaration("cron.absent", {"name": self.name, **known})
         when = {"special": job.when[0]} if len(job.when) == 1 else dict(zip(TIMES, job.when, strict=True))
         said = {"commented": job.disabled, "comment": job.comment}
-        return Declaration("cron.present", {"name": job.command, **known, "identifier": job.identifier or None, **when, **said})
+        return Declaration(
+            "cron.present", {"name": job.command, **known, "identifier": job.identifier or None, **when, **said}
+        )
 
     def uids(self) -> tuple[Uid, ...]:
         """The job."""
@@ -166,7 +184,10 @@ class Present(JobKind, kind="cron.present"):
             return None
         job = jobs[0]
         when = {"special": job.when[0]} if len(job.when) == 1 else dict(zip(TIMES, job.when, strict=True))
-        when = {name: "random" if value != "*" and getattr(self, name) == "random" else value for name, value in when.items()}
+        when = {
+            name: "random" if value != "*" and getattr(self, name) == "random" else value
+            for name, value in when.items()
+        }
         said = {"comment": job.comment, "commented": job.disabled, "copies": len(jobs) - 1}
         return {**when, "command": job.command, "identifier": job.identifier, **said}
 
@@ -177,8 +198,15 @@ class Present(JobKind, kind="cron.present"):
     def _job(self, ctx: Context, tab: Crontab) -> Job:
         """The job to be; what is random and what is not declared stays as it is."""
         old = next(iter(tab.jobs(self.name, self.mark)), None)
-        seen = dict(zip(TIMES, old.when, strict=True)) if old and len(old.when) == len(TIMES) else dict.fromkeys(TIMES, "*")
-        times = (seen[name] if getattr(self, name) == "random" and seen[name] != "*" else self._time(ctx, name) for name in TIMES)
+        seen = (
+            dict(zip(TIMES, old.when, strict=True))
+            if old and len(old.when) == len(TIMES)
+            else dict.fromkeys(TIMES, "*")
+        )
+        times = (
+            seen[name] if getattr(self, name) == "random" and seen[name] != "*" else self._time(ctx, name)
+            for name in TIMES
+        )
         comment = self._said() if self.comment is not None else old.comment if old else ""
         return Job((self.special,) if self.special else tuple(times), self.name, self.mark, comment, self.commented)
 
@@ -233,7 +261,11 @@ class InEnvironment(InCrontab):
         """Its value now, or that there is none."""
         values = (await self.crontab(ctx)).variables(self.name)
         arguments = {"name": self.name, "user": self.user}
-        return Declaration("cron.env_present", {**arguments, "value": values[0]}) if values else Declaration("cron.env_absent", arguments)
+        return (
+            Declaration("cron.env_present", {**arguments, "value": values[0]})
+            if values
+            else Declaration("cron.env_absent", arguments)
+        )
 
     def uids(self) -> tuple[Uid, ...]:
         """The variable."""
@@ -279,4 +311,6 @@ class EnvAbsent(InEnvironment, kind="cron.env_absent"):
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
         """Remove it."""
-        await self.edit(ctx, lambda tab: tab.remove(*(Variable(self.name, value) for value in tab.variables(self.name))))
+        await self.edit(
+            ctx, lambda tab: tab.remove(*(Variable(self.name, value) for value in tab.variables(self.name)))
+        )

@@ -53,7 +53,10 @@ class Installing(Edgeable, Groupable, Packages):
     @property
     def options(self) -> dict[str, Any]:
         """What the provider is told besides names and versions."""
-        return {name: getattr(self, name) for name in ("fromrepo", "skip_verify", "install_recommends", "only_upgrade", "update_holds")}
+        return {
+            name: getattr(self, name)
+            for name in ("fromrepo", "skip_verify", "install_recommends", "only_upgrade", "update_holds")
+        }
 
     def group(self) -> Hashable:
         """Those that are installed in the same way."""
@@ -63,7 +66,9 @@ class Installing(Edgeable, Groupable, Packages):
         """What to ask the package manager for."""
         raise NotImplementedError
 
-    async def put_right(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]], test: bool) -> ChangeSet:
+    async def put_right(
+        self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]], test: bool
+    ) -> ChangeSet:
         """Install or upgrade those that are wrong."""
         return await self.install(pkg, await self.specs(ctx, pkg, wrong), list(self.wanted), test)
 
@@ -72,9 +77,15 @@ class Installing(Edgeable, Groupable, Packages):
         """Install what all of them miss in one transaction."""
         first, pkg = members[0].resource, members[0].ctx.interface("pkg")
         asked = [spec for member in members for spec in await member.resource.specs(member.ctx, pkg, member.work)]
-        specs = list({spec.name: spec for spec in sorted(asked, key=lambda spec: (spec.version or "", spec.source or ""))}.values())
+        specs = list(
+            {
+                spec.name: spec for spec in sorted(asked, key=lambda spec: (spec.version or "", spec.source or ""))
+            }.values()
+        )
         names = list(dict.fromkeys(name for member in members for name in member.resource.wanted))
-        return divided(await first.install(pkg, specs, names, test=False), [member.resource.wanted for member in members])
+        return divided(
+            await first.install(pkg, specs, names, test=False), [member.resource.wanted for member in members]
+        )
 
     async def wrong_holds(self, pkg: PkgInterface) -> dict[str, dict[str, str]]:
         """Packages that are on hold and should not be, or the other way round."""
@@ -226,7 +237,9 @@ class Removed(Groupable, Packages, kind="pkg.removed"):
         wanted = self.wanted[name]
         return wanted is None or await satisfied(pkg, version, wanted)
 
-    async def put_right(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]], test: bool) -> ChangeSet:
+    async def put_right(
+        self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]], test: bool
+    ) -> ChangeSet:
         """Remove those that are there."""
         return await pkg.remove(list(wrong), self.purge, test=test)
 
@@ -268,7 +281,9 @@ class Held(Packages, kind="pkg.held"):
         pkg: PkgInterface = ctx.interface("pkg")
         return pkg.watch() if self.replace else super().watch(ctx)
 
-    async def put_right(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]], test: bool) -> ChangeSet:
+    async def put_right(
+        self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]], test: bool
+    ) -> ChangeSet:
         """Put them on hold, and let go of the others."""
         held = await pkg.hold([name for name, change in wrong.items() if change["new"]], test=test)
         freed = await pkg.unhold([name for name, change in wrong.items() if not change["new"]], test=test)

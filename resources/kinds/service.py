@@ -41,7 +41,14 @@ WORDS = {
     "active": ("does not run", "runs"),
     "enabled": ("does not start at boot", "starts at boot"),
 }
-PAST = {"unmask": "unmasked", "mask": "masked", "stop": "stopped", "start": "started", "disable": "disabled", "enable": "enabled"}
+PAST = {
+    "unmask": "unmasked",
+    "mask": "masked",
+    "stop": "stopped",
+    "start": "started",
+    "disable": "disabled",
+    "enable": "enabled",
+}
 SUFFIXES = tuple(f".{word}" for word in UNIT_TYPES)
 
 
@@ -113,7 +120,14 @@ class Service(Reversible, Resource):
     def contradicts(self, other: Resource) -> str | None:
         """They want the same aspect of the service to be different."""
         mine, theirs = self.desired() or {}, other.desired() or {}
-        return next((f"{name} is {mine[name]}, not {theirs[name]}" for name in mine if name in theirs and mine[name] != theirs[name]), None)
+        return next(
+            (
+                f"{name} is {mine[name]}, not {theirs[name]}"
+                for name in mine
+                if name in theirs and mine[name] != theirs[name]
+            ),
+            None,
+        )
 
     def uids(self) -> tuple[Uid, ...]:
         """The unit."""

@@ -31,7 +31,11 @@ BOOTED = "/run/systemd/system"
 """A directory that exists where systemd runs, which reads no /etc/sysctl.conf."""
 PERIOD = 10.0
 """Seconds between two looks at the value: no event tells of what the kernel itself changes, or somebody in another container."""
-REASONS = {errno.EINVAL: "the kernel refuses that value", errno.EROFS: "it is read-only here", errno.EACCES: "permission denied"}
+REASONS = {
+    errno.EINVAL: "the kernel refuses that value",
+    errno.EROFS: "it is read-only here",
+    errno.EACCES: "permission denied",
+}
 
 
 def plain(value: str) -> str:
@@ -55,7 +59,11 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
 
     concerns: ClassVar[Mapping[str, Concern]] = {"": "security"}
     name: Annotated[
-        str, shaped(r"[\w*:@+-]+([./][\w*:@+-]+)+", "the name of a parameter: it has at least one dot, as in net.ipv4.ip_forward")
+        str,
+        shaped(
+            r"[\w*:@+-]+([./][\w*:@+-]+)+",
+            "the name of a parameter: it has at least one dot, as in net.ipv4.ip_forward",
+        ),
     ]
     """The parameter: `net.ipv4.ip_forward`. A dot that is part of a name is written as a slash: `net.ipv4.conf.eth0/1.forwarding`."""
     value: Text
@@ -83,7 +91,9 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
     @property
     def files(self) -> tuple[str, ...]:
         """The files that may keep it, the one first whose value would win."""
-        return (self.config,) if self.config else (SALT_FILE, OWN_FILE) if paths.exists(BOOTED) else ("/etc/sysctl.conf",)
+        return (
+            (self.config,) if self.config else (SALT_FILE, OWN_FILE) if paths.exists(BOOTED) else ("/etc/sysctl.conf",)
+        )
 
     async def file(self, ctx: Context) -> str:
         """The file that keeps it, or is to keep it. Raises what reading them raises."""
@@ -98,14 +108,19 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
 
     async def probe(self, ctx: Context) -> State:
         """Both as they are now."""
-        return {"value": await self._seen(ctx), "persisted": sorted({*self._kept(await self._lines(ctx, await self.file(ctx)))})}
+        return {
+            "value": await self._seen(ctx),
+            "persisted": sorted({*self._kept(await self._lines(ctx, await self.file(ctx)))}),
+        }
 
     async def _seen(self, ctx: Context) -> str:
         """The value in the kernel. Raises `Permanent` when there is no such parameter."""
         try:
             return plain(await ctx.read_text(self.path))
         except FileNotFoundError:
-            raise Permanent(f"cannot find {self.name}: the kernel has no such parameter; a module may have to be loaded first") from None
+            raise Permanent(
+                f"cannot find {self.name}: the kernel has no such parameter; a module may have to be loaded first"
+            ) from None
         except OSError as error:
             raise self._failure("read", error) from None
 
@@ -121,7 +136,11 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
     def _mine(self, line: str) -> bool:
         """Whether a line of the file is about this parameter; a - before it only says that an error does not matter."""
         name, equals, _ = line.strip().partition("=")
-        return bool(equals) and not name.startswith(("#", ";")) and dotted(name.strip().removeprefix("-")) == dotted(self.name)
+        return (
+            bool(equals)
+            and not name.startswith(("#", ";"))
+            and dotted(name.strip().removeprefix("-")) == dotted(self.name)
+        )
 
     def _kept(self, lines: list[str]) -> list[str]:
         """The values that the file gives it."""
@@ -168,7 +187,9 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
         """Its value now, kept in the file if it is now."""
         path = await self.file(ctx)
         kept = bool(self._kept(await self._lines(ctx, path)))
-        return Declaration("sysctl.present", {"name": self.name, "value": await self._seen(ctx), "config": path, "persist": kept})
+        return Declaration(
+            "sysctl.present", {"name": self.name, "value": await self._seen(ctx), "config": path, "persist": kept}
+        )
 
     async def watch(self, ctx: Context) -> Watch:
         """Who writes the parameter or the file is seen at once; of other changes of the value a look now and then tells."""

@@ -66,7 +66,9 @@ class Running(Composite, kind="systemd_unit.running"):
         text = {name: value for name in TEXT if (value := getattr(self, name)) is not None}
         service = {"name": self.name, "enable": self.enable}
         return (
-            Part("unit", "file.managed", {"name": self.path, "mode": self.mode, "user": "root", "group": "root", **text}),
+            Part(
+                "unit", "file.managed", {"name": self.path, "mode": self.mode, "user": "root", "group": "root", **text}
+            ),
             Part("service", "service.running", service, {"watch": ("unit",)}),
         )
 

@@ -208,7 +208,9 @@ class CheckPillar(Pretence, kind="test.check_pillar"):
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
         """Look. Raises `Final` that names every key that is missing or of another type."""
-        wrong = [f"{key} ({word})" for word in self.TYPES for key in getattr(self, word) if not self._fits(ctx, word, key)]
+        wrong = [
+            f"{key} ({word})" for word in self.TYPES for key in getattr(self, word) if not self._fits(ctx, word, key)
+        ]
         if wrong:
             raise Final(f"the pillar lacks, or has as another type: {', '.join(wrong)}")
         ctx.report.comment = "the pillar is as it should be"

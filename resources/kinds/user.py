@@ -48,7 +48,9 @@ IGNORED = {
 }
 
 
-PLAIN_TEXT = shaped(r"[^:,\x00-\x1f\x7f]*", "text for a field of the account file: it must have no ':', no ',' and be one line")
+PLAIN_TEXT = shaped(
+    r"[^:,\x00-\x1f\x7f]*", "text for a field of the account file: it must have no ':', no ',' and be one line"
+)
 
 
 class UserKind(Reversible, Resource):
@@ -69,10 +71,14 @@ class UserKind(Reversible, Resource):
         if user is None:
             return Declaration("user.absent", {"name": self.name})
         seen = {name: getattr(user, name) for name in PLAIN[:4] if getattr(user, name) not in (None, "")}
-        password = {} if user.password is None else {"password": user.password} if user.password else {"empty_password": True}
+        password = (
+            {} if user.password is None else {"password": user.password} if user.password else {"empty_password": True}
+        )
         groups = sorted(name for name in user.groups if name != user.primary_group)
         arguments = {"name": self.name, "gid": user.gid, "groups": groups, **seen, **password}
-        return Declaration("user.present", {**arguments, "createhome": False, "allow_uid_change": True, "allow_gid_change": True})
+        return Declaration(
+            "user.present", {**arguments, "createhome": False, "allow_uid_change": True, "allow_gid_change": True}
+        )
 
     def watch(self, ctx: Context) -> Watch:
         """The account files."""
@@ -94,7 +100,10 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
     """Login name."""
     uid: Number | None = field(None)
     """Number; by default the next free one."""
-    gid: Annotated[Number | Account, BeforeValidator(lambda v: int(v) if isinstance(v, str) and v.isdigit() else v)] | None = field(None)
+    gid: (
+        Annotated[Number | Account, BeforeValidator(lambda v: int(v) if isinstance(v, str) and v.isdigit() else v)]
+        | None
+    ) = field(None)
     """Primary group, by name or number."""
     usergroup: bool | None = field(None)
     """At creation, make a group of the user's own name its primary group; by default as the platform does."""
@@ -104,7 +113,9 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
     """Supplementary groups that it is put into if they exist."""
     remove_groups: bool = field(True)
     """Take it out of groups that are not named here."""
-    home: Annotated[AbsPath, shaped("[^:\n]*", "a home directory: the account file has no place for a ':'")] | None = field(None)
+    home: Annotated[AbsPath, shaped("[^:\n]*", "a home directory: the account file has no place for a ':'")] | None = (
+        field(None)
+    )
     """Home directory; what is in the old one is not moved."""
     createhome: bool = field(True)
     """At creation, make the home directory."""
@@ -116,7 +127,9 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
     """Let anybody in without a password."""
     password_lock: bool | None = field(None)
     """Lock the password, so that it lets nobody in, or unlock it; by default that is left as it is."""
-    shell: Annotated[AbsPath, shaped("[^:\n]*", "a shell: the account file has no place for a ':'")] | None = field(None)
+    shell: Annotated[AbsPath, shaped("[^:\n]*", "a shell: the account file has no place for a ':'")] | None = field(
+        None
+    )
     """Login shell."""
     unique: bool = field(True)
     """Refuse a uid that somebody has; false allows it."""
@@ -130,9 +143,10 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
     """Telephone at work."""
     homephone: Annotated[Text, PLAIN_TEXT] | None = field(None)
     """Telephone at home."""
-    other: Annotated[Text, shaped(r"[^:\x00-\x1f\x7f]*", "text for the account file: it must have no ':' and be one line")] | None = field(
-        None
-    )
+    other: (
+        Annotated[Text, shaped(r"[^:\x00-\x1f\x7f]*", "text for the account file: it must have no ':' and be one line")]
+        | None
+    ) = field(None)
     """The rest of the comment field."""
     date: int | None = field(None, ge=-1, le=LAST_DAY)
     """Day of the last change of the password, in days since 1970."""
@@ -176,7 +190,9 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
     def needs(self) -> tuple[Need, ...]:
         """Its groups, and the directory that its home lies in."""
         primary = [Need("group", self.gid)] if isinstance(self.gid, str) else []
-        several = [Need("group", name) for name in self.groups or ()] + [Need("group", name, vital=False) for name in self.optional_groups]
+        several = [Need("group", name) for name in self.groups or ()] + [
+            Need("group", name, vital=False) for name in self.optional_groups
+        ]
         return (*primary, *several, *((lies_in(self.home, vital=False),) if self.home else ()))
 
     def desired(self) -> State:
@@ -231,7 +247,9 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
         for name, allowed in (("uid", self.allow_uid_change), ("gid", self.allow_gid_change)):
             wanted = getattr(self, name)
             if state and wanted is not None and state[name] != wanted and not allowed:
-                raise Permanent(f"cannot change the {name} of {self.name} from {state[name]} to {wanted}: say allow_{name}_change: true")
+                raise Permanent(
+                    f"cannot change the {name} of {self.name} from {state[name]} to {wanted}: say allow_{name}_change: true"
+                )
         right = await super().check_apply(ctx, apply)
         if (right or apply) and (user := await self.user(ctx)) and isinstance(user.uid, int):
             ctx.send(uid=user.uid, gid=user.gid or 0, home=user.home or "")
@@ -245,7 +263,9 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
         if "groups" in fields:
             fields["groups"] = await self._groups(ctx, fields["groups"])
         if delta.create:
-            make = partial(user.add, self.name, system=self.system, createhome=self.createhome, usergroup=self.usergroup)
+            make = partial(
+                user.add, self.name, system=self.system, createhome=self.createhome, usergroup=self.usergroup
+            )
             await make(unique=self.unique, **fields)
         elif fields:
             await user.modify(self.name, unique=self.unique, **fields)

@@ -9,7 +9,18 @@ Each module calls the system through its own name `os`: a test puts an adversary
 from holdfast.resources.paths.handle import Unsafe
 from holdfast.resources.paths.place import Directory, Place
 from holdfast.resources.paths.trust import trusted_uids
-from holdfast.resources.paths.walk import at, demand_trusted, directory, exists, forget, make_parents, nearest, read, read_trusted, resolve
+from holdfast.resources.paths.walk import (
+    at,
+    demand_trusted,
+    directory,
+    exists,
+    forget,
+    make_parents,
+    nearest,
+    read,
+    read_trusted,
+    resolve,
+)
 
 __all__ = [
     "Directory",

@@ -76,7 +76,11 @@ def drop_acls(path: str) -> None:
         try:
             os.removexattr(path, name)
         except OSError as error:
-            if error.errno not in {errno.ENODATA, errno.ENOTSUP, errno.EACCES}:  # the last: only a directory has a default
+            if error.errno not in {
+                errno.ENODATA,
+                errno.ENOTSUP,
+                errno.EACCES,
+            }:  # the last: only a directory has a default
                 raise
 
 
@@ -84,20 +88,28 @@ def refuse_foreign(real: str, path: str) -> None:
     """Raise `Unsafe` for the mount point of a file system that a user has mounted."""
     owner = foreign().get(real)
     if owner is not None and owner not in trusted_uids():
-        raise Unsafe(f"cannot look at {path}: {called(owner)} has mounted a file system at {real}, and it may show anything")
+        raise Unsafe(
+            f"cannot look at {path}: {called(owner)} has mounted a file system at {real}, and it may show anything"
+        )
 
 
 def refuse_mounted(handle: Handle, path: str) -> None:
     """Raise `Unsafe` for what lies in a file system that a user has mounted, whenever that was."""
     owner = mounter(handle.fd)
     if owner not in trusted_uids():
-        raise Unsafe(f"cannot look at {path}: {called(owner)} may have mounted a file system there, and it may show anything")
+        raise Unsafe(
+            f"cannot look at {path}: {called(owner)} may have mounted a file system there, and it may show anything"
+        )
 
 
 def read_whole(descriptor: int, info: os.stat_result, limit: int, path: str) -> bytes:
     """All bytes of an open file, which may grow meanwhile. Raises `OSError`, and `Permanent` for more than `limit`."""
     if info.st_size <= limit:
-        if info.st_size < 1 << 16 and (data := os.read(descriptor, min(limit, 1 << 16) + 1)) and len(data) == info.st_size:
+        if (
+            info.st_size < 1 << 16
+            and (data := os.read(descriptor, min(limit, 1 << 16) + 1))
+            and len(data) == info.st_size
+        ):
             return data
         os.lseek(descriptor, 0, os.SEEK_SET)
         pieces, left = [], limit + 1
@@ -112,6 +124,11 @@ def read_whole(descriptor: int, info: os.stat_result, limit: int, path: str) -> 
 
 def what(mode: int) -> str:
     """The type of a file in words."""
-    names = {stat.S_IFDIR: "a directory", stat.S_IFLNK: "a symbolic link", stat.S_IFREG: "a file", stat.S_IFIFO: "a fifo"}
+    names = {
+        stat.S_IFDIR: "a directory",
+        stat.S_IFLNK: "a symbolic link",
+        stat.S_IFREG: "a file",
+        stat.S_IFIFO: "a fifo",
+    }
     names |= {stat.S_IFSOCK: "a socket", stat.S_IFBLK: "a block device", stat.S_IFCHR: "a character device"}
     return names.get(stat.S_IFMT(mode), "something else")

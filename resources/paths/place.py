@@ -227,7 +227,9 @@ class Place:
         """Raise `Unsafe` for what a link of a user's leads to, and is not his."""
         follower = self.directory.follower
         if follower is not None and info.st_uid != follower:
-            raise Unsafe(f"cannot use {self.path}: a link of {called(follower)} leads there, and it belongs to {called(info.st_uid)}")
+            raise Unsafe(
+                f"cannot use {self.path}: a link of {called(follower)} leads there, and it belongs to {called(info.st_uid)}"
+            )
 
     def _reason(self, info: os.stat_result) -> str:
         return self.directory.reason or f"others may have put it there, for {self.directory.path} is open to all"
@@ -282,7 +284,9 @@ class Place:
             return
         self.demand_own(info, "change owner or mode of")
         if uid >= 0 and self.directory.shared and self.changes_hands(info, uid) and not self._is_empty(info):
-            raise Unsafe(f"cannot give {self.path} to {called(uid)}: it belongs to {called(info.st_uid)}, and {self._reason(info)}")
+            raise Unsafe(
+                f"cannot give {self.path} to {called(uid)}: it belongs to {called(info.st_uid)}, and {self._reason(info)}"
+            )
         path = f"/proc/self/fd/{handle.fd}"
         if not link and self.changes_hands(info, uid) and uid in trusted_uids():
             drop_acls(path)  # by which who had it until now could still write it
@@ -339,8 +343,12 @@ class Place:
         """Make a directory: private at first, then owned and open as given. Raises `OSError`, and `Unsafe` if another is there then."""
         os.mkdir(self.at, 0o700, dir_fd=self.fd)
         made = self.enter()
-        if self.directory.holders and (made.info.st_uid != os.geteuid() or made.info.st_mode & 0o077 or any(made.names())):
-            raise Unsafe(f"cannot make directory {self.path}: another was put in its place, for {self.directory.reason}")
+        if self.directory.holders and (
+            made.info.st_uid != os.geteuid() or made.info.st_mode & 0o077 or any(made.names())
+        ):
+            raise Unsafe(
+                f"cannot make directory {self.path}: another was put in its place, for {self.directory.reason}"
+            )
         path = f"/proc/self/fd/{made.fd}"
         self._disinherit(path)
         if uid >= 0 or gid >= 0:
@@ -355,7 +363,9 @@ class Place:
             handle, info = self.pin()
             ours = stat.S_ISLNK(info.st_mode) and info.st_uid == os.geteuid() and info.st_nlink == 1
             if not ours or os.readlink("", dir_fd=handle.fd) != target:
-                raise Unsafe(f"cannot link {self.path}: another thing was put in its place, for {self.directory.reason}")
+                raise Unsafe(
+                    f"cannot link {self.path}: another thing was put in its place, for {self.directory.reason}"
+                )
             os.chown(f"/proc/self/fd/{handle.fd}", uid, gid)
 
     def rename(self, to: Place) -> None:
@@ -388,9 +398,13 @@ class Place:
         if not reason and above:
             reason = f"{self.path} belongs to {called(info.st_uid)}"
         elif not reason and inside:
-            reason = f"{self.path} {'belongs to' if info.st_uid in inside else 'may be written by'} {called(max(inside))}"
+            reason = (
+                f"{self.path} {'belongs to' if info.st_uid in inside else 'may be written by'} {called(max(inside))}"
+            )
         holders = above | inside
         weak = self.directory.weak or (weakness(self.path, info, acl, trusted_uids()) if holders else None)
         moved = bool(above) and not mine(info, above) and not info.st_mode & stat.S_IXOTH
         closed = self.directory.closed or moved
-        return Directory(self.path, self.real, handle, info, above, holders, reason, closed, weak, self.directory.follower)
+        return Directory(
+            self.path, self.real, handle, info, above, holders, reason, closed, weak, self.directory.follower
+        )

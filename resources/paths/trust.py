@@ -48,7 +48,9 @@ def _granted(acl: bytes) -> Iterator[tuple[int, int]]:
     """(tag, uid or gid) of each entry for a named user or a group that may write; of the owning group the number means nothing."""
     entries = [ENTRY.unpack_from(acl, at) for at in range(4, len(acl) - ENTRY.size + 1, ENTRY.size)]
     mask = next((granted for tag, granted, _ in entries if tag == MASK), WRITE)
-    return ((tag, number) for tag, granted, number in entries if tag in {USER, GROUP, GROUP_OBJ} and granted & mask & WRITE)
+    return (
+        (tag, number) for tag, granted, number in entries if tag in {USER, GROUP, GROUP_OBJ} and granted & mask & WRITE
+    )
 
 
 class Weakness(NamedTuple):
@@ -70,7 +72,9 @@ def weakness(path: str, info: os.stat_result, acl: bytes, trusted: Collection[in
     if info.st_uid not in trusted:
         known = ", ".join(str(uid) for uid in sorted(trusted))
         message = f"it belongs to uid {info.st_uid}, which is not trusted ({known})"
-        return Weakness(path, "owner", message, f"chown it, if you trust what is in it: chown {min(trusted, default=0)} {path}")
+        return Weakness(
+            path, "owner", message, f"chown it, if you trust what is in it: chown {min(trusted, default=0)} {path}"
+        )
     who = writers(info, acl, trusted)
     if not who or (stat.S_ISDIR(info.st_mode) and info.st_mode & stat.S_ISVTX):
         return None

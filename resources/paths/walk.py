@@ -95,7 +95,9 @@ def read(path: str, limit: int = LIMIT, *, published: bool = False) -> bytes:
 def demand_trusted(place: Place, info: os.stat_result, acl: bytes = b"") -> None:
     """Raise `Unsafe` unless only trusted users could have put this there, or written it."""
     if place.directory.shared:
-        raise Unsafe(f"cannot trust {place.path}: others may have put it there, for {place.directory.path} is open to all")
+        raise Unsafe(
+            f"cannot trust {place.path}: others may have put it there, for {place.directory.path} is open to all"
+        )
     weak = place.directory.weak or weakness(place.path, info, acl, trusted_uids())
     if weak is not None:
         raise Unsafe(f"cannot trust {place.path}: {weak}" if weak.path != place.path else f"cannot trust {weak}")
@@ -345,7 +347,9 @@ class _Walk:
             return place
         here = self._here
         if here.info.st_uid != self._follower:
-            raise Unsafe(f"cannot follow {self._link}: {place.real} does not lie in a directory of {called(self._follower)}")
+            raise Unsafe(
+                f"cannot follow {self._link}: {place.real} does not lie in a directory of {called(self._follower)}"
+            )
         place = replace(place, directory=replace(here, follower=self._follower))
         info = place.look()
         if info is not None and info.st_uid != self._follower:

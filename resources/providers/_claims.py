@@ -38,12 +38,16 @@ class Claims:
         for name in names:
             self.paths |= self._list(name) - self._common
         self.paths |= {path for path, name in self._registered.items() if name in names}
-        self.paths |= {each for path, to, name in self._diverted if name in names or path in self.paths for each in (path, to)}
+        self.paths |= {
+            each for path, to, name in self._diverted if name in names or path in self.paths for each in (path, to)
+        }
 
     def _list(self, name: str) -> set[str]:
         """What a package ships, its conffiles among that; nothing when that is known already."""
         info = self.admin / "info"
-        lines = "\n".join([self._news(info / f"{name}.list"), self._news(info / f"{name}:{self.arch}.list")]).split("\n")
+        lines = "\n".join([self._news(info / f"{name}.list"), self._news(info / f"{name}:{self.arch}.list")]).split(
+            "\n"
+        )
         return {*lines} - {""}
 
     def _news(self, path: Path) -> str:

@@ -55,10 +55,16 @@ def last_step(lines: Sequence[str], errors: Sequence[str]) -> list[str]:
     if failed is None and not any("dpkg" in error for error in errors):
         return []
     before = lines if failed is None else lines[:failed]
-    begin = max((number for number, line in enumerate(before) if line.startswith(STEPS)), default=None if failed is None else -1)
+    begin = max(
+        (number for number, line in enumerate(before) if line.startswith(STEPS)), default=None if failed is None else -1
+    )
     if begin is None:
         return []
-    after = [] if failed is None else [*takewhile(lambda line: not line.startswith("Errors were encountered"), lines[failed:])]
+    after = (
+        []
+        if failed is None
+        else [*takewhile(lambda line: not line.startswith("Errors were encountered"), lines[failed:])]
+    )
     return [*before[begin + 1 :], *([" ".join(after)] if after else [])][-8:]
 
 

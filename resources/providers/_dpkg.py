@@ -43,7 +43,11 @@ class Database:
 
     def versions(self) -> dict[str, str]:
         """Installed versions by name; several architectures joined by commas."""
-        return {name: ",".join(sorted({pkg.version for pkg in found})) for name, found in self.installed.items() if ":" not in name}
+        return {
+            name: ",".join(sorted({pkg.version for pkg in found}))
+            for name, found in self.installed.items()
+            if ":" not in name
+        }
 
 
 def parse(text: str) -> Database:
@@ -119,7 +123,11 @@ def families(status: str, names: Iterable[str]) -> dict[str, set[str]]:
     for name in names:
         source, todo, family = known.get(name, ("", set()))[0], [name], {name}
         while todo:
-            more = {other for other in known.get(todo.pop(), ("", set()))[1] - family if other in known and known[other][0] == source}
+            more = {
+                other
+                for other in known.get(todo.pop(), ("", set()))[1] - family
+                if other in known and known[other][0] == source
+            }
             family |= more
             todo += more
         found[name] = family
@@ -184,7 +192,11 @@ def was_interrupted() -> bool:
 def differences(before: Database, after: Database) -> dict[str, dict[str, str]]:
     """What has changed between two looks: name -> {old, new}, empty text for not installed (as Salt writes it)."""
     old, new = before.versions(), after.versions()
-    return {name: {"old": old.get(name, ""), "new": new.get(name, "")} for name in sorted({*old, *new}) if old.get(name) != new.get(name)}
+    return {
+        name: {"old": old.get(name, ""), "new": new.get(name, "")}
+        for name in sorted({*old, *new})
+        if old.get(name) != new.get(name)
+    }
 
 
 PLANNED = re.compile(r"^(Inst|Remv|Purg) (\S+)(?: \[([^\]]*)\])?(?: \((\S+))?", re.MULTILINE)

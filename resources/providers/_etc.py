@@ -47,7 +47,9 @@ def read(etc: Path = ETC) -> Accounts:
         comment = dict(zip(GECOS, gecos.split(",", 4), strict=False))
         secret = shadow.get(name, [])
         password = secret[0] if secret else None
-        ageing = dict.fromkeys(AGEING) | {field: int(age) for field, age in zip(AGEING, secret[1:], strict=False) if age.isdecimal()}
+        ageing = dict.fromkeys(AGEING) | {
+            field: int(age) for field, age in zip(AGEING, secret[1:], strict=False) if age.isdecimal()
+        }
         users[name] = User(
             name=name,
             uid=int(uid),
@@ -70,7 +72,9 @@ def _records(path: Path, width: int, numbers: Sequence[int] = ()) -> Iterator[li
         text = path.read_bytes().decode(errors="surrogateescape")
     except (FileNotFoundError, PermissionError):
         return
-    for line in text.split("\n"):  # not splitlines: a user's comment may hold other line breaks, and would hide the user
+    for line in text.split(
+        "\n"
+    ):  # not splitlines: a user's comment may hold other line breaks, and would hide the user
         record = line.split(":")
         broken = len(record) != width or not all(record[number].isdecimal() for number in numbers)
         if not broken and record[0] and record[0][0] not in "#+-":

@@ -37,7 +37,9 @@ class Units:
 
     async def manager(self, method: str, signature: str = "", *arguments: Any, timeout: float = 25.0) -> list[Any]:
         """Call the manager. Raises `BusError`."""
-        return await self._host.bus().call(SYSTEMD, ROOT, f"{SYSTEMD}.Manager", method, signature, *arguments, timeout=timeout)
+        return await self._host.bus().call(
+            SYSTEMD, ROOT, f"{SYSTEMD}.Manager", method, signature, *arguments, timeout=timeout
+        )
 
     async def load(self, unit: str) -> str:
         """The object path of a unit, which need not exist. Raises `Permanent` for an impossible name."""
@@ -56,7 +58,9 @@ class Units:
         found = (await call(SYSTEMD, path, PROPERTIES, "GetAll", "s", f"{SYSTEMD}.Unit"))[0]
         service: dict[str, Any] = {}
         if unit.endswith(".service"):
-            values = await asyncio.gather(*(call(SYSTEMD, path, PROPERTIES, "Get", "ss", f"{SYSTEMD}.Service", item) for item in SERVICE))
+            values = await asyncio.gather(
+                *(call(SYSTEMD, path, PROPERTIES, "Get", "ss", f"{SYSTEMD}.Service", item) for item in SERVICE)
+            )
             service = {item: value[0] for item, value in zip(SERVICE, values, strict=True)}
         exists = found["LoadState"] != "not-found"
         file_state = await self._file_state(unit) if exists else ""
@@ -111,12 +115,21 @@ class Units:
         status = await self.status(name)
         how = status.extra["result"] if status.extra["result"] not in ("", "success", result) else ""
         code = f"status {status.extra['exit_status']}" if status.extra["exit_status"] else ""
-        return Permanent(f"cannot {verb} {name}: {', '.join(filter(None, (result, how, code)))}{await self.last_words(name, since)}")
+        return Permanent(
+            f"cannot {verb} {name}: {', '.join(filter(None, (result, how, code)))}{await self.last_words(name, since)}"
+        )
 
     async def last_words(self, name: str, since: float) -> str:
         """What a unit has written to the journal since a Unix time, as the end of a message; nothing if it said nothing."""
         await self._host.run("journalctl", "--sync", check=False, timeout=5.0)
-        options = (f"--unit={unit_name(name)}", f"--since=@{since:.6f}", f"--lines={LAST_WORDS}", "--output=cat", "--no-pager", "--quiet")
+        options = (
+            f"--unit={unit_name(name)}",
+            f"--since=@{since:.6f}",
+            f"--lines={LAST_WORDS}",
+            "--output=cat",
+            "--no-pager",
+            "--quiet",
+        )
         said = (await self._host.run("journalctl", *options, check=False, timeout=10.0)).stdout.strip()
         return f"; its journal says:\n{said}" if said else ""
 

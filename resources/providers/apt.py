@@ -18,7 +18,17 @@ from holdfast.resources.interfaces.base import Confine, Host, Options, Provider
 from holdfast.resources.interfaces.pkg import PkgInterface
 from holdfast.resources.interfaces.results import ChangeSet, Pkg, PkgSpec
 from holdfast.resources.providers._complaints import complaint, named, was_killed
-from holdfast.resources.providers._dpkg import ADMIN, LISTS, Database, Dpkg, Files, differences, planned, policies, was_interrupted
+from holdfast.resources.providers._dpkg import (
+    ADMIN,
+    LISTS,
+    Database,
+    Dpkg,
+    Files,
+    differences,
+    planned,
+    policies,
+    was_interrupted,
+)
 from holdfast.resources.providers._locks import Others, lock_holder
 from holdfast.resources.registry import nearest
 
@@ -39,7 +49,11 @@ SWITCHES = {
     "only_upgrade": "--only-upgrade",
 }
 """Options of `install` -> switches of apt-get."""
-UPDATED: Mapping[str, Literal["updated", "unchanged", "failed"]] = {"Get": "updated", "Hit": "unchanged", "Err": "failed"}
+UPDATED: Mapping[str, Literal["updated", "unchanged", "failed"]] = {
+    "Get": "updated",
+    "Hit": "unchanged",
+    "Err": "failed",
+}
 MISSING = ("Unable to locate package", "has no installation candidate", "was not found", "Failed to fetch", "404")
 """What apt says when its lists are not those of the repositories."""
 
@@ -48,7 +62,9 @@ class Apt(Provider):
     """Debian's packages. Options of `install`: `fromrepo`, `skip_verify`, `update_holds`, `only_upgrade`, `install_recommends`."""
 
     implements = PkgInterface
-    confine = Confine(grains={"os_family": ("Debian",)}, commands=("apt-get", "apt-cache", "apt-mark", "dpkg-query", "dpkg"))
+    confine = Confine(
+        grains={"os_family": ("Debian",)}, commands=("apt-get", "apt-cache", "apt-mark", "dpkg-query", "dpkg")
+    )
 
     def __init__(self, host: Host) -> None:
         super().__init__(host)
@@ -97,7 +113,11 @@ class Apt(Provider):
         if refresh:
             await self.refresh()
         plan = planned((await self._apt("dist-upgrade", test=True, explain=True)).stdout)
-        return {name: {"current": change["old"], "candidate": change["new"]} for name, change in plan.items() if all(change.values())}
+        return {
+            name: {"current": change["old"], "candidate": change["new"]}
+            for name, change in plan.items()
+            if all(change.values())
+        }
 
     async def compare(self, a: str, b: str) -> Literal[-1, 0, 1]:
         """How two versions stand, by dpkg's own rules."""
@@ -170,13 +190,19 @@ class Apt(Provider):
         wanted = [pkg.source or (f"{pkg.name}={pkg.version}" if pkg.version else pkg.name) for pkg in pkgs]
         return await self._transaction("install", *switches, *wanted, test=test, again=refresh is None)
 
-    async def remove(self, names: Sequence[str], purge: bool = False, *, test: bool = False, options: Options = None) -> ChangeSet:
+    async def remove(
+        self, names: Sequence[str], purge: bool = False, *, test: bool = False, options: Options = None
+    ) -> ChangeSet:
         """Remove, or purge, in one transaction."""
         gone = await self.residual(names) if purge else []
         changes = await self._transaction("purge" if purge else "remove", *names, test=test)
-        return changes.model_copy(update={"changes": {**{name: {"old": "configuration", "new": ""} for name in gone}, **changes.changes}})
+        return changes.model_copy(
+            update={"changes": {**{name: {"old": "configuration", "new": ""} for name in gone}, **changes.changes}}
+        )
 
-    async def upgrade(self, names: Sequence[str] = (), refresh: bool = True, *, test: bool = False, options: Options = None) -> ChangeSet:
+    async def upgrade(
+        self, names: Sequence[str] = (), refresh: bool = True, *, test: bool = False, options: Options = None
+    ) -> ChangeSet:
         """Bring these packages, or all that need no removal of others, to their candidates."""
         if refresh and not test:
             await self.refresh()
@@ -258,7 +284,14 @@ class Apt(Provider):
         self.host.log.warning("an installation was interrupted: finishing it", packages=sorted(database.unfinished))
         with self._at_work():
             await self.host.run(
-                "dpkg", "--force-confdef", "--force-confold", "--configure", "--pending", env=QUIET, check=False, shown=True
+                "dpkg",
+                "--force-confdef",
+                "--force-confold",
+                "--configure",
+                "--pending",
+                env=QUIET,
+                check=False,
+                shown=True,
             )
 
     @contextmanager
@@ -283,7 +316,16 @@ class Apt(Provider):
             mode = SIMULATE if test else (f"--option=DPkg::Lock::Timeout={left:.0f}",)
             with nullcontext() if test else self._at_work():
                 done = await self.host.run(
-                    "apt-get", "--quiet", "--assume-yes", *mode, *KEEP, *arguments, env=QUIET, check=False, limit=1 << 24, shown=not test
+                    "apt-get",
+                    "--quiet",
+                    "--assume-yes",
+                    *mode,
+                    *KEEP,
+                    *arguments,
+                    env=QUIET,
+                    check=False,
+                    limit=1 << 24,
+                    shown=not test,
                 )
             if not (done.retcode and "Could not get lock" in done.stderr):
                 break
@@ -308,7 +350,9 @@ class Apt(Provider):
                         told = holder
                     await asyncio.sleep(LOCK_INTERVAL)
         except TimeoutError:
-            raise Temporary(f"cannot use apt: its lock has been held by {told or 'others'} for {LOCK_TIMEOUT:.0f} s") from None
+            raise Temporary(
+                f"cannot use apt: its lock has been held by {told or 'others'} for {LOCK_TIMEOUT:.0f} s"
+            ) from None
 
     async def _hint(self, done: Completed) -> str:
         """The nearest name for a package that apt does not know."""

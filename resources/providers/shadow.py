@@ -68,9 +68,13 @@ class ShadowUsers(Provider):
             switches = ["--create-home" if createhome else "--no-create-home"]
             switches += ["--system"] if system else []
             switches += ["--non-unique"] if not unique else []
-            switches += [] if usergroup is None or "gid" in fields else ["--user-group" if usergroup else "--no-user-group"]
+            switches += (
+                [] if usergroup is None or "gid" in fields else ["--user-group" if usergroup else "--no-user-group"]
+            )
             await tool(self.host, f"add user {name}", "useradd", *switches, *arguments(fields, None), name)
-        return ChangeSet(changes={field: {"old": None, "new": value} for field, value in {"name": name, **fields}.items()})
+        return ChangeSet(
+            changes={field: {"old": None, "new": value} for field, value in {"name": name, **fields}.items()}
+        )
 
     async def remove(
         self, name: str, remove_home: bool = False, force: bool = False, *, test: bool = False, options: Options = None
@@ -97,7 +101,9 @@ class ShadowUsers(Provider):
             done = await self.host.run("userdel", *switches, name, check=False)
         judge(done, f"remove user {name}")
 
-    async def modify(self, name: str, *, unique: bool = True, test: bool = False, options: Options = None, **changed: Any) -> ChangeSet:
+    async def modify(
+        self, name: str, *, unique: bool = True, test: bool = False, options: Options = None, **changed: Any
+    ) -> ChangeSet:
         """Change fields; the home directory's content is left where it is."""
         user = read().users.get(name)
         if user is None:
@@ -139,13 +145,17 @@ class ShadowUsers(Provider):
             await tool(self.host, f"{verb} the password of {name}", "passwd", "--quiet", f"--{verb}", name)
         return ChangeSet(changes={"locked": {"old": user and user.locked, "new": value}})
 
-    async def set_expiry(self, name: str, value: dict[str, int], *, test: bool = False, options: Options = None) -> ChangeSet:
+    async def set_expiry(
+        self, name: str, value: dict[str, int], *, test: bool = False, options: Options = None
+    ) -> ChangeSet:
         """Set ageing by chage."""
         user = read().users.get(name)
         if value and not test:
             switches = [part for field in AGEING if field in value for part in (AGES[field], str(value[field]))]
             await tool(self.host, f"set the ageing of {name}", "chage", *switches, name)
-        return ChangeSet(changes={field: {"old": user and user.extra[field], "new": days} for field, days in value.items()})
+        return ChangeSet(
+            changes={field: {"old": user and user.extra[field], "new": days} for field, days in value.items()}
+        )
 
     def watch(self) -> Watch:
         """Events of the account files."""
@@ -168,14 +178,23 @@ class ShadowGroups(Provider):
         return {name: groups.get(name) for name in names}
 
     async def add(
-        self, name: str, gid: int | None = None, system: bool = False, *, unique: bool = True, test: bool = False, options: Options = None
+        self,
+        name: str,
+        gid: int | None = None,
+        system: bool = False,
+        *,
+        unique: bool = True,
+        test: bool = False,
+        options: Options = None,
     ) -> ChangeSet:
         """Add a group."""
         if not test:
             switches = [] if gid is None else ["--gid", str(gid)]
             switches += [*(["--system"] if system else []), *([] if unique else ["--non-unique"])]
             await tool(self.host, f"add group {name}", "groupadd", *switches, name)
-        return ChangeSet(changes={"name": {"old": None, "new": name}, **({} if gid is None else {"gid": {"old": None, "new": gid}})})
+        return ChangeSet(
+            changes={"name": {"old": None, "new": name}, **({} if gid is None else {"gid": {"old": None, "new": gid}})}
+        )
 
     async def remove(self, name: str, *, test: bool = False, options: Options = None) -> ChangeSet:
         """Remove a group."""
@@ -185,24 +204,40 @@ class ShadowGroups(Provider):
             await tool(self.host, f"remove group {name}", "groupdel", name)
         return ChangeSet(changes={name: {"old": "present", "new": None}})
 
-    async def modify(self, name: str, gid: int, *, unique: bool = True, test: bool = False, options: Options = None) -> ChangeSet:
+    async def modify(
+        self, name: str, gid: int, *, unique: bool = True, test: bool = False, options: Options = None
+    ) -> ChangeSet:
         """Change the number; files that belong to the group keep the old one."""
         old = self._group(name).gid
         if old == gid:
             return ChangeSet()
         if not test:
-            await tool(self.host, f"change group {name}", "groupmod", "--gid", str(gid), *([] if unique else ["--non-unique"]), name)
+            await tool(
+                self.host,
+                f"change group {name}",
+                "groupmod",
+                "--gid",
+                str(gid),
+                *([] if unique else ["--non-unique"]),
+                name,
+            )
         return ChangeSet(changes={"gid": {"old": old, "new": gid}})
 
-    async def members_set(self, name: str, users: Sequence[str], *, test: bool = False, options: Options = None) -> ChangeSet:
+    async def members_set(
+        self, name: str, users: Sequence[str], *, test: bool = False, options: Options = None
+    ) -> ChangeSet:
         """Set the list of members."""
         return await self._members(name, set(users), test=test)
 
-    async def members_add(self, name: str, users: Sequence[str], *, test: bool = False, options: Options = None) -> ChangeSet:
+    async def members_add(
+        self, name: str, users: Sequence[str], *, test: bool = False, options: Options = None
+    ) -> ChangeSet:
         """Add to the list of members."""
         return await self._members(name, {*self._group(name).members, *users}, test=test)
 
-    async def members_remove(self, name: str, users: Sequence[str], *, test: bool = False, options: Options = None) -> ChangeSet:
+    async def members_remove(
+        self, name: str, users: Sequence[str], *, test: bool = False, options: Options = None
+    ) -> ChangeSet:
         """Remove from the list of members."""
         return await self._members(name, set(self._group(name).members) - set(users), test=test)
 
@@ -213,7 +248,9 @@ class ShadowGroups(Provider):
         if unknown := sorted(users - before - read().users.keys()):
             raise Permanent(f"cannot make {', '.join(unknown)} a member of group {name}: there is no such user")
         if not test:
-            await tool(self.host, f"set the members of group {name}", "gpasswd", "--members", ",".join(sorted(users)), name)
+            await tool(
+                self.host, f"set the members of group {name}", "gpasswd", "--members", ",".join(sorted(users)), name
+            )
         return ChangeSet(changes={"members": {"old": sorted(before), "new": sorted(users)}})
 
     def _group(self, name: str) -> Group:
@@ -252,7 +289,11 @@ def judge(done: Completed, what: str) -> None:
     """Raise for a tool that failed; its warnings do not count."""
     if not done.retcode:
         return
-    said = [line.removeprefix(f"{done.argv[0]}: ") for line in done.stderr.splitlines() if line.startswith(f"{done.argv[0]}: ")]
+    said = [
+        line.removeprefix(f"{done.argv[0]}: ")
+        for line in done.stderr.splitlines()
+        if line.startswith(f"{done.argv[0]}: ")
+    ]
     if os.geteuid() != 0 and any(sign in done.stderr for sign in ("Permission denied", "try again later")):
         raise Permanent(f"cannot {what}: only root may; run holdfast as root")
     why = said[-1] if said else f"{done.argv[0]} ended with status {done.retcode}"

@@ -45,7 +45,9 @@ class Systemd(Provider):
         units = (await self._units.manager("ListUnits"))[0]
         files = (await self._units.manager("ListUnitFiles"))[0]
         names = {unit[0] for unit in units if unit[2] != "not-found"} | {path.rpartition("/")[2] for path, _ in files}
-        return tuple(sorted(name.removesuffix(".service") for name in names if name.endswith(".service") and "@." not in name))
+        return tuple(
+            sorted(name.removesuffix(".service") for name in names if name.endswith(".service") and "@." not in name)
+        )
 
     async def status(self, names: Sequence[str]) -> dict[str, ServiceStatus]:
         """What systemd knows of each."""
@@ -53,19 +55,27 @@ class Systemd(Provider):
 
     # -- changing ------------------------------------------------------------------------------------------------
 
-    async def start(self, name: str, timeout: float | None = None, *, test: bool = False, options: Options = None) -> ChangeSet:
+    async def start(
+        self, name: str, timeout: float | None = None, *, test: bool = False, options: Options = None
+    ) -> ChangeSet:
         """Start a unit, and see that it has not ended at once. Option `no_block`."""
         return await self._change("start", name, timeout, test=test, options=options)
 
-    async def stop(self, name: str, timeout: float | None = None, *, test: bool = False, options: Options = None) -> ChangeSet:
+    async def stop(
+        self, name: str, timeout: float | None = None, *, test: bool = False, options: Options = None
+    ) -> ChangeSet:
         """Stop a unit. Option `no_block`."""
         return await self._change("stop", name, timeout, test=test, options=options)
 
-    async def restart(self, name: str, timeout: float | None = None, *, test: bool = False, options: Options = None) -> ChangeSet:
+    async def restart(
+        self, name: str, timeout: float | None = None, *, test: bool = False, options: Options = None
+    ) -> ChangeSet:
         """Restart a unit, and see that it has not ended at once. Option `no_block`."""
         return await self._change("restart", name, timeout, test=test, options=options)
 
-    async def reload(self, name: str, timeout: float | None = None, *, test: bool = False, options: Options = None) -> ChangeSet:
+    async def reload(
+        self, name: str, timeout: float | None = None, *, test: bool = False, options: Options = None
+    ) -> ChangeSet:
         """Have a unit read its configuration again. Option `no_block`."""
         return await self._change("reload", name, timeout, test=test, options=options)
 
@@ -76,7 +86,9 @@ class Systemd(Provider):
             raise Permanent(await self._unknown("enable", name))
         if before.masked:
             raise Permanent(f"cannot enable {name}: it is masked; say `unmask: true`")
-        return await self._switch("EnableUnitFiles", "asbb", name, (False, True), old=before.enabled, new=True, test=test)
+        return await self._switch(
+            "EnableUnitFiles", "asbb", name, (False, True), old=before.enabled, new=True, test=test
+        )
 
     async def disable(self, name: str, *, test: bool = False, options: Options = None) -> ChangeSet:
         """Have it not started at boot; a unit that cannot be disabled is left alone."""
@@ -88,7 +100,9 @@ class Systemd(Provider):
         masked = bool((await self._units.status(name)).masked)
         return await self._switch("MaskUnitFiles", "asbb", name, (runtime, True), old=masked, new=True, test=test)
 
-    async def unmask(self, name: str, runtime: bool = False, *, test: bool = False, options: Options = None) -> ChangeSet:
+    async def unmask(
+        self, name: str, runtime: bool = False, *, test: bool = False, options: Options = None
+    ) -> ChangeSet:
         """Allow it to be started. With `runtime` only what was masked until the next boot, otherwise that as well."""
         masked = bool((await self._units.status(name)).masked)
         levels = ((True,),) if runtime else ((False,), (True,))
@@ -141,7 +155,9 @@ class Systemd(Provider):
         if before.masked and verb in ("start", "restart"):
             raise Permanent(f"cannot {verb} {name}: it is masked; say `unmask: true`")
         if verb == "reload" and not before.extra["can_reload"]:
-            raise Permanent(f"cannot reload {name}: its unit has no ExecReload=; leave out `reload: true` to have it restarted")
+            raise Permanent(
+                f"cannot reload {name}: its unit has no ExecReload=; leave out `reload: true` to have it restarted"
+            )
         # It may have failed too often for systemd, whatever its last result: the engine has its own brake on what fails again and again.
         if before.state == "failed" and verb in ("start", "restart"):
             await self._units.manager("ResetFailedUnit", "s", unit_name(name))
@@ -181,8 +197,12 @@ class Systemd(Provider):
         if status.active:
             return
         if status.extra["result"] == "success":
-            hint = "; for a one-time task its unit needs RemainAfterExit=yes" if status.extra["type"] == "oneshot" else ""
-            raise Permanent(f"cannot keep {name} running: it came to its end by itself{hint}{await self._units.last_words(name, begun)}")
+            hint = (
+                "; for a one-time task its unit needs RemainAfterExit=yes" if status.extra["type"] == "oneshot" else ""
+            )
+            raise Permanent(
+                f"cannot keep {name} running: it came to its end by itself{hint}{await self._units.last_words(name, begun)}"
+            )
         raise await self._units.obituary(verb, name, "it ended at once", begun)
 
     async def _unknown(self, verb: str, name: str) -> str:

@@ -144,7 +144,9 @@ def compare_dicts(old: Mapping[Any, Any] | None = None, new: Mapping[Any, Any] |
     old, new = old or {}, new or {}
     keys = dict.fromkeys([*old, *new])
     return {
-        key: {"old": old.get(key, ""), "new": new.get(key, "")} for key in keys if key not in old or key not in new or old[key] != new[key]
+        key: {"old": old.get(key, ""), "new": new.get(key, "")}
+        for key in keys
+        if key not in old or key not in new or old[key] != new[key]
     }
 
 
@@ -185,7 +187,13 @@ def _holder(data: dict[Any, Any], keys: str, delimiter: str) -> tuple[dict[Any, 
 def _nested(change: Callable[[dict[Any, Any], str, Any], None]) -> Callable[..., Any]:
     """A filter that changes one nested key of a mapping in place, and gives the mapping."""
 
-    def run(data: dict[Any, Any], keys: str, value: Any, delimiter: str = ":", ordered_dict: bool = False) -> dict[Any, Any]:  # noqa: ARG001 - Salt's signature
+    def run(
+        data: dict[Any, Any],
+        keys: str,
+        value: Any,
+        delimiter: str = ":",
+        ordered_dict: bool = False,  # noqa: ARG001 - Salt's signature
+    ) -> dict[Any, Any]:
         change(*_holder(data, keys, delimiter), value)
         return data
 

@@ -89,11 +89,17 @@ FILTERS: dict[str, Any] = {
     "is_text_file": looking(is_text),
     "is_bin_file": looking(lambda path: hostfiles.is_file(path) and not is_text(path)),
     "is_empty": looking(is_empty),
-    "file_hashsum": looking(lambda path, form="sha256": hashlib.new(form, hostfiles.read(path), usedforsecurity=False).hexdigest()),
+    "file_hashsum": looking(
+        lambda path, form="sha256": hashlib.new(form, hostfiles.read(path), usedforsecurity=False).hexdigest()
+    ),
     "list_files": looking(list_files),
     "random_str": looking(random_text),
-    "random_hash": looking(lambda size=9999999999, hash_type="sha512": hexdigest(random.SystemRandom().randint(0, size), hash_type)),
-    "rand_str": looking(lambda size=9999999999, hash_type="md5": hexdigest(random.SystemRandom().randint(0, size), hash_type)),
+    "random_hash": looking(
+        lambda size=9999999999, hash_type="sha512": hexdigest(random.SystemRandom().randint(0, size), hash_type)
+    ),
+    "rand_str": looking(
+        lambda size=9999999999, hash_type="md5": hexdigest(random.SystemRandom().randint(0, size), hash_type)
+    ),
     "gen_mac": looking(mac),
     "http_query": no_network,
     "dns_check": no_network,

@@ -28,8 +28,12 @@ _Dumper.add_multi_representer(dict, _Dumper.represent_dict)
 _Dumper.add_multi_representer(str, _Dumper.represent_str)
 _Dumper.add_multi_representer(list, _Dumper.represent_list)
 _Dumper.add_multi_representer(tuple, _Dumper.represent_list)
-_Dumper.add_multi_representer(dict, lambda dumper, data: dumper.represent_mapping("tag:yaml.org,2002:map", data.items()))
-_Dumper.add_representer(OrderedDict, lambda dumper, data: dumper.represent_mapping("tag:yaml.org,2002:map", data.items()))
+_Dumper.add_multi_representer(
+    dict, lambda dumper, data: dumper.represent_mapping("tag:yaml.org,2002:map", data.items())
+)
+_Dumper.add_representer(
+    OrderedDict, lambda dumper, data: dumper.represent_mapping("tag:yaml.org,2002:map", data.items())
+)
 
 
 def to_yaml(value: Any, flow_style: bool | None = True) -> str:
@@ -80,7 +84,9 @@ def load_json(value: Any) -> Any:
 
 def double_quoted(value: Any) -> str:
     """A text in double quotes, as YAML reads it."""
-    text: str = yaml.dump(str(value), Dumper=yaml.CSafeDumper, default_style='"', width=(1 << 31) - 1, allow_unicode=True)
+    text: str = yaml.dump(
+        str(value), Dumper=yaml.CSafeDumper, default_style='"', width=(1 << 31) - 1, allow_unicode=True
+    )
     return text.removesuffix("\n")
 
 
@@ -142,7 +148,9 @@ def _elements(pairs: Iterable[tuple[str, Any]], parent: Element | None) -> Eleme
         if not isinstance(content, Mapping):
             element.text = str(content)
             continue
-        element.attrib.update({key: str(part) for key, part in content.items() if not isinstance(part, (Mapping, list))})
+        element.attrib.update(
+            {key: str(part) for key, part in content.items() if not isinstance(part, (Mapping, list))}
+        )
         _elements([(key, part) for key, part in content.items() if isinstance(part, (Mapping, list))], element)
     return element
 

@@ -34,7 +34,9 @@ def address(value: Any, version: int | None = None, options: str | None = None) 
     except ValueError:
         return None
     wanted = [word.strip().replace("-", "_") for word in options.split(",")] if options else []
-    if version not in (None, found.version) or not all(PROPERTIES[word](found) for word in wanted if word in PROPERTIES):
+    if version not in (None, found.version) or not all(
+        PROPERTIES[word](found) for word in wanted if word in PROPERTIES
+    ):
         return None
     return str(found)
 

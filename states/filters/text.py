@@ -69,7 +69,9 @@ def hmac_compute(text: Any, key: str) -> str:
 
 def hmac_holds(text: Any, key: str, signature: str) -> bool:
     """Whether a signature (base64) is that of the text."""
-    return hmac.compare_digest(base64.b64encode(hmac.new(_bytes(key), _bytes(text), hashlib.sha256).digest()), _bytes(signature))
+    return hmac.compare_digest(
+        base64.b64encode(hmac.new(_bytes(key), _bytes(text), hashlib.sha256).digest()), _bytes(signature)
+    )
 
 
 def _bytes(value: Any) -> bytes:
@@ -115,7 +117,9 @@ def path_join(*parts: str) -> str:
     return posixpath.normpath(posixpath.join(first, *(part.lstrip("/") for part in rest)))
 
 
-def allowed(value: str, whitelist: Sequence[str] | str | None = None, blacklist: Sequence[str] | str | None = None) -> bool:
+def allowed(
+    value: str, whitelist: Sequence[str] | str | None = None, blacklist: Sequence[str] | str | None = None
+) -> bool:
     """Whether a text is on the one list, if there is one, and not on the other; both have globs and regular expressions."""
 
     def on(patterns: Sequence[str] | str) -> bool:
@@ -184,7 +188,9 @@ FILTERS: dict[str, Any] = {
     "human_to_bytes": human_to_bytes,
     "to_snake_case": to_snake_case,
     "to_camelcase": to_camelcase,
-    "is_hex": lambda value: isinstance(value, str) and re.fullmatch(r"\s*[+-]?(0[xX])?[0-9a-fA-F]+\s*", value) is not None,
+    "is_hex": lambda value: (
+        isinstance(value, str) and re.fullmatch(r"\s*[+-]?(0[xX])?[0-9a-fA-F]+\s*", value) is not None
+    ),
     "contains_whitespace": lambda text: any(char.isspace() for char in text),
     "substring_in_list": lambda text, items: any(text in item for item in items),
     "check_whitelist_blacklist": allowed,

@@ -86,7 +86,11 @@ class NoSuchCall(KeyError):
         self.hint = (
             instead(tree, "_modules", module)
             or REASONS.get(module)
-            or (f"did you mean {near}?" if near else f"there are calls of {modules}; what a host is and has, its grains tell")
+            or (
+                f"did you mean {near}?"
+                if near
+                else f"there are calls of {modules}; what a host is and has, its grains tell"
+            )
         )
 
     def __str__(self) -> str:

@@ -89,7 +89,12 @@ def _as_user(user: str, argv: list[str], cwd: str | None, named: Mapping[str, st
 
 
 def _all(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
-    return {"pid": 0, "retcode": done.returncode, "stdout": done.stdout.rstrip("\n"), "stderr": done.stderr.rstrip("\n")}
+    return {
+        "pid": 0,
+        "retcode": done.returncode,
+        "stdout": done.stdout.rstrip("\n"),
+        "stderr": done.stderr.rstrip("\n"),
+    }
 
 
 def _said(done: subprocess.CompletedProcess[str]) -> str:

@@ -38,7 +38,9 @@ def slsutil_update(world: World, dest: Any, upd: Any, recursive_update: bool = T
 
 
 @helper("slsutil.merge_all")
-def merge_all(world: World, lst: list[Any], strategy: str = "smart", renderer: str = "yaml", merge_lists: bool = False) -> Any:
+def merge_all(
+    world: World, lst: list[Any], strategy: str = "smart", renderer: str = "yaml", merge_lists: bool = False
+) -> Any:
     """Each laid upon the one before."""
     result: Any = {}
     for item in lst:
@@ -101,7 +103,9 @@ def serialize(serializer: str, obj: Any, **options: Any) -> str:
     """Data as text of a format. Raises `ValueError` for one that there is not, `Spent` for what would be too large."""
     check_data((obj,))
     if serializer == "json":
-        return json.dumps(obj, ensure_ascii=False, **{key: options[key] for key in ("indent", "sort_keys") if key in options})
+        return json.dumps(
+            obj, ensure_ascii=False, **{key: options[key] for key in ("indent", "sort_keys") if key in options}
+        )
     if serializer == "yaml":
         return to_yaml(obj, flow_style=options.get("default_flow_style"))
     if serializer == "python":
@@ -158,7 +162,13 @@ def banner(
 
 
 @helper("slsutil.renderer")
-def renderer(world: World, path: str | None = None, string: str | None = None, default_renderer: str = "jinja|yaml", **kwargs: Any) -> Any:
+def renderer(
+    world: World,
+    path: str | None = None,
+    string: str | None = None,
+    default_renderer: str = "jinja|yaml",
+    **kwargs: Any,
+) -> Any:
     """The data (or, by `jinja` alone, the text) that a file of the tree or a text renders to."""
     if (path is None) == (string is None):
         raise ValueError("slsutil.renderer takes a path or a string")
@@ -230,7 +240,9 @@ def get_opts(world: World) -> dict[str, Any]:
     return world.opts()
 
 
-@helper("log.debug", "log.info", "log.warning", "log.error", "log.trace", "log.critical", "log.profile", "log.exception")
+@helper(
+    "log.debug", "log.info", "log.warning", "log.error", "log.trace", "log.critical", "log.profile", "log.exception"
+)
 def log(world: World, *_: Any, **__: Any) -> bool:
     """Accepted for the sake of templates that log; rendering is silent."""
     return True
@@ -257,7 +269,9 @@ plain(
     hashutil__hmac_signature=hmac_holds,
     hashutil__hmac_compute=hmac_compute,
     random__hash=lambda value, algorithm="sha512": hexdigest(value, algorithm),
-    random__str_encode=lambda value, encoder="base64": _b64(value) if encoder == "base64" else str(value).encode().hex(),
+    random__str_encode=lambda value, encoder="base64": (
+        _b64(value) if encoder == "base64" else str(value).encode().hex()
+    ),
     test__ping=lambda: True,
     test__true=lambda: True,
     test__false=lambda: False,

@@ -66,7 +66,12 @@ def filter_by(
 
 @helper("pillar.filter_by")
 def pillar_filter_by(
-    world: World, lookup_dict: Mapping[Any, Any], pillar: str, merge: Any = None, default: str = "default", base: str | None = None
+    world: World,
+    lookup_dict: Mapping[Any, Any],
+    pillar: str,
+    merge: Any = None,
+    default: str = "default",
+    base: str | None = None,
 ) -> Any:
     """The same for a value of the pillar."""
     return _by_value(lookup_dict, traverse(world.pillar, pillar, []), default, base, merge)
@@ -75,7 +80,9 @@ def pillar_filter_by(
 def _by_value(lookup: Mapping[Any, Any], values: Any, default: str, base: str | None, over: Any) -> Any:
     """The entry for the first of the values that has one."""
     for value in values if isinstance(values, list) else [values]:
-        found = next((lookup[key] for key in lookup if fnmatch.fnmatchcase(str(value), str(key)) or str(key) == str(value)), None)
+        found = next(
+            (lookup[key] for key in lookup if fnmatch.fnmatchcase(str(value), str(key)) or str(key) == str(value)), None
+        )
         if found is not None:
             return _layered(lookup, found, base, over)
     return _layered(lookup, lookup.get(default), base, over)
@@ -124,7 +131,9 @@ def match_filter_by(
     default: str = "default",
 ) -> Any:
     """The first entry of `lookup` whose key matches this host."""
-    found = next((value for key, value in lookup.items() if matching(world, tgt_type, key, minion_id)), lookup.get(default))
+    found = next(
+        (value for key, value in lookup.items() if matching(world, tgt_type, key, minion_id)), lookup.get(default)
+    )
     return _layered(lookup, found, None, merge, lists=merge_lists)
 
 
@@ -133,12 +142,22 @@ def match_search_by(
     world: World, lookup: Mapping[str, Iterable[str]], tgt_type: str = "compound", minion_id: str | None = None
 ) -> list[str] | None:
     """The keys of `lookup` one of whose expressions matches this host; None without any."""
-    return [key for key, targets in lookup.items() if any(matching(world, tgt_type, target, minion_id) for target in targets)] or None
+    return [
+        key
+        for key, targets in lookup.items()
+        if any(matching(world, tgt_type, target, minion_id) for target in targets)
+    ] or None
 
 
 @helper("pillar.get", "pillar.fetch")
 def pillar_get(
-    world: World, key: str, default: Any = "", merge: bool = False, merge_nested_lists: bool | None = None, delimiter: str = ":", **_: Any
+    world: World,
+    key: str,
+    default: Any = "",
+    merge: bool = False,
+    merge_nested_lists: bool | None = None,
+    delimiter: str = ":",
+    **_: Any,
 ) -> Any:
     """A value of the pillar, nested ones as `a:b`; with `merge` it is laid upon the default, when both are mappings or both are lists."""
     refuse_undefined(default)  # as Salt does here, and only here
@@ -204,7 +223,9 @@ def config_get(
 ) -> Any:
     """A setting: from the agent's options, else the grains, else the pillar; with `merge` these laid upon each other, first ones on top."""
     places = [
-        place for omitted, place in ((omit_opts, world.opts()), (omit_grains, world.grains), (omit_pillar, world.pillar)) if not omitted
+        place
+        for omitted, place in ((omit_opts, world.opts()), (omit_grains, world.grains), (omit_pillar, world.pillar))
+        if not omitted
     ]
     if merge == "overwrite":
         places = [place for place in places if key.partition(delimiter)[0] in place]

@@ -123,7 +123,10 @@ def lstat(world: World, path: str) -> dict[str, Any]:
     info = hostfiles.look(_home(path), follow=False)
     if info is None:
         return {}
-    return {f"st_{key}": getattr(info, f"st_{key}") for key in ("atime", "mtime", "ctime", "uid", "gid", "mode", "nlink", "size")}
+    return {
+        f"st_{key}": getattr(info, f"st_{key}")
+        for key in ("atime", "mtime", "ctime", "uid", "gid", "mode", "nlink", "size")
+    }
 
 
 @looking("file.get_hash", "file.get_sum")
@@ -141,7 +144,10 @@ def contains(world: World, path: str, text: str) -> bool:
 @looking("file.contains_regex", "file.search")
 def contains_regex(world: World, path: str, regex: str, lchar: str = "", flags: int = 8, **_: Any) -> bool:
     """Whether a pattern is found in a file."""
-    return hostfiles.is_file(_home(path)) and expression(regex, re.MULTILINE).search(hostfiles.read_text(_home(path))) is not None
+    return (
+        hostfiles.is_file(_home(path))
+        and expression(regex, re.MULTILINE).search(hostfiles.read_text(_home(path))) is not None
+    )
 
 
 @looking("file.readdir")
@@ -195,7 +201,9 @@ def _in_tree(world: World, path: str) -> Path | None:
 def tree_has(world: World, path: str, *, files: bool = True, directories: bool = True) -> bool:
     """Whether the states directory has such a path."""
     found = _in_tree(world, path)
-    return found is not None and ((files and hostfiles.is_file(found)) or (directories and hostfiles.is_directory(found)))
+    return found is not None and (
+        (files and hostfiles.is_file(found)) or (directories and hostfiles.is_directory(found))
+    )
 
 
 looking("slsutil.file_exists")(lambda world, path, saltenv="base": tree_has(world, path, directories=False))
@@ -223,7 +231,11 @@ def findup(world: World, startpath: str, filenames: str | list[str], saltenv: st
 def get_file_str(world: World, path: str, saltenv: str = "base") -> Any:
     """What a file of the tree contains; false when there is none."""
     found = _in_tree(world, path)
-    if world.tree is None or found is None or not (hostfiles.is_file(found) or (world.tree.reader is not None and world.tree.has(found))):
+    if (
+        world.tree is None
+        or found is None
+        or not (hostfiles.is_file(found) or (world.tree.reader is not None and world.tree.has(found)))
+    ):
         return False
     return world.tree.read(found).text
 
@@ -240,7 +252,9 @@ def _below(world: World, prefix: str, *, files: bool) -> list[str]:
         return []
     root = hostfiles.absolute(world.tree.root)
     found = (
-        each for each in hostfiles.below(root) if files != (hostfiles.is_directory(each.place.path) if each.is_link else each.is_directory)
+        each
+        for each in hostfiles.below(root)
+        if files != (hostfiles.is_directory(each.place.path) if each.is_link else each.is_directory)
     )
     listed = (each.place.path[len(root.rstrip("/")) + 1 :] for each in found)
     return sorted(path for path in listed if path.startswith(prefix.strip("/")))

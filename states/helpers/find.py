@@ -80,7 +80,9 @@ def _is(place: paths.Place, letters: str) -> bool:
     if own is None:
         return False
     led = hostfiles.look(place.path) if stat.S_ISLNK(own.st_mode) else own
-    return led is not None and any(TYPES[letter]((own if letter == "l" else led).st_mode) for letter in letters if letter in TYPES)
+    return led is not None and any(
+        TYPES[letter]((own if letter == "l" else led).st_mode) for letter in letters if letter in TYPES
+    )
 
 
 @looking("file.grep")
@@ -105,6 +107,18 @@ def grep(world: World, path: str, pattern: str, *options: str) -> dict[str, Any]
     place.demand_readable(info)
     argv = ["grep", *(word[0] for word in words), f"--label={path}", "-e", pattern, "--", "-"]
     done = subprocess.run(
-        argv, executable=program, stdin=handle.fd, capture_output=True, text=True, errors="replace", check=False, timeout=TIMEOUT
+        argv,
+        executable=program,
+        stdin=handle.fd,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        timeout=TIMEOUT,
     )
-    return {"pid": 0, "retcode": done.returncode, "stdout": done.stdout.rstrip("\n"), "stderr": done.stderr.rstrip("\n")}
+    return {
+        "pid": 0,
+        "retcode": done.returncode,
+        "stdout": done.stdout.rstrip("\n"),
+        "stderr": done.stderr.rstrip("\n"),
+    }

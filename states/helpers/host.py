@@ -115,13 +115,19 @@ def _addresses(world: World, version: int, interface: str | None, cidr: str | No
     """The host's addresses, as its grains tell them, but for those of itself."""
     by_interface = world.grains.get(f"ip{version}_interfaces") or {}
     given = by_interface.get(interface, []) if interface else world.grains.get(f"ipv{version}") or []
-    found = [address for text in given if not (address := ipaddress.ip_address(str(text).partition("%")[0])).is_loopback]
+    found = [
+        address for text in given if not (address := ipaddress.ip_address(str(text).partition("%")[0])).is_loopback
+    ]
     network = ipaddress.ip_network(cidr) if cidr else None
     return [str(address) for address in sorted(found, key=int) if network is None or address in network]
 
 
 def ip_addrs(
-    world: World, interface: str | None = None, include_loopback: bool = False, cidr: str | None = None, type: str | None = None
+    world: World,
+    interface: str | None = None,
+    include_loopback: bool = False,
+    cidr: str | None = None,
+    type: str | None = None,
 ) -> list[str]:
     """The IPv4 addresses of the host, or of one interface, in a network."""
     found = _addresses(world, 4, interface, cidr)
@@ -130,7 +136,9 @@ def ip_addrs(
     return ["127.0.0.1", *found] if include_loopback else found
 
 
-def ip_addrs6(world: World, interface: str | None = None, include_loopback: bool = False, cidr: str | None = None) -> list[str]:
+def ip_addrs6(
+    world: World, interface: str | None = None, include_loopback: bool = False, cidr: str | None = None
+) -> list[str]:
     """The IPv6 addresses of the host, or of one interface, in a network."""
     return [*(["::1"] if include_loopback else []), *_addresses(world, 6, interface, cidr)]
 
@@ -148,7 +156,9 @@ def in_subnet(world: World, cidr: str, addr: str | list[str] | tuple[str, ...] |
         network = ipaddress.ip_network(cidr)
     except ValueError:  # as in Salt
         return False
-    given = [*ip_addrs(world), *ip_addrs6(world)] if addr is None else addr if isinstance(addr, (list, tuple)) else [addr]
+    given = (
+        [*ip_addrs(world), *ip_addrs6(world)] if addr is None else addr if isinstance(addr, (list, tuple)) else [addr]
+    )
     return any(ipaddress.ip_address(text) in network for text in given)
 
 
@@ -158,7 +168,11 @@ def convert_cidr(cidr: str) -> dict[str, Any]:
         network = ipaddress.ip_network(cidr, strict=False)
     except ValueError:
         return {"network": None, "netmask": None, "broadcast": None}
-    return {"network": str(network.network_address), "netmask": str(network.netmask), "broadcast": str(network.broadcast_address)}
+    return {
+        "network": str(network.network_address),
+        "netmask": str(network.netmask),
+        "broadcast": str(network.broadcast_address),
+    }
 
 
 for _name, _call in (("ip_addrs", ip_addrs), ("ipaddrs", ip_addrs), ("ip_addrs6", ip_addrs6), ("ipaddrs6", ip_addrs6)):
@@ -167,7 +181,9 @@ looking("network.get_hostname", "network.get_fqdn")(lambda world: socket.gethost
 plain(
     network__is_loopback=lambda text: ipaddress.ip_address(text).is_loopback,
     network__is_private=lambda text: ipaddress.ip_address(text).is_private,
-    network__calc_net=lambda text, netmask=None: str(ipaddress.ip_network(f"{text}/{netmask}" if netmask else text, strict=False)),
+    network__calc_net=lambda text, netmask=None: str(
+        ipaddress.ip_network(f"{text}/{netmask}" if netmask else text, strict=False)
+    ),
     network__convert_cidr=convert_cidr,
 )
 
@@ -205,7 +221,9 @@ def version_cmp(one: str, two: str, ignore_epoch: bool = False) -> int:
 def _version(text: str, ignore_epoch: bool) -> tuple[int, Any, Any]:
     epoch, colon, rest = str(text).partition(":")
     upstream, _, revision = (
-        (rest if colon else epoch).rpartition("-") if "-" in (rest if colon else epoch) else (rest if colon else epoch, "", "0")
+        (rest if colon else epoch).rpartition("-")
+        if "-" in (rest if colon else epoch)
+        else (rest if colon else epoch, "", "0")
     )
     return (0 if ignore_epoch or not colon else int(epoch or 0), _PARTS(upstream), _PARTS(revision))
 

@@ -36,7 +36,13 @@ def _dig(kind: str, host: str, nameserver: str | None) -> list[str]:
     argv = ["dig", "+short", "-q", str(host), "-t", kind, *([f"@{nameserver}"] if nameserver is not None else [])]
     try:
         done = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False, timeout=TIMEOUT
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=TIMEOUT,
         )
     except subprocess.TimeoutExpired:
         return []
@@ -119,7 +125,9 @@ def current_branch(world: World, cwd: str, user: str | None = None, **_: Any) ->
         directory = directory.rpartition("/")[0] or "/"
     home = f"{directory}/.git"
     if hostfiles.is_file(home):  # of a worktree, or a submodule
-        home = hostfiles.absolute(f"{directory}/{leads}" if not (leads := _line(home).removeprefix("gitdir: ")).startswith("/") else leads)
+        home = hostfiles.absolute(
+            f"{directory}/{leads}" if not (leads := _line(home).removeprefix("gitdir: ")).startswith("/") else leads
+        )
     head = _line(f"{home}/HEAD")
     return head.removeprefix("ref: refs/heads/") if head.startswith("ref: ") else "HEAD"
 

@@ -95,7 +95,9 @@ def _table(path: Path) -> Iterator[list[str]]:
     except OSError:
         return
     for line in lines:
-        fields = [part.encode().decode("unicode_escape") for part in line.partition("#")[0].split()]  # a blank is written \040
+        fields = [
+            part.encode().decode("unicode_escape") for part in line.partition("#")[0].split()
+        ]  # a blank is written \040
         if len(fields) >= 4:
             yield fields
 
@@ -141,7 +143,12 @@ def interfaces(world: World) -> dict[str, dict[str, Any]]:
         one = found[name] = {"up": name in up and up[name].isup}
         for entry in addresses:
             if entry.family == socket.AF_INET:
-                words = {"address": entry.address, "netmask": entry.netmask, "broadcast": entry.broadcast, "label": name}
+                words = {
+                    "address": entry.address,
+                    "netmask": entry.netmask,
+                    "broadcast": entry.broadcast,
+                    "label": name,
+                }
                 one.setdefault("inet", []).append(words)
             elif entry.family == socket.AF_INET6:
                 one.setdefault("inet6", []).append(_sixth(entry.address.partition("%")[0], entry.netmask or ""))
@@ -154,7 +161,11 @@ def _sixth(address: str, netmask: str) -> dict[str, str]:
     """An IPv6 address, with Salt's keys."""
     known = ipaddress.ip_address(address)
     scope = "host" if known.is_loopback else "link" if known.is_link_local else "global"
-    return {"address": address, "prefixlen": str(int(ipaddress.IPv6Address(netmask or "::")).bit_count()), "scope": scope}
+    return {
+        "address": address,
+        "prefixlen": str(int(ipaddress.IPv6Address(netmask or "::")).bit_count()),
+        "scope": scope,
+    }
 
 
 looking("network.hw_addr")(lambda world, iface: interfaces(world).get(iface, {}).get("hwaddr", ""))

@@ -69,7 +69,12 @@ MODULES: Mapping[str, Mapping[str, str]] = {
     },
 }
 """Module of this package -> what it has of each module of calls."""
-HOMES = {f"{module}.{name}": home for home, calls in MODULES.items() for module, names in calls.items() for name in names.split()}
+HOMES = {
+    f"{module}.{name}": home
+    for home, calls in MODULES.items()
+    for module, names in calls.items()
+    for name in names.split()
+}
 
 
 class Table(Mapping[str, Helper]):
@@ -132,4 +137,6 @@ def looking(*names: str) -> Callable[[F], F]:
 def plain(**functions: Callable[..., Any]) -> None:
     """Enter pure functions that need no world: `module__function=...`."""
     for name, function in functions.items():
-        TABLE.entered[name.replace("__", ".", 1)] = lambda _world, *args, _function=function, **kwargs: _function(*args, **kwargs)
+        TABLE.entered[name.replace("__", ".", 1)] = lambda _world, *args, _function=function, **kwargs: _function(
+            *args, **kwargs
+        )

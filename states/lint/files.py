@@ -57,7 +57,9 @@ def extensions(subject: Subject) -> Iterator[Problem]:
     tree = subject.all_files()
     for directory in (*INSTEAD, *REST):
         if found := modules(tree, directory):
-            message = f"Holdfast does not load modules for Salt: {', '.join(found[:3])}{', ...' if len(found) > 3 else ''}"
+            message = (
+                f"Holdfast does not load modules for Salt: {', '.join(found[:3])}{', ...' if len(found) > 3 else ''}"
+            )
             hint = INSTEAD.get(directory, "nothing stands in for it where there is no master")
             yield Problem(Place(display(subject.root / directory)), "extension-ignored", message, hint)
 

@@ -56,7 +56,9 @@ def _inspect(request: Request, ignore: Collection[str], noted: Iterable[Problem]
         found += unknown_codes(str(text.path), text.text)
     secret = {(problem.place.file, problem.place.line) for problem in found if problem.code == "secret-plain"}
     errors, found = _covered(errors, secret), _covered(found, secret)
-    return Report(in_order(errors), tuple(_wanted(in_order(found), errors, _comments(found, subject), ignore)), complete)
+    return Report(
+        in_order(errors), tuple(_wanted(in_order(found), errors, _comments(found, subject), ignore)), complete
+    )
 
 
 def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
@@ -66,7 +68,10 @@ def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
 
 def _covered(problems: Iterable[Problem], secret: Collection[tuple[str, int]]) -> list[Problem]:
     """The same problems, but the lines in which a secret stands are not shown."""
-    return [problem._replace(text="") if (problem.place.file, problem.place.line) in secret else problem for problem in problems]
+    return [
+        problem._replace(text="") if (problem.place.file, problem.place.line) in secret else problem
+        for problem in problems
+    ]
 
 
 def _comments(found: Iterable[Problem], subject: Subject) -> dict[str, list[Ignored]]:

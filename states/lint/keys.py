@@ -53,7 +53,9 @@ def mistyped_contents(subject: Subject) -> Iterator[Problem]:
     """Keys whose values are the content of a file."""
     for call in subject.calls:
         resource: Any = call.resource
-        for where in ("pillar", "grains") if resource.kind == "file.managed" and resource.contents_delimiter == ":" else ():
+        for where in (
+            ("pillar", "grains") if resource.kind == "file.managed" and resource.contents_delimiter == ":" else ()
+        ):
             for key in getattr(resource, f"contents_{where}"):
                 if hint := _hint(subject, where, key, plain=False):
                     spot = spot_of(call.chunk, (f"contents_{where}",))
@@ -67,7 +69,9 @@ def mistyped_in(template: Template, subject: Subject) -> Iterator[Problem]:
         if node not in asked and (found := _key(node)):
             where, key, plain = found
             if hint := _hint(subject, where, key, plain=plain):
-                yield template.problem(node.lineno, key, "key-missing", f"{_lacks(where, key)}, and the call has no default", hint)
+                yield template.problem(
+                    node.lineno, key, "key-missing", f"{_lacks(where, key)}, and the call has no default", hint
+                )
 
 
 def _lacks(where: str, key: str) -> str:
@@ -114,7 +118,11 @@ def _asked(template: Template) -> set[nodes.Node]:
     """The expressions of which a template asks whether they are anything, or says what to take instead."""
     todo = [node.test for node in (*template.all(nodes.If), *template.all(nodes.CondExpr))]
     todo += [node.left for node in template.all(nodes.Or)]
-    todo += [node.node for node in (*template.all(nodes.Not), *template.all(nodes.Filter), *template.all(nodes.Test)) if _asks(node)]
+    todo += [
+        node.node
+        for node in (*template.all(nodes.Not), *template.all(nodes.Filter), *template.all(nodes.Test))
+        if _asks(node)
+    ]
     asked: set[nodes.Node] = set()
     while todo:
         node = todo.pop()
@@ -122,7 +130,11 @@ def _asked(template: Template) -> set[nodes.Node]:
             todo += (node.left, node.right)
         asked.add(node)
     names = {node.name for node in asked if isinstance(node, nodes.Name)}
-    asked.update(node.node for node in template.all(nodes.Assign) if isinstance(node.target, nodes.Name) and node.target.name in names)
+    asked.update(
+        node.node
+        for node in template.all(nodes.Assign)
+        if isinstance(node.target, nodes.Name) and node.target.name in names
+    )
     return asked
 
 

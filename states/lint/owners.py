@@ -29,7 +29,9 @@ def undeclared(subject: Subject) -> Iterator[Problem]:
         user, directory = _whose(resource.name, owners)
         if user not in ROOT:
             text = f"{resource.name} will be root's, for no owner is declared, and {directory} belongs to {user}"
-            yield call.chunk.spot.problem("owner-undeclared", text, f"add '- user: {user}', or say '- user: root' if it is meant so")
+            yield call.chunk.spot.problem(
+                "owner-undeclared", text, f"add '- user: {user}', or say '- user: root' if it is meant so"
+            )
 
 
 def _owners(subject: Subject) -> Iterator[tuple[str, str]]:

@@ -12,10 +12,20 @@ from holdfast.states.errors import Problem
 from holdfast.states.lint.rule import Subject, rule
 from holdfast.states.requisites import Edge
 
-QUIET = frozenset({"test.nop", "test.succeed_without_changes", "test.fail_without_changes", "test.show_notification", "test.check_pillar"})
+QUIET = frozenset(
+    {
+        "test.nop",
+        "test.succeed_without_changes",
+        "test.fail_without_changes",
+        "test.show_notification",
+        "test.check_pillar",
+    }
+)
 QUIET |= {"file.exists", "file.missing", "cmd.wait"}
 """Kinds that never report a change, unless they are refreshed."""
-STURDY = frozenset({"test.nop", "test.succeed_without_changes", "test.succeed_with_changes", "test.show_notification", "cmd.wait"})
+STURDY = frozenset(
+    {"test.nop", "test.succeed_without_changes", "test.succeed_with_changes", "test.show_notification", "cmd.wait"}
+)
 """Kinds that never fail, unless something else makes them."""
 AS_TOLD = "test.configurable_test_state"
 """A kind whose arguments say what it reports."""
@@ -50,7 +60,10 @@ class Lists:
 
     def targets(self, *kinds: str) -> list[Checked]:
         """The states that these kinds mean, each once."""
-        return [self._calls[position] for position in dict.fromkeys(position for edge in self.of(*kinds) for position in edge.group)]
+        return [
+            self._calls[position]
+            for position in dict.fromkeys(position for edge in self.of(*kinds) for position in edge.group)
+        ]
 
 
 @rule
@@ -60,7 +73,11 @@ def never_met(subject: Subject) -> Iterator[Problem]:
         lists = Lists(subject, edges)
         for kinds, why in (*_silent(lists), *_impossible(lists), *_at_odds(lists)):
             spot = lists.of(*kinds)[0].target.spot
-            yield spot.problem("requisite-never", f"{call.chunk.identity} never runs: {why}", "name another state, or another requisite")
+            yield spot.problem(
+                "requisite-never",
+                f"{call.chunk.identity} never runs: {why}",
+                "name another state, or another requisite",
+            )
             break
 
 
@@ -97,7 +114,10 @@ def _at_odds(lists: Lists) -> Iterator[Finding]:
             yield kinds, f"it requires {_names(both)}, and waits for the failure of that, too"
     failing, changing = lists.targets("onfail", "onfail_any"), lists.targets("onchanges", "onchanges_any")
     if len(failing) == 1 and failing == changing:
-        yield ("onfail", "onfail_any"), f"{_names(failing)} would have to fail and to change, but what fails counts as unchanged"
+        yield (
+            ("onfail", "onfail_any"),
+            f"{_names(failing)} would have to fail and to change, but what fails counts as unchanged",
+        )
 
 
 def _names(calls: Sequence[Checked]) -> str:
@@ -116,7 +136,9 @@ def never_changes(subject: Subject) -> Iterator[Problem]:
             if edge.kind in REFRESHING and all(map(is_quiet, targets)):
                 means = "listen has no effect" if edge.kind == "listen" else "watch means require"
                 hint = "remove it" if edge.kind == "listen" else "write 'require'"
-                yield edge.target.spot.problem("watch-never", f"{_names(targets)} never reports a change: {means}", hint)
+                yield edge.target.spot.problem(
+                    "watch-never", f"{_names(targets)} never reports a change: {means}", hint
+                )
 
 
 @rule
@@ -127,7 +149,11 @@ def no_refresh(subject: Subject) -> Iterator[Problem]:
             continue
         for edge in edges:
             if edge.kind in REFRESHING:
-                means, hint = ("listen has no effect", "remove it") if edge.kind == "listen" else ("watch means require", "write 'require'")
+                means, hint = (
+                    ("listen has no effect", "remove it")
+                    if edge.kind == "listen"
+                    else ("watch means require", "write 'require'")
+                )
                 yield edge.target.spot.problem("refresh-missing", f"{call.resource.kind} has no refresh: {means}", hint)
                 break
 
@@ -162,4 +188,8 @@ def turned_off(subject: Subject) -> Iterator[Problem]:
     for call in subject.calls if subject.disabled else ():
         for key in sorted(subject.disabled & call.chunk.items.keys()):
             spot = spot_of(call.chunk, (key,))
-            yield spot.problem("requisite-disabled", f"{key} has no effect: the settings turn it off (disabled_requisites)", "remove it")
+            yield spot.problem(
+                "requisite-disabled",
+                f"{key} has no effect: the settings turn it off (disabled_requisites)",
+                "remove it",
+            )

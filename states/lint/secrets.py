@@ -15,7 +15,8 @@ from holdfast.states.low import CONTROL
 
 HINT = "move it to the pillar, and write {{ pillar['...'] }}"
 NO_SECRET = re.compile(
-    r"[!*x]{1,2}|/\S*|\w+://\S*|\$\{?\w+\}?|__slot__:.*|true|false|yes|no|none|null|absent|present|\d{1,3}", re.IGNORECASE
+    r"[!*x]{1,2}|/\S*|\w+://\S*|\$\{?\w+\}?|__slot__:.*|true|false|yes|no|none|null|absent|present|\d{1,3}",
+    re.IGNORECASE,
 )
 """What stands in place of one: a locked password, a path, a variable, a word."""
 HASH = re.compile(r"\$(?:[1-7]|2[abxy]|y|gy|md5|sha1|argon2\w*|scrypt)\$\S+")
@@ -42,7 +43,9 @@ def known_shapes(subject: Subject) -> Iterator[Problem]:
             what = list(SHAPES)[int((found.lastgroup or "s0")[1:])]
             line = text.text.count("\n", 0, found.start()) + 1
             column = found.start() - text.text.rfind("\n", 0, found.start())
-            yield Problem(Place(str(text.path), line, column), "secret-plain", f"this looks like {what}, in plain text", HINT)
+            yield Problem(
+                Place(str(text.path), line, column), "secret-plain", f"this looks like {what}, in plain text", HINT
+            )
 
 
 @rule
@@ -54,7 +57,11 @@ def secret_arguments(subject: Subject) -> Iterator[Problem]:
             if key in CONTROL:
                 continue
             for name, value, mark in texts(key, item.value, item.mark):
-                if (name in secret or NAME.search(name)) and not NO_SECRET.fullmatch(value) and stands_there(item, value, mark):
+                if (
+                    (name in secret or NAME.search(name))
+                    and not NO_SECRET.fullmatch(value)
+                    and stands_there(item, value, mark)
+                ):
                     problem = item.document.problem(mark, "secret-plain", _said(name, value), HINT)
                     yield problem._replace(text="")
 

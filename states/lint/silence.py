@@ -34,7 +34,9 @@ def ignored(text: str) -> list[Ignored]:
         return []
     lines = text.split("\n")
     return [
-        Ignored(frozenset(_codes(found[1])), *_range(lines, index)) for index, line in enumerate(lines) if (found := COMMENT.search(line))
+        Ignored(frozenset(_codes(found[1])), *_range(lines, index))
+        for index, line in enumerate(lines)
+        if (found := COMMENT.search(line))
     ]
 
 
@@ -46,9 +48,15 @@ def unknown_codes(file: str, text: str) -> Iterator[Problem]:
             continue
         for code in _codes(found[1]) or [""]:
             if code not in CODES:
-                said = f"there is no code {code!r} to be ignored" if code else "this comment does not say which code to ignore"
+                said = (
+                    f"there is no code {code!r} to be ignored"
+                    if code
+                    else "this comment does not say which code to ignore"
+                )
                 place = Place(file, number, found.start() + 1)
-                yield Problem(place, "ignore-unknown", said, "write '# holdfast: ignore CODE', a code of docs/lint.md", line[:500])
+                yield Problem(
+                    place, "ignore-unknown", said, "write '# holdfast: ignore CODE', a code of docs/lint.md", line[:500]
+                )
 
 
 def silenced(problem: Problem, comments: Mapping[str, Iterable[Ignored]]) -> bool:

@@ -34,7 +34,14 @@ OWN_OF = {"file.managed": PART | {"user", "group", "mode"}, **dict.fromkeys(ALL_
 def unknown_in_sources(subject: Subject) -> Iterator[Problem]:
     """Calls, filters and tests that there are not, in branches of templates that may never be taken (what is certain is an error), and keys."""
     tree = subject.all_files()
-    for url in {url for call in subject.calls if _is_template(call) for some in _urls(call) for url in some if url.startswith(SCHEMES)}:
+    for url in {
+        url
+        for call in subject.calls
+        if _is_template(call)
+        for some in _urls(call)
+        for url in some
+        if url.startswith(SCHEMES)
+    }:
         text = _text(tree, url)
         template = None if text is None else read_template(text)
         if template is not None:
@@ -76,7 +83,9 @@ def _undefined(template: Template, names: Names, call: Checked) -> Iterator[Prob
     given = _handed(call)
     for name in names.missing(_known() | given):
         near = nearest(name.name, given | names.given)
-        hint = f"did you mean {near}?" if near else "add it to 'context', give a default, or ask whether it 'is defined'"
+        hint = (
+            f"did you mean {near}?" if near else "add it to 'context', give a default, or ask whether it 'is defined'"
+        )
         text = f"nothing gives {name.name!r} a value, not {call.chunk.identity} ({call.chunk.spot.place}) either"
         yield template.problem(name.lineno, name.name, "template-name", text, hint)
 

@@ -69,7 +69,9 @@ def swallowed_arguments(subject: Subject) -> Iterator[Problem]:
             continue
         shape = shape_of(cls)
         for key in call.chunk.low.keys() - shape.fields - shape.meta - shape.ignored.keys() - CONTROL:
-            problem = spot_of(call.chunk, (key,)).problem("argument-ignored", f"{cls.kind} accepts {key!r} without effect", "remove it")
+            problem = spot_of(call.chunk, (key,)).problem(
+                "argument-ignored", f"{cls.kind} accepts {key!r} without effect", "remove it"
+            )
             yield problem._replace(text="")  # it may be a password
 
 
@@ -86,7 +88,9 @@ def variables(subject: Subject) -> Iterator[Problem]:
             near = meant_argument(key, call.resource.kind, shape.fields)
             hint = f"did you mean {near!r}?" if near else "say so: put it below 'context'"
             text = f"file.managed has no argument {key!r}: its template gets it as a variable"
-            yield spot_of(call.chunk, (key,)).problem("argument-variable", text, hint)._replace(text="")  # it may be a password
+            yield (
+                spot_of(call.chunk, (key,)).problem("argument-variable", text, hint)._replace(text="")
+            )  # it may be a password
 
 
 @rule
@@ -98,4 +102,6 @@ def unguarded(subject: Subject) -> Iterator[Problem]:
             continue
         if CONDITIONAL.isdisjoint(call.chunk.low) and call.meta.rerun is None:
             text = f"nothing says when {call.chunk.identity} is needed: each 'holdfast apply' runs it"
-            yield call.chunk.spot.problem("action-unguarded", text, "add creates, unless or onlyif; or onchanges, to run it after a change")
+            yield call.chunk.spot.problem(
+                "action-unguarded", text, "add creates, unless or onlyif; or onchanges, to run it after a change"
+            )

@@ -25,7 +25,9 @@ DEFAULTING = frozenset({"default", "d"})
 """Filters that take what is not there."""
 HANDED = frozenset({"loop", "self", "super", "caller", "varargs", "kwargs"})
 """Names that Jinja itself gives a value in places."""
-ASKING = frozenset({"defined", "undefined", "none", "string", "mapping", "number", "integer", "float", "boolean", "sequence", "sameas"})
+ASKING = frozenset(
+    {"defined", "undefined", "none", "string", "mapping", "number", "integer", "float", "boolean", "sequence", "sameas"}
+)
 """Tests that take it, too."""
 
 
@@ -43,11 +45,19 @@ class Template:
         """All parts of a type."""
         return self.parts.get(kind, [])
 
-    def problem(self, line: int, word: str, code: str, message: str, hint: str = "", *, secret: bool = False) -> Problem:
+    def problem(
+        self, line: int, word: str, code: str, message: str, hint: str = "", *, secret: bool = False
+    ) -> Problem:
         """Something wrong with a word of a line. Jinja knows no columns: it is looked for; 0 when it does not stand there."""
         text = self.lines[line - 1] if 0 < line <= len(self.lines) else ""
         found = re.search(rf"(?<![\w|]){re.escape(word)}(?!\w)", text)
-        return Problem(Place(str(self.path), line, found.start() + 1 if found else 0), code, message, hint, "" if secret else text[:500])
+        return Problem(
+            Place(str(self.path), line, found.start() + 1 if found else 0),
+            code,
+            message,
+            hint,
+            "" if secret else text[:500],
+        )
 
 
 @cache
@@ -70,7 +80,12 @@ def read_template(text: Text) -> Template | None:
     try:
         pipe, body = split_shebang(text)
         tree = jinja().parse(body)
-    except (CompileError, jinja2.TemplateSyntaxError, RecursionError, ValueError):  # the last for a number of thousands of digits
+    except (
+        CompileError,
+        jinja2.TemplateSyntaxError,
+        RecursionError,
+        ValueError,
+    ):  # the last for a number of thousands of digits
         return None
     return Template(text.path, text.text.split("\n"), tree, _by_type(tree)) if "jinja" in pipe else None
 
@@ -206,7 +221,9 @@ def names_of(template: Template) -> Names | None:
 
 def parts_named(template: Template) -> Iterator[str | None]:
     """The file name of each state file that one imports, includes or extends; None for one that only running it tells."""
-    for node in (node for kind in (nodes.Import, nodes.FromImport, nodes.Include, nodes.Extends) for node in template.all(kind)):
+    for node in (
+        node for kind in (nodes.Import, nodes.FromImport, nodes.Include, nodes.Extends) for node in template.all(kind)
+    ):
         tail = _tail(node.template)
         if tail.endswith(".sls") or not PurePosixPath(tail).suffix:
             yield PurePosixPath(tail).name if "/" in tail or _text(node.template) else None
@@ -231,7 +248,11 @@ def called(node: nodes.Node) -> str:
     if isinstance(node, nodes.Getitem) and _is_salt(node.node):
         return _text(node.arg)
     deeper = isinstance(node, nodes.Getattr) and isinstance(node.node, nodes.Getattr) and _is_salt(node.node.node)
-    return f"{node.node.attr}.{node.attr}" if deeper and isinstance(node, nodes.Getattr) and isinstance(node.node, nodes.Getattr) else ""
+    return (
+        f"{node.node.attr}.{node.attr}"
+        if deeper and isinstance(node, nodes.Getattr) and isinstance(node.node, nodes.Getattr)
+        else ""
+    )
 
 
 def asked_calls(template: Template) -> set[str]:
@@ -242,7 +263,11 @@ def asked_calls(template: Template) -> set[str]:
 
 def asked_words(template: Template, what: str) -> set[str]:
     """The filters, or tests, of which a template asks whether there is such a thing: `'x' is filter`."""
-    return {str(each.node.value) for each in template.all(nodes.Test) if each.name == what and isinstance(each.node, nodes.Const)}
+    return {
+        str(each.node.value)
+        for each in template.all(nodes.Test)
+        if each.name == what and isinstance(each.node, nodes.Const)
+    }
 
 
 def literals(template: Template) -> Iterator[tuple[str, str, int]]:

@@ -11,7 +11,16 @@ from holdfast.resources.registry import nearest
 from holdfast.states.errors import Problem
 from holdfast.states.helpers.table import TABLE
 from holdfast.states.lint.rule import Subject, rule
-from holdfast.states.lint.template import Template, asked_calls, asked_words, calls, jinja, known_names, names_of, parts_named
+from holdfast.states.lint.template import (
+    Template,
+    asked_calls,
+    asked_words,
+    calls,
+    jinja,
+    known_names,
+    names_of,
+    parts_named,
+)
 
 EFFECTS = re.compile(
     r"(cmd|event|http|saltutil|state|module)\.(?!(which|which_bin|has_exec|shells)$)"
@@ -39,7 +48,9 @@ def undefined_names(subject: Subject) -> Iterator[Problem]:
             hint = f"did you mean {near}?" if near else "set it above, give a default, or ask whether it 'is defined'"
             if name.name in names.given:
                 hint = "what a loop, a macro or a block sets is gone behind it: set it outside, or use a namespace"
-            yield template.problem(name.lineno, name.name, "template-name", f"nothing gives {name.name!r} a value", hint)
+            yield template.problem(
+                name.lineno, name.name, "template-name", f"nothing gives {name.name!r} a value", hint
+            )
 
 
 @rule
@@ -79,4 +90,6 @@ def _unknown(template: Template, what: str) -> Iterator[Problem]:
         if node.name not in known and node.name not in asked:
             near = nearest(node.name, known)
             hint = f"did you mean {near}?" if near else ""
-            yield template.problem(node.lineno, node.name, "template-unknown", f"there is no {what} {node.name!r}", hint)
+            yield template.problem(
+                node.lineno, node.name, "template-unknown", f"there is no {what} {node.name!r}", hint
+            )

@@ -19,7 +19,11 @@ def loaded(tmp_path: Path, text: str) -> set[str]:
     (tmp_path / "states" / "a.sls").write_text(text)
     words = ["apply", "--states", str(tmp_path / "states"), "--state-dir", str(tmp_path / "state")]
     done = subprocess.run(
-        [sys.executable, "-c", RUN, *words], env={**os.environ, "PYTHONPATH": str(SRC)}, capture_output=True, text=True, check=False
+        [sys.executable, "-c", RUN, *words],
+        env={**os.environ, "PYTHONPATH": str(SRC)},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode in (0, 2), done.stdout + done.stderr
     return set(done.stderr.splitlines()[-1].split())

@@ -27,7 +27,9 @@ class Apt:
         self.path, self.looks = path, 0
         self.enough: Callable[[], object] = self.end
         self._lock = lock
-        self._process = subprocess.Popen([sys.executable, "-c", HOLD, str(lock)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", HOLD, str(lock)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
         self._process.stdout.readline()
 
     def others(self) -> str:
@@ -53,7 +55,9 @@ class Apt:
 def tree(tmp_path: Path) -> Tree:
     """Two files, of which the first belongs to a package."""
     tree = Tree(tmp_path)
-    tree.sls("both", "HOST/theirs:\n  file.managed:\n    - contents: x\nHOST/other:\n  file.managed:\n    - contents: x\n")
+    tree.sls(
+        "both", "HOST/theirs:\n  file.managed:\n    - contents: x\nHOST/other:\n  file.managed:\n    - contents: x\n"
+    )
     return tree
 
 
@@ -74,7 +78,9 @@ def run(tree: Tree, *words: str) -> int:
     return int(done.value.code or 0)
 
 
-def test_what_apt_has_in_its_hands_is_put_right_when_it_is_done(tree: Tree, apt: Apt, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_apt_has_in_its_hands_is_put_right_when_it_is_done(
+    tree: Tree, apt: Apt, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A line says for whom it waits; what does not belong to the package is put right before. Costs the second for which it waits."""
     assert run(tree, "apply", "--detailed-exitcode") == 2
     told = capsys.readouterr()
@@ -84,7 +90,8 @@ def test_what_apt_has_in_its_hands_is_put_right_when_it_is_done(tree: Tree, apt:
     assert (tree.host / "theirs").read_text() == "x\n"
     waits, warning = told.err.splitlines()
     assert re.fullmatch(
-        rf"waiting: file\.managed\[{tree.host}/theirs\]: left alone for now: process \d+ \(\w+\) is changing its package", waits
+        rf"waiting: file\.managed\[{tree.host}/theirs\]: left alone for now: process \d+ \(\w+\) is changing its package",
+        waits,
     )
     assert warning.endswith("uses the package manager: what it has in its hands is left alone meanwhile")
 

@@ -82,7 +82,10 @@ def test_the_page_is_whole_and_safe(tree):
     assert all(value.startswith("#") for name, value in found.attributes if name == "href")
     style = re.search("<style>(.*?)</style>", text, re.DOTALL)[1]
     assert "url(" not in style
-    assert f"default-src 'none'; style-src 'sha256-{base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()}'" in found.policy
+    assert (
+        f"default-src 'none'; style-src 'sha256-{base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()}'"
+        in found.policy
+    )
     assert "</pre><script>alert(2)</script> & ********" in found.text
     assert "correct-horse" not in text
     assert f"file.managed[{tree.host}/a<script>alert(1)<b>']" in found.text
@@ -92,7 +95,8 @@ def test_what_differs_is_shown_by_what_it_concerns(tree):
     """Failures first, then modes, owners and files that decide about access, then what runs, then content; what is right by its name."""
     text = tree("plan", "--format", "html", check=1).stdout
     sections = {
-        name: re.search(f'<section class="{name}".*?</section>', text, re.DOTALL)[0] for name in re.findall(r'<section class="(\w+)"', text)
+        name: re.search(f'<section class="{name}".*?</section>', text, re.DOTALL)[0]
+        for name in re.findall(r'<section class="(\w+)"', text)
     }
 
     assert list(sections) == ["failed", "security", "operation", "content", "right"]
@@ -121,9 +125,9 @@ def test_the_file_is_private_and_whole_or_not_there(tree, tmp_path):
     assert stat.S_IMODE(report.stat().st_mode) == 0o600
     assert target.read_text() == "kept"
     read(report.read_text())
-    assert "/no: No such file or directory" in tree("plan", "--format", "html", "-o", tmp_path / "no/report.html", check=1).stderr.replace(
-        "\n", ""
-    )
+    assert "/no: No such file or directory" in tree(
+        "plan", "--format", "html", "-o", tmp_path / "no/report.html", check=1
+    ).stderr.replace("\n", "")
     assert "-o goes with --format html" in tree("plan", "-o", report, check=64).stderr
 
 
@@ -157,7 +161,8 @@ def test_no_text_becomes_markup():
 def test_five_thousand_resources_are_no_matter():
     """In size and in time; diffs beyond a limit are left out, and that is said."""
     found = [
-        Row(f"file.managed[/srv/{n}]", "would-change", "content", "said", "a.sls:1", {"mode": "0644"}, "+line\n" * 20) for n in range(5000)
+        Row(f"file.managed[/srv/{n}]", "would-change", "content", "said", "a.sls:1", {"mode": "0644"}, "+line\n" * 20)
+        for n in range(5000)
     ]
     began = time.process_time()
     text = "".join(page("t", {}, found, []))
@@ -174,7 +179,11 @@ def test_each_kind_says_what_it_concerns():
     """In its declaration, for everything and for parts; kinds for tests alone concern nothing."""
     for kind in registry.kinds():
         assert set(kind.concerns.values()) <= set(CONCERNS)
-        assert (kind.concerns[""] != "other") or kind.kind.startswith("test.") or not kind.__module__.startswith("holdfast."), kind.kind
+        assert (
+            (kind.concerns[""] != "other")
+            or kind.kind.startswith("test.")
+            or not kind.__module__.startswith("holdfast.")
+        ), kind.kind
 
 
 @pytest.mark.parametrize(

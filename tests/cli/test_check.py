@@ -64,7 +64,10 @@ def test_states_of_others_may_be_wrong_where_salt_accepts_it(tree):
     assert "name their SLS in `lenient`" in tree("check", check=3).stdout
     done = tree("check", "--lenient", "nginx*", check=0)
 
-    assert "nginx/conf.sls:3:7: warning: file.directory has no argument 'colour': it is left out [unknown-argument]" in done.stdout
+    assert (
+        "nginx/conf.sls:3:7: warning: file.directory has no argument 'colour': it is left out [unknown-argument]"
+        in done.stdout
+    )
     tree.settings("lenient: [nginx.*]\n")
     assert tree("check", check=0).stdout == done.stdout
     told = tree("plan", "--lenient", "ngnix*", check=2).stderr
@@ -78,7 +81,10 @@ def test_errors_are_3_and_come_first(tree):
     tree.sls("early", "{% if false %}{{ gone }}{% endif %}\n")
     done = tree("check", check=3)
 
-    assert [re.search(r": (error|warning): ", line)[1] for line in done.stdout.splitlines() if ".sls:" in line] == ["error", "warning"]
+    assert [re.search(r": (error|warning): ", line)[1] for line in done.stdout.splitlines() if ".sls:" in line] == [
+        "error",
+        "warning",
+    ]
     assert done.stdout.splitlines()[-1] == "1 error, 1 warning"
     tree("check", "--strict", check=3)
 
@@ -140,7 +146,9 @@ def test_github_errors(tree):
     tree.sls("wrong", WRONG)
     done = tree("check", "--format", "github", check=3, cwd="/")
 
-    assert done.stdout.startswith(f"::error file={str(tree.etc)[1:]}/states/wrong.sls,line=4,col=9,title=requisite-missing::")
+    assert done.stdout.startswith(
+        f"::error file={str(tree.etc)[1:]}/states/wrong.sls,line=4,col=9,title=requisite-missing::"
+    )
 
 
 def test_sarif(tree):
@@ -169,9 +177,9 @@ def test_sarif(tree):
         assert location["region"] == {"startLine": 4, "startColumn": 9, "snippet": {"text": "      - test: gone"}}
 
     (tree.etc / "states" / "wrong.sls").unlink()
-    (result,) = json.loads(holdfast("check", "--config", tree.config, "--format", "sarif", cwd=tree.etc, check=0).stdout)["runs"][0][
-        "results"
-    ]
+    (result,) = json.loads(
+        holdfast("check", "--config", tree.config, "--format", "sarif", cwd=tree.etc, check=0).stdout
+    )["runs"][0]["results"]
     assert result["level"] == "warning"
     assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "states/od%20d.sls"
 

@@ -72,7 +72,9 @@ def test_asking_a_running_agent_imports_next_to_nothing(verb, tmp_path):
         *{"why": ["a.b[c]"], "trigger": ["a.b[c]"]}.get(verb, []),
         *([] if verb == "version" else ["--config", str(tree.config)]),
     ]
-    done = subprocess.run([COMMAND[0], "-c", code, *words], capture_output=True, text=True, env=environment(), timeout=60, check=False)
+    done = subprocess.run(
+        [COMMAND[0], "-c", code, *words], capture_output=True, text=True, env=environment(), timeout=60, check=False
+    )
 
     assert done.stdout.splitlines()[-1] == "[]"
     assert verb == "version" or "none listens" in done.stderr
@@ -134,18 +136,25 @@ def test_a_bug_is_a_short_message_unless_it_is_asked_for_more():
     )
 
     def run(*words):
-        return subprocess.run([COMMAND[0], "-c", code, *words], capture_output=True, text=True, env=environment(), timeout=60, check=False)
+        return subprocess.run(
+            [COMMAND[0], "-c", code, *words], capture_output=True, text=True, env=environment(), timeout=60, check=False
+        )
 
     plain, debug = run("doc", "test.nop"), run("--debug", "doc", "test.nop")
 
-    assert (plain.returncode, plain.stderr.splitlines()[0]) == (70, "holdfast: internal error: ZeroDivisionError: division by zero")
+    assert (plain.returncode, plain.stderr.splitlines()[0]) == (
+        70,
+        "holdfast: internal error: ZeroDivisionError: division by zero",
+    )
     assert "Traceback" not in plain.stderr
     assert "Traceback" in debug.stderr
 
 
 def test_a_reader_that_has_had_enough():
     """`holdfast doc | head -1` is no error."""
-    process = subprocess.Popen([*COMMAND, "show", "grains"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(), text=True)
+    process = subprocess.Popen(
+        [*COMMAND, "show", "grains"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(), text=True
+    )
     process.stdout.close()
     said = process.stderr.read()
     process.stderr.close()

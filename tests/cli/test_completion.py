@@ -24,7 +24,9 @@ BASH, ZSH, FISH = map(shutil.which, ("bash", "zsh", "fish"))
 def test_bash_reads_what_was_quoted(quote):
     """And so does the other half, which reads what bash has."""
     written = " ".join(quote + quoted(word, quote) + quote for word in ODD)
-    read = subprocess.run([BASH, "-c", f"printf '%s\\n' {written}"], capture_output=True, text=True, timeout=20, check=True).stdout
+    read = subprocess.run(
+        [BASH, "-c", f"printf '%s\\n' {written}"], capture_output=True, text=True, timeout=20, check=True
+    ).stdout
 
     assert read.splitlines() == ODD
     assert [plain(quote + quoted(word, quote) + quote) for word in ODD] == [(word, "") for word in ODD]
@@ -39,7 +41,13 @@ def test_a_word_may_end_within_a_quote():
 
 def complete(line, tail, **more):
     """What bash is answered for a line whose last break is before `tail`."""
-    asked = {**environment(), "HOLDFAST_LINE": line, "HOLDFAST_WORD": tail, "_HOLDFAST_COMPLETE": "bash_complete", **more}
+    asked = {
+        **environment(),
+        "HOLDFAST_LINE": line,
+        "HOLDFAST_WORD": tail,
+        "_HOLDFAST_COMPLETE": "bash_complete",
+        **more,
+    }
     return subprocess.run(COMMAND, env=asked, capture_output=True, text=True, timeout=20, check=True).stdout.split()
 
 
@@ -63,7 +71,14 @@ class Terminal:
     """A person at an interactive shell, bash if nothing else is said."""
 
     def __init__(self, directory, *argv):
-        kept = {**environment(), "PS1": "ready> ", "TERM": "xterm", "INPUTRC": "/dev/null", "HISTFILE": "/dev/null", "LC_ALL": "C.UTF-8"}
+        kept = {
+            **environment(),
+            "PS1": "ready> ",
+            "TERM": "xterm",
+            "INPUTRC": "/dev/null",
+            "HISTFILE": "/dev/null",
+            "LC_ALL": "C.UTF-8",
+        }
         argv = argv or (BASH, "--norc", "--noprofile", "-i")
         self._pid, self._terminal = pty.fork()
         if not self._pid:
@@ -94,8 +109,12 @@ class Terminal:
 
 def told_by_run(directory):
     """The commands that `scripts/run` says to type, from a clone in this directory."""
-    said = re.search(r"^cat <<END$.*?^END$", (Path(__file__).parents[2] / "scripts/run").read_text(), re.MULTILINE | re.DOTALL)[0]
-    shown = subprocess.run(["sh", "-c", said], cwd=directory, capture_output=True, text=True, timeout=20, check=True).stdout
+    said = re.search(
+        r"^cat <<END$.*?^END$", (Path(__file__).parents[2] / "scripts/run").read_text(), re.MULTILINE | re.DOTALL
+    )[0]
+    shown = subprocess.run(
+        ["sh", "-c", said], cwd=directory, capture_output=True, text=True, timeout=20, check=True
+    ).stdout
     return re.findall(r"^  ((?:export|eval) .*)$", shown, re.MULTILINE)
 
 
@@ -147,7 +166,12 @@ def test_tab_in_zsh_after_install(told):
     zsh.leave()
     zsh = Terminal(told, ZSH, "-f", "-i")
     script = 'eval "$(_HOLDFAST_COMPLETE=zsh_source holdfast)"'
-    for line in ("unsetopt prompt_sp", f"export PATH={told}/bin:$PATH", "autoload -Uz compinit; compinit -u -D", script):
+    for line in (
+        "unsetopt prompt_sp",
+        f"export PATH={told}/bin:$PATH",
+        "autoload -Uz compinit; compinit -u -D",
+        script,
+    ):
         zsh.does(line)
     assert zsh.completes("holdfast stat") == "status"
     zsh.leave()
@@ -158,10 +182,14 @@ def test_tab_in_fish_after_install(told):
     """`complete -C` answers what Tab shows. The shell and the agent take some seconds."""
 
     def completes(line):
-        asked = f"set fish_complete_path {told}/root/usr/share/fish/vendor_completions.d; complete -C {shlex.quote(line)}"
+        asked = (
+            f"set fish_complete_path {told}/root/usr/share/fish/vendor_completions.d; complete -C {shlex.quote(line)}"
+        )
         home = {"HOME": str(told), "XDG_CONFIG_HOME": str(told / "config"), "PATH": f"{told}/bin:{os.environ['PATH']}"}
         argv = [FISH, "--no-config", "-c", asked]
-        done = subprocess.run(argv, env={**environment(), **home}, capture_output=True, text=True, timeout=60, check=True)
+        done = subprocess.run(
+            argv, env={**environment(), **home}, capture_output=True, text=True, timeout=60, check=True
+        )
         return [found.partition("\t")[0] for found in done.stdout.splitlines()]
 
     assert completes("holdfast stat") == ["status"]

@@ -68,11 +68,22 @@ def test_webserver_compiles_for_each_family(tmp_path):
     (tmp_path / "none").mkdir()
     for family, package in (("Debian", "nginx-light"), ("RedHat", "nginx")):
         (tmp_path / "grains").write_text(f"os_family: {family}\nid: web\n")
-        words = ("--states", EXAMPLES / "webserver/states", "--pillar", tmp_path / "none", "--grains", tmp_path / "grains")
+        words = (
+            "--states",
+            EXAMPLES / "webserver/states",
+            "--pillar",
+            tmp_path / "none",
+            "--grains",
+            tmp_path / "grains",
+        )
         done = holdfast("show", "order", *words, check=0).stdout
         low = holdfast("show", "low", *words, "--format", "json", check=0).stdout
 
-        assert done.index("pkg.installed[nginx]") < done.index("sites-available/default]") < done.index("service.running[nginx]")
+        assert (
+            done.index("pkg.installed[nginx]")
+            < done.index("sites-available/default]")
+            < done.index("service.running[nginx]")
+        )
         assert f'"name": "{package}"' in low
 
 
@@ -84,8 +95,20 @@ def test_nothing_is_to_be_said_against_an_example(example, tmp_path):
     (tree / "pillar").mkdir(exist_ok=True)
     holdfast("fmt", "--check", tree, check=0)
     for family in ("Debian", "RedHat"):
-        (tmp_path / "grains").write_text(f"{{os_family: {family}, id: web, nodename: web, osfullname: {family}, num_cpus: 2}}")
-        holdfast("check", "--strict", "--states", tree / "states", "--pillar", tree / "pillar", "--grains", tmp_path / "grains", check=0)
+        (tmp_path / "grains").write_text(
+            f"{{os_family: {family}, id: web, nodename: web, osfullname: {family}, num_cpus: 2}}"
+        )
+        holdfast(
+            "check",
+            "--strict",
+            "--states",
+            tree / "states",
+            "--pillar",
+            tree / "pillar",
+            "--grains",
+            tmp_path / "grains",
+            check=0,
+        )
 
 
 def test_three_tier_goes_up_from_the_data(tmp_path):

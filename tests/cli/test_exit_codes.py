@@ -75,8 +75,14 @@ def test_the_help_of_a_verb_has_no_codes_of_its_own(verb: str) -> None:
     ("answer", "code"),
     [
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", Code.FOREIGN),
-        (json.dumps({"ok": False, "error": "cannot do 'status'", "code": "not-understood"}).encode() + b"\n", Code.FOREIGN),
-        (json.dumps({"ok": False, "error": "cannot serve uid 7", "code": "not-permitted"}).encode() + b"\n", Code.NOT_PERMITTED),
+        (
+            json.dumps({"ok": False, "error": "cannot do 'status'", "code": "not-understood"}).encode() + b"\n",
+            Code.FOREIGN,
+        ),
+        (
+            json.dumps({"ok": False, "error": "cannot serve uid 7", "code": "not-permitted"}).encode() + b"\n",
+            Code.NOT_PERMITTED,
+        ),
         (json.dumps({"ok": False, "error": "no", "code": "of a later version"}).encode() + b"\n", Code.FAILED),
         (b"", Code.NO_AGENT),
     ],

@@ -54,7 +54,21 @@ def calls(tmp_path: Path) -> list[str]:
     tree.sls("top", "base:\n  '*': [web]\n")
     tree.sls("web", STATES)
     trace = tmp_path / "trace"
-    command = ["strace", "-f", "-y", "-s", "300", "-e", f"trace={CALLS}", "-o", str(trace), *COMMAND, "apply", "--config", str(tree.config)]
+    command = [
+        "strace",
+        "-f",
+        "-y",
+        "-s",
+        "300",
+        "-e",
+        f"trace={CALLS}",
+        "-o",
+        str(trace),
+        *COMMAND,
+        "apply",
+        "--config",
+        str(tree.config),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment(), check=False)
     if "ptrace" in done.stderr or "Operation not permitted" in done.stderr:
         pytest.skip("processes cannot be traced here")
@@ -94,7 +108,9 @@ def test_what_is_promised_of_power_loss_is_in_the_order_of_system_calls(calls: l
     written = [at for at, call in enumerate(calls) if call.startswith("write") and "journal.db" in call]
     intent = [at for at in written if at < renamed("/z/conf")][-1]
     done = next(at for at in written if at > renamed("/z/conf"))
-    secured = next(at for at in range(intent, len(calls)) if calls[at].startswith("flush") and "journal.db" in calls[at])
+    secured = next(
+        at for at in range(intent, len(calls)) if calls[at].startswith("flush") and "journal.db" in calls[at]
+    )
     assert intent < secured < renamed("/z/conf"), "that it changes is on the disk before it does"
     assert renamed("/z/conf") < calls.index("flush /z") < done, "the journal tells of what is on the disk"
     assert calls.index("flush /z") < calls.index("run reload"), "a delivery follows what is on the disk"

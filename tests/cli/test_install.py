@@ -75,7 +75,9 @@ def test_completion_and_manual_page_are_installed_where_they_are_looked_for(root
 
     for page in PAGES:
         path = root / page.path
-        mark, *others = [line for line in path.read_text().splitlines(keepends=True) if "`holdfast install`. Digest: " in line]
+        mark, *others = [
+            line for line in path.read_text().splitlines(keepends=True) if "`holdfast install`. Digest: " in line
+        ]
         assert not others
         assert path.read_text().replace(mark, "", 1) == page.text()
         assert stat.S_IMODE(path.stat().st_mode) == 0o644
@@ -84,7 +86,9 @@ def test_completion_and_manual_page_are_installed_where_they_are_looked_for(root
 
 def test_a_page_of_an_older_version_is_renewed(root, monkeypatch):
     """Nobody has edited it, so it follows the new version."""
-    older = [page._replace(text=lambda page=page: f"{page.text()}{page.comment} of an older version\n") for page in PAGES]
+    older = [
+        page._replace(text=lambda page=page: f"{page.text()}{page.comment} of an older version\n") for page in PAGES
+    ]
     monkeypatch.setattr(installer, "PAGES", older)
     list(install(root, start=False))
     monkeypatch.undo()
@@ -138,7 +142,9 @@ def test_pages_that_cannot_be_written_do_not_keep_the_agent_from_being_installed
     lines = list(install(root, start=False))
 
     assert (root / "etc/systemd/system/holdfast.service").exists()
-    assert [line.split(":")[0] for line in lines if line.startswith("left out")] == [f"left out {root / page.path}" for page in PAGES[1:]]
+    assert [line.split(":")[0] for line in lines if line.startswith("left out")] == [
+        f"left out {root / page.path}" for page in PAGES[1:]
+    ]
     assert not list((root / "elsewhere").iterdir())
     assert len([line for line in uninstall(root) if str(root / "usr") in line]) >= 1
 
@@ -186,7 +192,9 @@ def test_a_unit_that_an_older_version_wrote_is_known(root):
     current = unit.read_text()
     old = "[Unit]\nDescription=old\n"
     digest = hashlib.sha256(old.encode()).hexdigest()[:16]
-    unit.write_text(f"# Written by `holdfast install`; make changes with `systemctl edit holdfast`. Digest: {digest}\n{old}")
+    unit.write_text(
+        f"# Written by `holdfast install`; make changes with `systemctl edit holdfast`. Digest: {digest}\n{old}"
+    )
     list(install(root, start=False))
 
     assert unit.read_text() == current

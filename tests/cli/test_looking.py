@@ -43,7 +43,14 @@ FACTS = {
         "duration": 0.25,
         "attempts": 2,
     },
-    "waits": [{"code": "requisites", "text": "not settled", "who": [{"identity": "pkg.installed[y]", "state": "running"}], "more": 4}],
+    "waits": [
+        {
+            "code": "requisites",
+            "text": "not settled",
+            "who": [{"identity": "pkg.installed[y]", "state": "running"}],
+            "more": 4,
+        }
+    ],
     "blocked_by": [{"identity": "pkg.installed[z]", "state": "failed", "comment": "no such package"}],
     "next": [
         {"what": "run", "in": None, "cause": "drift"},
@@ -52,8 +59,24 @@ FACTS = {
         {"what": "recheck", "in": 600.0},
     ],
     "history": [
-        {"at": time.time(), "what": "failed", "cause": "retry", "comment": "no", "duration": 0.5, "times": 7, "first": time.time() - 60},
-        {"at": time.time() - 1e6, "what": "repaired", "cause": "drift", "comment": "", "duration": 0.003, "times": 1, "first": 0.0},
+        {
+            "at": time.time(),
+            "what": "failed",
+            "cause": "retry",
+            "comment": "no",
+            "duration": 0.5,
+            "times": 7,
+            "first": time.time() - 60,
+        },
+        {
+            "at": time.time() - 1e6,
+            "what": "repaired",
+            "cause": "drift",
+            "comment": "",
+            "duration": 0.003,
+            "times": 1,
+            "first": 0.0,
+        },
     ],
     "needs": [{"requisite": "watch", "identity": "file.managed[conf]", "state": "ok", "pending": 2}],
     "needed_by": [{"requisite": "require", "identity": f"test.nop[{number}]", "state": "ok"} for number in range(30)],
@@ -95,7 +118,10 @@ def test_status_fits_the_terminal(show, width):
 def test_what_is_wrong_is_told_whole_below_its_line(width):
     """An operator must not have to make the terminal wider to read why something failed; what goes on for ever is cut."""
     why_not = "cannot start x: " + "for this reason and that " * 5 + "it says"
-    rows = [row("service.running[x]", "failed", comment=why_not), row("file.managed[y]", comment="its owner is root " * 20)]
+    rows = [
+        row("service.running[x]", "failed", comment=why_not),
+        row("file.managed[y]", comment="its owner is root " * 20),
+    ]
     lines = plain(status.tree(rows, Paper(width, colour=True), everything=True))
     endless = plain(status.table([row("cmd.run[z]", "failed", comment="word " * 2000)], Paper(width), everything=True))
 
@@ -108,7 +134,9 @@ def test_what_is_wrong_is_told_whole_below_its_line(width):
 def test_of_what_is_right_the_last_change_comes_first():
     """What stands last is cut first."""
     (line,) = status.table(
-        [row("pkg.installed[x]", comment="x 1.2 is installed", last_change={"at": time.time(), "cause": "drift"})], Paper(), everything=True
+        [row("pkg.installed[x]", comment="x 1.2 is installed", last_change={"at": time.time(), "cause": "drift"})],
+        Paper(),
+        everything=True,
     )
 
     assert line.endswith("changed 0 s ago (drift); x 1.2 is installed")
@@ -154,7 +182,11 @@ def test_a_long_list_leaves_out_what_is_right():
         "failed     cmd.run[x]",
         "and 100 more that are right (--all lists them)",
     ]
-    assert list(status.tree(rows, Paper(), everything=False)) == ["many  100 ok", "web  1 failed", "└─ failed     cmd.run[x]"]
+    assert list(status.tree(rows, Paper(), everything=False)) == [
+        "many  100 ok",
+        "web  1 failed",
+        "└─ failed     cmd.run[x]",
+    ]
     assert len(list(status.table(rows, Paper(), everything=True))) == 101
 
 
@@ -229,7 +261,10 @@ def test_why_names_who_undid_a_repair():
     said = {"undone": "perhaps undone by file.append[x]"}
     (entry, *_) = FACTS["history"]
     text = "\n".join(
-        why.tell({**FACTS, "last": {**FACTS["last"], "cause": "drift", "by": [], **said}, "history": [{**entry, **said}]}, Paper())
+        why.tell(
+            {**FACTS, "last": {**FACTS["last"], "cause": "drift", "by": [], **said}, "history": [{**entry, **said}]},
+            Paper(),
+        )
     )
 
     assert "may have changed; perhaps undone by file.append[x]" in text
@@ -242,7 +277,10 @@ def test_why_fits_the_terminal(width):
     failed = {"identity": "cmd.run[x]", "state": "failed", "comment": "because of words " * 30 + "the end"}
     needs = [{**FACTS["needs"][0], "identity": LONG}]
     lines = plain(
-        why.tell({**FACTS, "identity": LONG, "needs": needs, "file": "/x" * 200, "blocked_by": [failed]}, Paper(width, colour=True))
+        why.tell(
+            {**FACTS, "identity": LONG, "needs": needs, "file": "/x" * 200, "blocked_by": [failed]},
+            Paper(width, colour=True),
+        )
     )
 
     assert all(columns(line) <= width for line in lines)
@@ -293,16 +331,26 @@ def test_the_bar_of_many_words_has_its_text_whole(width, total):
     bar = plain(watch.picture({**FRAME, "counts": counts}, Paper(width, colour=True), 24, 0))[2]
 
     assert columns(bar) <= width
-    assert bar.endswith(f"{total - 5} right, 1 running, 1 waiting, 1 flapping, 1 failed, 1 blocked" if width > 70 else "…")
+    assert bar.endswith(
+        f"{total - 5} right, 1 running, 1 waiting, 1 flapping, 1 failed, 1 blocked" if width > 70 else "…"
+    )
 
 
 def test_where_there_is_room_a_picture_tells_whole_what_is_wrong():
     """Of the agent, said once, and of each resource; a small terminal cuts it, so that all have their line."""
-    broken = "/etc/holdfast/states/web.sls:3:1: there is no kind 'file.managd'; the configuration cannot be used (1 problem)"
+    broken = (
+        "/etc/holdfast/states/web.sls:3:1: there is no kind 'file.managd'; the configuration cannot be used (1 problem)"
+    )
     rows = [
-        {"identity": f"cmd.run[{name}]", "state": "failed", "comment": f"{name} failed, {'for reasons, ' * 12}at last"} for name in "ab"
+        {"identity": f"cmd.run[{name}]", "state": "failed", "comment": f"{name} failed, {'for reasons, ' * 12}at last"}
+        for name in "ab"
     ]
-    frame = {**FRAME, "status": broken, "health": [{"severity": "error", "text": broken, "code": "states-broken"}], "rows": rows}
+    frame = {
+        **FRAME,
+        "status": broken,
+        "health": [{"severity": "error", "text": broken, "code": "states-broken"}],
+        "rows": rows,
+    }
     frame = {**frame, "counts": {"resources": 2, "failed": 2}, "recent": []}
     large, small = (plain(watch.picture(frame, Paper(79, colour=True), height, 0)) for height in (40, 8))
     words = " ".join(" ".join(large).split())
@@ -351,7 +399,9 @@ def test_texts_are_measured_in_columns():
 
 
 @pytest.mark.parametrize("state", ["ok", "failed"])
-@pytest.mark.parametrize("name", ["/etc/apt/sources.list.d/a-very-long-name-of-a-formula.sources/" + "x" * 60, "設定" * 45])
+@pytest.mark.parametrize(
+    "name", ["/etc/apt/sources.list.d/a-very-long-name-of-a-formula.sources/" + "x" * 60, "設定" * 45]
+)
 def test_no_identity_is_cut_in_the_status(state, name):
     """It has as many lines of its own as it needs: two that differ in the middle are told apart, and can be copied."""
     long = row(f"file.managed[{name}]", state, comment="out of paper")

@@ -28,7 +28,9 @@ def page(tmp_path: Path) -> Path:
 def shown(page: Path) -> str:
     """What a reader sees, its lines joined."""
     plain = {**os.environ, "MANWIDTH": "1000", "MAN_KEEP_FORMATTING": "", "LC_ALL": "C.UTF-8", "MANPAGER": "cat"}
-    done = subprocess.run([str(MAN), "--warnings", "-l", page], env=plain, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        [str(MAN), "--warnings", "-l", page], env=plain, capture_output=True, text=True, timeout=60, check=True
+    )
     assert done.stderr == ""
     return " ".join(re.sub(r"\x1b\[[0-9;]*m|.\x08", "", done.stdout).replace("\u2010", "-").split())
 

@@ -31,7 +31,9 @@ def test_other_states_than_the_agents_are_refused_in_a_sentence(tree, other):
         for verb in ("apply", "plan"):
             done = tree(verb, "--states", other, check=1)
             told = " ".join(done.stderr.split())
-            assert told.startswith(f"holdfast: cannot {verb}: the agent at {tree.root}/state/control.sock keeps other states on this host")
+            assert told.startswith(
+                f"holdfast: cannot {verb}: the agent at {tree.root}/state/control.sock keeps other states on this host"
+            )
             assert f"(states {tree.etc}/states, not {other})" in told
             assert "--anyway" in told
             assert done.stdout == ""
@@ -56,6 +58,8 @@ def test_the_agent_of_the_system_counts_whatever_settings_a_run_has(tree, tmp_pa
     settings = load(mine.config)
     with Agent(tree):
         monkeypatch.setattr(neighbours, "socket_of", lambda *_: tree.root / "state/control.sock")
-        with pytest.raises(HoldfastError, match=f"states {tree.etc}/states, not {mine.etc}/states; pillar {tree.etc}/pillar, not none"):
+        with pytest.raises(
+            HoldfastError, match=f"states {tree.etc}/states, not {mine.etc}/states; pillar {tree.etc}/pillar, not none"
+        ):
             neighbours.demand_no_other(settings, "apply")
     neighbours.demand_no_other(settings, "apply")

@@ -76,7 +76,15 @@ FRAME = {
 }  # fmt: skip
 PROBLEM = Problem(Place(EVIL, 1, 1), "yaml-syntax", EVIL, EVIL, EVIL)
 DRAWING = Drawing([Node(EVIL, "test.nop", EVIL), Node("b", "test.nop", "a")], [Edge(EVIL, "b", "require")])
-STATUS = {"id": EVIL, "converged": False, "pid": 1, "started": 1.0, "status": EVIL, "health": HEALTH, "resources": [ROW]}
+STATUS = {
+    "id": EVIL,
+    "converged": False,
+    "pid": 1,
+    "started": 1.0,
+    "status": EVIL,
+    "health": HEALTH,
+    "resources": [ROW],
+}
 PAPERS = [terminal.Paper(80, colour=True), terminal.Paper(40), terminal.Paper()]
 OUTLETS = {
     "log": lambda _: Console(colour=True).render(ENTRY).decode(),
@@ -124,7 +132,9 @@ def test_no_field_of_the_journal_holds_what_is_obeyed(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "error", [click.UsageError(EVIL), Permanent(EVIL), OSError(2, EVIL, EVIL), RuntimeError(EVIL)], ids=lambda error: type(error).__name__
+    "error",
+    [click.UsageError(EVIL), Permanent(EVIL), OSError(2, EVIL, EVIL), RuntimeError(EVIL)],
+    ids=lambda error: type(error).__name__,
 )
 def test_no_error_of_a_verb_holds_what_is_obeyed(error, monkeypatch, capsys):
     """Whatever it is, its traceback included."""
@@ -158,7 +168,10 @@ def test_shows_of_states_hold_nothing_that_is_obeyed(tmp_path):
     tree.sls(
         "web",
         yaml.safe_dump(
-            {f"{tmp_path}/{evil}": {"file.managed": [{"contents": f"{evil}\n"}, {"require": [{"test": evil}]}]}, evil: {"test.nop": []}}
+            {
+                f"{tmp_path}/{evil}": {"file.managed": [{"contents": f"{evil}\n"}, {"require": [{"test": evil}]}]},
+                evil: {"test.nop": []},
+            }
         ),
     )
     (tree.etc / "pillar/data.sls").write_text(yaml.safe_dump({evil: evil}))
@@ -178,4 +191,6 @@ def test_shows_of_states_hold_nothing_that_is_obeyed(tmp_path):
     for view in views[:4]:
         assert "\\x1b" in tree(*view).stdout or "\\e" in tree(*view).stdout or view[1] == "top"
     assert (tmp_path / evil).read_text() == f"{evil}\n"
-    assert yaml.safe_load(tree("show", "pillar", check=0).stdout) == tree.json("show", "pillar", check=0) == {evil: evil}
+    assert (
+        yaml.safe_load(tree("show", "pillar", check=0).stdout) == tree.json("show", "pillar", check=0) == {evil: evil}
+    )

@@ -55,7 +55,9 @@ def test_a_state_before_what_it_needs_is_told_in_a_sentence(tmp_path, verb):
 def test_quiet_leaves_out_warnings(tmp_path, form):
     """Those of the compiler, and of what the run finds strange; what fails is told all the same."""
     tree = Tree(tmp_path)
-    tree.sls("early", "HOST/d/a:\n  file.managed:\n    - provider: x\n    - makedirs: true\nHOST/d:\n  file.directory: []\n")
+    tree.sls(
+        "early", "HOST/d/a:\n  file.managed:\n    - provider: x\n    - makedirs: true\nHOST/d:\n  file.directory: []\n"
+    )
     words = ("plan", "--format", form)
 
     assert "argument-ignored" in tree(*words).stderr
@@ -122,14 +124,19 @@ def test_exit_codes_of_a_detailed_apply(tree):
     assert tree("apply", "--detailed-exitcode", check=0).stdout.startswith("converged in ")
 
 
-@pytest.mark.parametrize(("stop", "handler", "code"), [("false", "nop", 0), ("true", "nop", 1), ("false", "fail_without_changes", 1)])
+@pytest.mark.parametrize(
+    ("stop", "handler", "code"), [("false", "nop", 0), ("true", "nop", 1), ("false", "fail_without_changes", 1)]
+)
 def test_failure_that_is_handled_well_is_none_of_the_run(tree, stop, handler, code):
     """Where its handler says `onfail_stop: false`; the state that failed is told all the same."""
     text = "bad:\n  test.fail_without_changes\nhandler:\n  test.{}:\n    - onfail: [test: bad]\n    - onfail_stop: {}\n"
     tree.sls("site", text.format(handler, stop))
 
     rows = tree.json("apply", check=code)["results"]
-    assert [(row["id"], row["result"], row["ran"]) for row in rows] == [("bad", False, True), ("handler", handler == "nop", True)]
+    assert [(row["id"], row["result"], row["ran"]) for row in rows] == [
+        ("bad", False, True),
+        ("handler", handler == "nop", True),
+    ]
 
 
 def test_plan_changes_nothing(tree):
@@ -191,7 +198,12 @@ def test_json_has_one_object_for_each_call_in_order(tree):
     ]
     first, _, child, guarded = answer["results"]
     assert set(first) == CALL
-    assert (first["state"], first["fun"], first["name"], first["sls"]) == ("test", "succeed_with_changes", "first", "all")
+    assert (first["state"], first["fun"], first["name"], first["sls"]) == (
+        "test",
+        "succeed_with_changes",
+        "first",
+        "all",
+    )
     assert first["changes"]
     assert isinstance(first["duration"], float)
     assert set(child) == CALL | {"reason", "because"}
@@ -202,7 +214,10 @@ def test_json_has_one_object_for_each_call_in_order(tree):
 def test_each_result_has_one_line_of_json(tree):
     """For programs that read lines; without results, and with line feeds in them, it is one document all the same."""
     assert tree.json("plan", check=0)["results"] == []
-    tree.sls("a", "one:\n  file.managed:\n    - name: HOST/one\n    - contents: |\n        a\n        b\ntwo:\n  test.nop: []\n")
+    tree.sls(
+        "a",
+        "one:\n  file.managed:\n    - name: HOST/one\n    - contents: |\n        a\n        b\ntwo:\n  test.nop: []\n",
+    )
     said = tree("plan", "--format", "json", check=2).stdout
 
     rows = [line for line in said.splitlines() if '"id"' in line]
@@ -261,7 +276,9 @@ def test_out_of_time_names_what_was_ended(tree):
     said = tree("apply", "--timeout", "1.5", check=4).stdout
 
     assert re.search(
-        r"^out of time: not converged after 1\.5 s; cmd\.run\[slow\] was ended after \d+\.\d s; 1 of 3 states were", said, re.MULTILINE
+        r"^out of time: not converged after 1\.5 s; cmd\.run\[slow\] was ended after \d+\.\d s; 1 of 3 states were",
+        said,
+        re.MULTILINE,
     )
 
 
@@ -287,7 +304,9 @@ def test_interrupted_in_order(tree, number):
     code, _, said = interrupt(tree, number)
 
     assert code == 130
-    assert re.fullmatch(r"interrupted: cmd\.run\[slow\] was ended after \d+\.\d s; 1 of 3 states were looked at\n", said)
+    assert re.fullmatch(
+        r"interrupted: cmd\.run\[slow\] was ended after \d+\.\d s; 1 of 3 states were looked at\n", said
+    )
 
 
 def test_interrupted_run_has_results(tree):
@@ -359,7 +378,9 @@ def test_two_runs_at_once(tree):
     tree.sls("slow", "HOST/slow:\n  cmd.run:\n    - name: touch HOST/up; while [ ! -e HOST/go ]; do sleep 0.02; done\n")
     tree.file("quick")
     process = subprocess.Popen(
-        [*COMMAND, "apply", "--detailed-exitcode", "slow", "--config", str(tree.config)], env=environment(), stdout=subprocess.DEVNULL
+        [*COMMAND, "apply", "--detailed-exitcode", "slow", "--config", str(tree.config)],
+        env=environment(),
+        stdout=subprocess.DEVNULL,
     )
     until = time.monotonic() + 20
     while not (tree.host / "up").exists():
@@ -385,7 +406,8 @@ def test_plan_foresees_what_depends_on_a_change_that_salt_does_not_show(tmp_path
     (tree.host / "from").write_text("x")
     to = tree.host / "to"
     tree.sls(
-        "a", f"copy: {{file.copy: [name: {to}, source: {tree.host}/from]}}\nrun: {{cmd.run: [name: 'true', onchanges: [file: copy]]}}\n"
+        "a",
+        f"copy: {{file.copy: [name: {to}, source: {tree.host}/from]}}\nrun: {{cmd.run: [name: 'true', onchanges: [file: copy]]}}\n",
     )
 
     done = tree("plan", check=2)
@@ -427,7 +449,12 @@ def test_listeners_have_their_turns_in_the_order_of_those_who_say_that_they_list
 
     rows = tree.json("apply", "--detailed-exitcode", check=2)["results"]
 
-    assert [row["id"] for row in rows if row["fun"] == "mod_watch"] == ["listener_l1", "listener_l4", "listener_l2", "listener_l3"]
+    assert [row["id"] for row in rows if row["fun"] == "mod_watch"] == [
+        "listener_l1",
+        "listener_l4",
+        "listener_l2",
+        "listener_l3",
+    ]
 
 
 def test_letter_that_a_terminal_lacks_is_written_as_an_escape(tree, monkeypatch):

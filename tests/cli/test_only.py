@@ -102,7 +102,9 @@ def test_what_the_rest_is_owed_the_agent_delivers(tree):
 
 def test_files_of_the_rest_are_not_cleaned_away(tree):
     """What other states manage below a directory stays, though they do not run."""
-    tree.sls("clean", "HOST/c:\n  file.directory:\n    - clean: true\nHOST/c/kept:\n  file.managed:\n    - contents: kept\n")
+    tree.sls(
+        "clean", "HOST/c:\n  file.directory:\n    - clean: true\nHOST/c/kept:\n  file.managed:\n    - contents: kept\n"
+    )
     tree("apply", "clean", check=0)
     (tree.host / "c/stray").touch()
     tree("apply", "--only", f"file.directory[{tree.host}/c]", check=0)
@@ -112,7 +114,9 @@ def test_files_of_the_rest_are_not_cleaned_away(tree):
 
 def test_a_name_that_means_nothing_is_an_error_with_the_nearest(tree):
     """All of them at once, and nothing is done."""
-    done = tree("apply", "--only", "servcie", "--only", "file.mnaged[x]", "--only", "aside", "--only", "nothing*", check=64)
+    done = tree(
+        "apply", "--only", "servcie", "--only", "file.mnaged[x]", "--only", "aside", "--only", "nothing*", check=64
+    )
 
     assert "no state is called 'servcie'; did you mean 'service'?" in done.stderr
     assert "no state is called 'file.mnaged[x]'" in done.stderr

@@ -102,8 +102,12 @@ def test_what_ends_the_run_ends_its_commands(tree, how):
 
 def test_nohup_keeps_a_run_going_when_its_terminal_goes_away(tree):
     """Who ignores SIGHUP means it."""
-    ignoring = "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN); os.execv(sys.executable, sys.argv[1:])"
-    terminal = Terminal([sys.executable, "-c", ignoring, *COMMAND, "apply", "--config", str(tree.config)], environment())
+    ignoring = (
+        "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN); os.execv(sys.executable, sys.argv[1:])"
+    )
+    terminal = Terminal(
+        [sys.executable, "-c", ignoring, *COMMAND, "apply", "--config", str(tree.config)], environment()
+    )
     terminal.until("cmd.run[slow] 0 s")
     os.kill(terminal.pid, signal.SIGHUP)
     (tree.host / "go").touch()

@@ -66,7 +66,13 @@ def demand_hidden(what, text):
 def test_verbs_without_an_agent_show_no_secret(tree):
     """Each view of the states in each form, the pillar, plan, apply, check."""
     views = [["show", view] for view in ("low", "high", "order", "graph", "pillar")]
-    for view in [*views, *([*view, "--format", "json"] for view in views), ["show", "graph", "--format", "svg"], ["check"], ["plan"]]:
+    for view in [
+        *views,
+        *([*view, "--format", "json"] for view in views),
+        ["show", "graph", "--format", "svg"],
+        ["check"],
+        ["plan"],
+    ]:
         text = run(tree, *view)
         demand_hidden(view, text)
         assert "********" in text or view == ["check"], view
@@ -81,8 +87,18 @@ def test_verbs_without_an_agent_show_no_secret(tree):
 
 def test_errors_of_states_show_no_secret(tree):
     """A value that is wrong is quoted in an error, covered; what `show low` shows of such states, too."""
-    tree.sls("web", "a:\n  file.managed:\n    - name: {{ pillar.secrets.deep.pin }}\n    - mode: {{ pillar.secrets.deep.pin }}\n")
-    for view in (["show", "low"], ["show", "high"], ["apply"], ["check"], ["check", "--format", "json"], ["apply", "--format", "json"]):
+    tree.sls(
+        "web",
+        "a:\n  file.managed:\n    - name: {{ pillar.secrets.deep.pin }}\n    - mode: {{ pillar.secrets.deep.pin }}\n",
+    )
+    for view in (
+        ["show", "low"],
+        ["show", "high"],
+        ["apply"],
+        ["check"],
+        ["check", "--format", "json"],
+        ["apply", "--format", "json"],
+    ):
         text = run(tree, *view)
         demand_hidden(view, text)
         assert "********" in text

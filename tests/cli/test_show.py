@@ -149,7 +149,9 @@ def test_what_asks_for_unknown_kinds_is_shown_all_the_same(tree):
         done = tree("show", stage, "--format", "json", check=3)
         shown = json.loads(done.stdout)
         assert [entry["__id__"] if stage == "low" else entry for entry in shown] == ["x", "y", "w", "z"]
-        assert all(words in done.stderr for words in ("no state 'zzz'", "no state 'yyy'", "no argument 'colour'", "3 problems"))
+        assert all(
+            words in done.stderr for words in ("no state 'zzz'", "no state 'yyy'", "no argument 'colour'", "3 problems")
+        )
 
 
 def test_what_the_language_forbids_is_not_shown(tree):

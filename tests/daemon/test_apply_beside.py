@@ -145,7 +145,9 @@ def applying(tree, agent):
     tree.sls("slow", SLOW + LATE)
     agent.wait_log("compiled", at)
     command = [*COMMAND, "apply", "slow", "--config", str(tree.config)]
-    with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         try:
             agent.wait(lambda: (tree.host / "up").exists() or process.poll() is not None, "the command", timeout=60)
             assert process.poll() is None, process.communicate()
@@ -202,7 +204,9 @@ def test_there_is_one_apply_at_a_time(tree):
     with Agent(tree) as agent:
         with applying(tree, agent) as process:
             said = tree("apply", check=1).stderr
-            assert f"cannot apply beside the agent: another apply (process {process.pid}) has been at work since 2" in said
+            assert (
+                f"cannot apply beside the agent: another apply (process {process.pid}) has been at work since 2" in said
+            )
             assert "wait until it has ended" in said
             tree("plan", check=2)
             (tree.root / "other").mkdir(mode=0o755)
@@ -246,7 +250,9 @@ def test_what_apply_owes_before_there_is_an_agent_the_agent_delivers(tree):
     assert not (tree.root / "state/apply.db").exists()
 
 
-@pytest.mark.parametrize("words", [("other",), ("--pillar", "/nowhere")], ids=["a part of the states", "another pillar"])
+@pytest.mark.parametrize(
+    "words", [("other",), ("--pillar", "/nowhere")], ids=["a part of the states", "another pillar"]
+)
 def test_a_run_of_other_states_makes_the_agent_forget_nothing(tree, words):
     """The command that it has run is done still."""
     tree.file("other")
@@ -264,7 +270,9 @@ def test_an_apply_of_other_states_has_nothing_to_do_with_the_agent(tree, tmp_pat
     """It works without a memory; the agent owes nothing for it."""
     other = tmp_path / "other"
     other.mkdir(mode=0o755)
-    (other / "a.sls").write_text("a:\n  cmd.run:\n    - name: 'true'\nb:\n  cmd.wait:\n    - name: 'false'\n    - watch: [cmd: a]\n")
+    (other / "a.sls").write_text(
+        "a:\n  cmd.run:\n    - name: 'true'\nb:\n  cmd.wait:\n    - name: 'false'\n    - watch: [cmd: a]\n"
+    )
     with Agent(tree):
         tree("apply", "--states", str(other), "--anyway", check=1)
         assert not any(each["pending_refresh"] for each in tree.json("status")["resources"])
@@ -314,13 +322,16 @@ class Lender:
 
 KEYS = st.text(max_size=3)
 WORDS = st.recursive(
-    st.none() | st.integers() | st.floats() | KEYS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=3)
+    st.none() | st.integers() | st.floats() | KEYS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=3),
 )
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(
-    st.lists(st.tuples(st.sampled_from([*SHAPES, "close", "adopt", "", "_db"]), st.lists(WORDS, max_size=4)), max_size=5),
+    st.lists(
+        st.tuples(st.sampled_from([*SHAPES, "close", "adopt", "", "_db"]), st.lists(WORDS, max_size=4)), max_size=5
+    ),
     st.binary(max_size=30),
 )
 def test_no_message_of_a_run_breaks_the_agent(messages, noise):
@@ -345,7 +356,8 @@ def test_no_message_of_a_run_breaks_the_agent(messages, noise):
 
 
 @pytest.mark.parametrize(
-    "broken", ['["done", "a", "b", NaN]', '["unchanged", "\\ud800"]', "[" * 100_000, "{}", '["close"]', '["_put", "intent"]']
+    "broken",
+    ['["done", "a", "b", NaN]', '["unchanged", "\\ud800"]', "[" * 100_000, "{}", '["close"]', '["_put", "intent"]'],
 )
 async def test_what_the_journal_could_not_write_down_is_refused(broken):
     """It would keep all else from being written."""

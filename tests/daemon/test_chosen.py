@@ -11,10 +11,31 @@ from holdfast.agent.control.schema import Request
 from holdfast_process import Agent, Tree
 
 ENTRIES = [
-    {"time": 10.0, "level": "info", "event": "old", "resource": "file.managed[/etc/app.conf]", "cause": "drift", "result": "changed"},
-    {"time": 90.0, "level": "error", "event": "failed", "resource": "cmd.run[nginx]", "cause": "drift", "result": "failed"},
+    {
+        "time": 10.0,
+        "level": "info",
+        "event": "old",
+        "resource": "file.managed[/etc/app.conf]",
+        "cause": "drift",
+        "result": "changed",
+    },
+    {
+        "time": 90.0,
+        "level": "error",
+        "event": "failed",
+        "resource": "cmd.run[nginx]",
+        "cause": "drift",
+        "result": "failed",
+    },
     {"time": 91.0, "level": "warning", "event": "again", "resource": "cmd.run[nginx]", "code": "attempt-failed"},
-    {"time": 92.0, "level": "info", "event": "still", "resource": "pkg.installed[nginx]", "cause": "retry", "result": "failed"},
+    {
+        "time": 92.0,
+        "level": "info",
+        "event": "still",
+        "resource": "pkg.installed[nginx]",
+        "cause": "retry",
+        "result": "failed",
+    },
     {"time": 93.0, "level": "info", "event": "converged"},
 ]
 

@@ -35,12 +35,16 @@ class Watching:
         self.told = asyncio.Queue()
         self.health = Health()
         self.paths = PathWatcher(self.health)
-        self.watch = ConfigWatch(watched, WatchSettings(**{"settle": 0.02, **settings}), self.told.put_nowait, self.health, self.paths)
+        self.watch = ConfigWatch(
+            watched, WatchSettings(**{"settle": 0.02, **settings}), self.told.put_nowait, self.health, self.paths
+        )
 
     async def __aenter__(self):
         """Begin to watch, or to poll."""
         self.task = asyncio.create_task(self.watch.run())
-        while self.watch._reach is None and "config-polling" not in {condition.code for condition in self.health.conditions}:
+        while self.watch._reach is None and "config-polling" not in {
+            condition.code for condition in self.health.conditions
+        }:
             await asyncio.sleep(0)
         return self
 
@@ -98,7 +102,9 @@ CHANGES = {
     "mode": lambda root: (root / "states/web.sls").chmod(0o666),
     "pillar": lambda root: (root / "pillar/x.sls").write_text(""),
     "settings": lambda root: (root / "agent.yaml").write_text("id: y\n"),
-    "new directory": lambda root: (root / "states/deep/er").mkdir(parents=True) or (root / "states/deep/er/x.sls").write_text(""),
+    "new directory": lambda root: (
+        (root / "states/deep/er").mkdir(parents=True) or (root / "states/deep/er/x.sls").write_text("")
+    ),
     "grains": lambda root: (root / "grains").write_text("a: 1\n"),
     "own kinds": lambda root: (root / "resources").mkdir() or (root / "resources/mine.py").write_text(""),
 }
@@ -190,7 +196,9 @@ async def test_lost_events_are_found(root):
     async with Watching(usual(root)) as watching:
         watching.deafen()
         (root / "states/web.sls").write_text("changed: test.nop\n")
-        logging.getLogger("watchdog.observers.inotify_c").warning("Inotify queue overflowed; filesystem events were lost")
+        logging.getLogger("watchdog.observers.inotify_c").warning(
+            "Inotify queue overflowed; filesystem events were lost"
+        )
 
         assert await watching.next() == ["web.sls"]
 
@@ -215,7 +223,9 @@ async def test_update_watches_something_else(root, tmp_path):
     """agent.yaml may name other directories while the agent runs."""
     (tmp_path / "elsewhere").mkdir()
     async with Watching(usual(root)) as watching:
-        await watching.watch.update(Watched((tmp_path / "elsewhere",), (root / "agent.yaml",)), WatchSettings(settle=0.02))
+        await watching.watch.update(
+            Watched((tmp_path / "elsewhere",), (root / "agent.yaml",)), WatchSettings(settle=0.02)
+        )
         (tmp_path / "elsewhere/new.sls").write_text("")
 
         assert await watching.next() == ["new.sls"]
@@ -236,10 +246,17 @@ async def test_no_walk_through_a_tree_holds_the_loop(root, tmp_path, monkeypatch
         monkeypatch.setattr(owner, name, noting)
 
     watching = Watching(usual(root))
-    for owner, name in ((watched, "_walk"), (Watched, "reach"), (observer.InotifyObserver, "start"), (observer.InotifyObserver, "stop")):
+    for owner, name in (
+        (watched, "_walk"),
+        (Watched, "reach"),
+        (observer.InotifyObserver, "start"),
+        (observer.InotifyObserver, "stop"),
+    ):
         note(owner, name)
     async with watching:
-        await watching.watch.update(Watched((tmp_path / "elsewhere",), (root / "agent.yaml",)), WatchSettings(settle=0.02))
+        await watching.watch.update(
+            Watched((tmp_path / "elsewhere",), (root / "agent.yaml",)), WatchSettings(settle=0.02)
+        )
         (tmp_path / "elsewhere/new.sls").write_text("")
         assert await watching.next() == ["new.sls"]
     assert walkers.keys() == {"_walk", "reach", "start", "stop"}
@@ -289,7 +306,10 @@ async def test_directory_that_vanishes_while_it_is_looked_at(root, monkeypatch):
     """The system's errors in the middle of a look, twice: it is looked at again soon, and the change is told."""
     monkeypatch.setattr(config_watch, "POLL", 0.05)
     async with Watching(usual(root)) as watching:
-        real, failures = Watched.signature, [FileNotFoundError(2, "No such file or directory"), PermissionError(13, "Permission denied")]
+        real, failures = (
+            Watched.signature,
+            [FileNotFoundError(2, "No such file or directory"), PermissionError(13, "Permission denied")],
+        )
 
         def signature(watched):
             if failures:

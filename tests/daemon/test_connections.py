@@ -24,7 +24,9 @@ def few_descriptors():
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         spare = [os.open("/dev/null", os.O_RDONLY) for _ in range(more)]
         top = os.open("/dev/null", os.O_RDONLY)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (top, hard))  # the lowest free number is what the limit allows, or more
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (top, hard)
+        )  # the lowest free number is what the limit allows, or more
         for descriptor in (*spare, top):
             os.close(descriptor)
 
@@ -128,7 +130,9 @@ def test_where_descriptors_are_few_so_are_clients(monkeypatch, soft, clients):
     assert affordable(64) == clients
 
 
-async def test_that_there_are_no_descriptors_is_told_once_and_serving_goes_on_later(few_descriptors, caplog, monkeypatch):
+async def test_that_there_are_no_descriptors_is_told_once_and_serving_goes_on_later(
+    few_descriptors, caplog, monkeypatch
+):
     """A condition of health, no traceback for each second. It takes a second: so long asyncio waits before it accepts again."""
     monkeypatch.setattr(module, "CALM", 0.01)
     health = Health()

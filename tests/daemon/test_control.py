@@ -126,9 +126,15 @@ async def test_rows_arrive_whole_and_covered(control, logs, size, head):
     """Whatever their number, and wherever in them a secret stands."""
     path, agent = control
     logs.cover = Cover({"password": "opensesame"})
-    agent.status = lambda _most: {**head, "resources": ({"id": f"{number} opensesame", "ok": True} for number in range(size))}
+    agent.status = lambda _most: {
+        **head,
+        "resources": ({"id": f"{number} opensesame", "ok": True} for number in range(size)),
+    }
 
-    assert await asked(path, "status") == {**head, "resources": [{"id": f"{number} {MASK}", "ok": True} for number in range(size)]}
+    assert await asked(path, "status") == {
+        **head,
+        "resources": [{"id": f"{number} {MASK}", "ok": True} for number in range(size)],
+    }
 
 
 async def test_a_long_status_leaves_others_their_turn(control, monkeypatch):

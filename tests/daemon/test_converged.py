@@ -80,9 +80,9 @@ def test_a_broken_watch_is_told_everywhere_until_it_works_again(tree):
         status = tree.json("status")
 
         assert status["status"] == "1 of 1 resource not watched"
-        assert [(each["code"], "the lamp is out" in each["text"], identity in each["text"]) for each in status["health"]] == [
-            ("watch-broken", True, True)
-        ]
+        assert [
+            (each["code"], "the lamp is out" in each["text"], identity in each["text"]) for each in status["health"]
+        ] == [("watch-broken", True, True)]
         assert [row["state"] for row in status["resources"]] == ["unwatched"]
         assert 'holdfast_unwatched{kind="lamp.on"} 1' in tree("metrics", check=0).stdout
         assert "its watch has failed (the lamp is out)" in " ".join(tree("why", identity, check=0).stdout.split())

@@ -62,7 +62,13 @@ async def host():
 
 @pytest.mark.parametrize(
     ("change", "changes"),
-    [({}, 0), ({"os": "Ubuntu"}, 0), ({"new": 1}, 0), ({"ipv4": []}, 1), ({"error": OSError(errno.EMFILE, "Too many open files")}, 0)],
+    [
+        ({}, 0),
+        ({"os": "Ubuntu"}, 0),
+        ({"new": 1}, 0),
+        ({"ipv4": []}, 1),
+        ({"error": OSError(errno.EMFILE, "Too many open files")}, 0),
+    ],
     ids=["nothing", "not read", "new", "read", "unreadable"],
 )
 async def test_at_a_recheck_only_what_was_read_counts(host, change, changes):
@@ -134,7 +140,9 @@ def test_a_part_that_cannot_be_read_is_what_it_was(monkeypatch):
 def test_gateways_and_disks_as_salt_names_them(tmp_path):
     """Read from the kernel's tables."""
     (tmp_path / "proc/net").mkdir(parents=True)
-    (tmp_path / "proc/net/route").write_text("Iface\tDestination\tGateway\neth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n")
+    (tmp_path / "proc/net/route").write_text(
+        "Iface\tDestination\tGateway\neth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n"
+    )
     zero = "0" * 32
     (tmp_path / "proc/net/ipv6_route").write_text(
         f"{zero} 00 {zero} 00 fe800000000000000000000000000001 00000064 00000001 00000000 00000003 eth0\n"

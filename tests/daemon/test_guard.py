@@ -313,7 +313,10 @@ HOST/conf:
     - onchanges: [{{file: HOST/conf}}]
 """,
     )
-    with Agent(tree) as agent, closing(sqlite3.connect(tree.root / "state" / "journal.db", isolation_level=None)) as other:
+    with (
+        Agent(tree) as agent,
+        closing(sqlite3.connect(tree.root / "state" / "journal.db", isolation_level=None)) as other,
+    ):
         other.execute("begin exclusive")
         (tree.host / "conf").write_text("wrong")
         agent.wait_log("cannot write the journal")

@@ -185,7 +185,9 @@ def failing(tmp_path):
     for command in (["mkfs.ext4", "-q", image], ["mount", "-o", "loop,errors=remount-ro", image, directory]):
         if subprocess.run(command, check=False, capture_output=True).returncode:
             pytest.skip("only root can mount an image of a disk")
-    source = subprocess.run(["findmnt", "-no", "SOURCE", directory], check=True, capture_output=True, text=True).stdout.strip()
+    source = subprocess.run(
+        ["findmnt", "-no", "SOURCE", directory], check=True, capture_output=True, text=True
+    ).stdout.strip()
     yield directory, Path("/sys/fs/ext4", Path(source).name, "trigger_fs_error")
     subprocess.run(["umount", "--lazy", directory], check=True)
 
@@ -199,7 +201,9 @@ async def test_a_file_system_that_meets_an_error_is_read_only(failing):
     with pytest.raises(Unwritable):
         await running.journal.announce("a", [EDGE])
     assert running.codes == ["journal-unwritable"]
-    assert "see whether its disk works and has room, and its file system is writable" in running.health.conditions[0].text
+    assert (
+        "see whether its disk works and has room, and its file system is writable" in running.health.conditions[0].text
+    )
     running.journal.close()
 
 
@@ -296,7 +300,9 @@ async def test_what_somebody_does_to_the_file_is_mended_from_memory(damage, noti
     await running.live()
     running.after_a_kill(tmp_path / "later")
     assert precious.read_text() == "precious"
-    assert {running.path.with_name(f"journal.db{end}").stat().st_mode & 0o777 for end in ("", "-wal", "-shm")} == {0o600}
+    assert {running.path.with_name(f"journal.db{end}").stat().st_mode & 0o777 for end in ("", "-wal", "-shm")} == {
+        0o600
+    }
     running.journal.close()
 
 
@@ -307,7 +313,9 @@ async def test_a_directory_that_is_gone_is_told_until_it_is_there_again(tmp_path
     running = Running(directory)
     await running.live()
     shutil.rmtree(directory)
-    with pytest.raises(Unwritable, match=r"journal\.db was removed; it cannot be made anew: unable to open database file"):
+    with pytest.raises(
+        Unwritable, match=r"journal\.db was removed; it cannot be made anew: unable to open database file"
+    ):
         await running.journal.announce("a", [EDGE])
     assert running.codes == ["journal-unwritable"]
     directory.mkdir()

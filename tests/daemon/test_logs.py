@@ -21,7 +21,9 @@ from holdfast.agent.logs import Logs, choose, to_journal
 from holdfast.agent.outlet import JournalOutlet, StreamOutlet, encode_journal
 from holdfast.agent.settings import LogSettings
 
-REPAIRED = Ran(7, Outcome("file.managed[motd]", 0, True, {"diff": "-a\n+b\n"}, diff="-a\n+b\n", duration=0.0031, cause="drift"))
+REPAIRED = Ran(
+    7, Outcome("file.managed[motd]", 0, True, {"diff": "-a\n+b\n"}, diff="-a\n+b\n", duration=0.0031, cause="drift")
+)
 
 
 @pytest.fixture(autouse=True)
@@ -99,7 +101,8 @@ def test_terminal_has_colours(monkeypatch):
 def test_a_line_of_another_day_says_which():
     """Who reads the log of an agent that has been up for weeks must not take last week's trouble for today's."""
     old, new = (
-        Console(colour=False).render({"time": at, "event": "said", "details": "more"}).decode() for at in (time.time() - 9e5, time.time())
+        Console(colour=False).render({"time": at, "event": "said", "details": "more"}).decode()
+        for at in (time.time() - 9e5, time.time())
     )
 
     assert re.fullmatch(r"\d\d-\d\d \d\d:\d\d:\d\d said\n {15}more\n", old)
@@ -142,7 +145,11 @@ def test_control_characters_are_shown_not_obeyed():
 
 def test_other_fields_are_shown():
     """What a kind logs with fields of its own is not lost, and its resource stands in front."""
-    shown = Console(colour=False).render({"event": "waiting for apt's lock", "resource": "pkg.installed[jq]", "holder": 77}).decode()
+    shown = (
+        Console(colour=False)
+        .render({"event": "waiting for apt's lock", "resource": "pkg.installed[jq]", "holder": 77})
+        .decode()
+    )
 
     assert shown.endswith("pkg.installed[jq]: waiting for apt's lock  holder=77\n")
 
@@ -154,7 +161,12 @@ def test_json_lines(pipe):
     entry = json.loads(read(pipe[0]))
 
     assert entry["message"] == "repaired file.managed[motd] in 3 ms (drift)"
-    assert (entry["resource"], entry["pass"], entry["result"], entry["cause"]) == ("file.managed[motd]", 7, "changed", "drift")
+    assert (entry["resource"], entry["pass"], entry["result"], entry["cause"]) == (
+        "file.managed[motd]",
+        7,
+        "changed",
+        "drift",
+    )
     assert (entry["diff"], entry["duration"]) == ("-a\n+b\n", 0.0031)
     assert entry["time"].endswith("Z")
 
@@ -178,7 +190,10 @@ def test_journal_fields(tmp_path, monkeypatch):
     server.close()
 
     assert fields["MESSAGE"] == "repaired file.managed[motd] in 3 ms (drift)\n-a\n+b"
-    assert {n: fields[n] for n in ("PRIORITY", "RESOURCE", "PASS", "RESULT", "CAUSE", "DURATION_MS", "DIFF", "SYSLOG_IDENTIFIER")} == {
+    assert {
+        n: fields[n]
+        for n in ("PRIORITY", "RESOURCE", "PASS", "RESULT", "CAUSE", "DURATION_MS", "DIFF", "SYSLOG_IDENTIFIER")
+    } == {
         "PRIORITY": "6",
         "RESOURCE": "file.managed[motd]",
         "PASS": "7",

@@ -68,14 +68,20 @@ def test_an_id_or_a_name_is_enough_where_only_one_has_it(tree):
         assert tree("why", tree.host, check=0).stdout.startswith("file.exists[same]  ok\n")
         heads = [line for line in tree("why", "same", check=0).stdout.splitlines() if "[same]  ok" in line]
         assert heads == ["test.nop[same]  ok", "file.exists[same]  ok"]
-        assert [each["identity"] for each in tree.json("why", "same", check=0)] == ["test.nop[same]", "file.exists[same]"]
+        assert [each["identity"] for each in tree.json("why", "same", check=0)] == [
+            "test.nop[same]",
+            "file.exists[same]",
+        ]
         assert "which one?" in tree("trigger", "same", check=1).stderr
         assert tree("trigger", tree.host, check=0).stdout.startswith("ok file.exists[same]")
 
 
 def test_the_end_of_a_path_is_enough_where_only_one_has_it(tree):
     """A file is spoken of by its name; whole parts of the path count, and an absolute path is whole already."""
-    tree.sls("more", "HOST/etc/app.conf: {file.exists: []}\nHOST/etc/my.app.conf: {file.exists: []}\necho bin/true conf: {cmd.run: []}\n")
+    tree.sls(
+        "more",
+        "HOST/etc/app.conf: {file.exists: []}\nHOST/etc/my.app.conf: {file.exists: []}\necho bin/true conf: {cmd.run: []}\n",
+    )
     with Agent(tree):
         assert tree("why", "app.conf", check=0).stdout.startswith(f"file.exists[{tree.host}/etc/app.conf]")
         assert tree("trigger", "etc/my.app.conf", check=1).stderr == ""
@@ -83,9 +89,12 @@ def test_the_end_of_a_path_is_enough_where_only_one_has_it(tree):
         tree.sls("twice", "HOST/other/conf: {file.exists: []}\n")
         tree("reload", check=0)
         both = tree("why", "conf", check=0).stdout
-        assert all(f"{each}]" in both for each in (f"file.exists[{tree.host}/other/conf", f"file.managed[{tree.host}/conf"))
         assert all(
-            "there is no such resource" in tree("why", each, check=1).stderr for each in ("pp.conf", "/etc/app.conf", "true conf", "")
+            f"{each}]" in both for each in (f"file.exists[{tree.host}/other/conf", f"file.managed[{tree.host}/conf")
+        )
+        assert all(
+            "there is no such resource" in tree("why", each, check=1).stderr
+            for each in ("pp.conf", "/etc/app.conf", "true conf", "")
         )
 
 
@@ -101,7 +110,15 @@ def test_the_shell_completes_what_the_agent_knows(tree):
 
     assert complete("") == []
     with Agent(tree):
-        assert set(complete("")) == {f"{tree.host}/conf", "fail", "below", "secret", "with\\ blank", "file.exists[same]", "test.nop[same]"}
+        assert set(complete("")) == {
+            f"{tree.host}/conf",
+            "fail",
+            "below",
+            "secret",
+            "with\\ blank",
+            "file.exists[same]",
+            "test.nop[same]",
+        }
         assert complete("be") == ["below"]
         assert set(complete("test.nop[")) == {"test.nop[below]", "test.nop[same]", "test.nop[with\\ blank]"}
         assert set(complete("f")) == {"fail", f"file.managed[{tree.host}/conf]", "file.exists[same]"}
@@ -110,14 +127,18 @@ def test_the_shell_completes_what_the_agent_knows(tree):
 
 def test_why_tells_what_is_true_of_commands(tree):
     """One without a guard is not looked at for an event, nor with everything else; one whose product is gone runs again at once."""
-    tree.sls("acts", "once: {cmd.run: [{name: 'true'}]}\nmade: {cmd.run: [{name: touch HOST/made}, {creates: HOST/made}]}\n")
+    tree.sls(
+        "acts", "once: {cmd.run: [{name: 'true'}]}\nmade: {cmd.run: [{name: touch HOST/made}, {creates: HOST/made}]}\n"
+    )
     with Agent(tree) as agent:
         agent.wait((tree.host / "made").exists, "the first run")
         once, made, failed = (tree.json("why", f"cmd.run[{name}]") for name in ("once", "made", "fail"))
         assert [step["what"] for step in once["next"]] == ["action"]
         assert [step["what"] for step in made["next"]] == ["event", "recheck"]
         assert [step["what"] for step in failed["next"]] == ["action", "recheck"]
-        assert "run again when its declaration changes, or a requisite of it calls for that" in " ".join(tree("why", "once").stdout.split())
+        assert "run again when its declaration changes, or a requisite of it calls for that" in " ".join(
+            tree("why", "once").stdout.split()
+        )
         (tree.host / "made").unlink()
         agent.wait((tree.host / "made").exists, "the command to run again")
 
@@ -136,7 +157,10 @@ def test_secrets_stay_masked_everywhere(tree):
     with Agent(tree) as agent:
         (tree.host / "conf").write_text("drift")
         agent.wait(lambda: len(tree.json("why", "cmd.run[secret]")["history"]) > 1, "the second run")
-        shown = [tree(*words).stdout for words in (["why", "cmd.run[secret]"], ["trace"], ["metrics"], ["status"], ["status", "--tree"])]
+        shown = [
+            tree(*words).stdout
+            for words in (["why", "cmd.run[secret]"], ["trace"], ["metrics"], ["status"], ["status", "--tree"])
+        ]
         shown += [json.dumps(tree.json(*words)) for words in (["why", "cmd.run[secret]"], ["status"])]
 
     assert (tree.host / "secret").exists()
@@ -147,7 +171,10 @@ def test_the_live_graph_has_states(tree):
     """In every form; names of SLS make no sense with it."""
     with Agent(tree):
         found = tree.json("show", "graph", "--live", check=0)
-        shown = {form: tree("show", "graph", "--live", "--format", form, check=0).stdout for form in ("svg", "dot", "mermaid")}
+        shown = {
+            form: tree("show", "graph", "--live", "--format", form, check=0).stdout
+            for form in ("svg", "dot", "mermaid")
+        }
         assert tree("show", "graph", "web", "--live", check=64).stderr
 
     states = {node["identity"]: node["state"] for node in found["nodes"]}
@@ -306,7 +333,9 @@ def test_watch_is_the_log_on_a_dumb_terminal(tree):
 def test_watch_is_the_log_where_there_is_no_terminal(tree):
     """In a pipe."""
     with Agent(tree):
-        process = subprocess.Popen([*COMMAND, "watch", "--config", str(tree.config)], stdout=subprocess.PIPE, env=environment(), text=True)
+        process = subprocess.Popen(
+            [*COMMAND, "watch", "--config", str(tree.config)], stdout=subprocess.PIPE, env=environment(), text=True
+        )
         first = process.stdout.readline()
         process.kill()
         process.communicate()

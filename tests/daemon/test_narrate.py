@@ -64,20 +64,28 @@ SENTENCES = {
         outcome("cmd.run[x]", result=None, comment="one row"),
         ("info", "would have run cmd.run[x]: one row (start)"),
     ),
-    "right, and nothing else to say": (outcome("file.managed[/a]", comment="/a is as declared"), ("info", "ok file.managed[/a]")),
+    "right, and nothing else to say": (
+        outcome("file.managed[/a]", comment="/a is as declared"),
+        ("info", "ok file.managed[/a]"),
+    ),
     "a command ran": (outcome("cmd.run[x]", changes={"retcode": 0}), ("info", "ran cmd.run[x] in 3 ms (start)")),
     "a refresh": (
         outcome("service.running[nginx]", changes={"nginx": True}, cause="refresh", refreshed=True),
         ("info", "refreshed service.running[nginx] in 3 ms (refresh)"),
     ),
-    "right at the start": (outcome(comment="/etc/motd is as declared"), ("info", "ok file.managed[motd]: /etc/motd is as declared")),
+    "right at the start": (
+        outcome(comment="/etc/motd is as declared"),
+        ("info", "ok file.managed[motd]: /etc/motd is as declared"),
+    ),
     "right later": (outcome(comment="as declared", cause="recheck"), ("debug", "ok file.managed[motd]: as declared")),
     "a failure says why": (
         outcome(result=False, comment="cannot write: disk full", cause="drift", attempts=3),
         ("error", "failed file.managed[motd] in 3 ms (drift, 3 attempts): cannot write: disk full"),
     ),
     "a child of a failure": (
-        outcome(result=False, ran=False, reason="requisite_failed", because=("a.b[c]",), comment="requisite failed: a.b[c]"),
+        outcome(
+            result=False, ran=False, reason="requisite_failed", because=("a.b[c]",), comment="requisite failed: a.b[c]"
+        ),
         ("info", "skipped file.managed[motd] because of a.b[c]"),
     ),
     "a guard said no": (
@@ -101,8 +109,12 @@ def test_a_cause_that_goes_without_saying():
     narrator, change = Narrator(unsaid="start"), {"changes": CHANGE, "comment": "created /a"}
 
     assert narrator.tell(Ran(1, outcome(**change))).text == "created file.managed[motd] in 3 ms"
-    assert narrator.tell(Ran(1, outcome(**change, attempts=2))).text == "created file.managed[motd] in 3 ms (2 attempts)"
-    assert narrator.tell(Ran(1, outcome(**change, cause="refresh"))).text == "created file.managed[motd] in 3 ms (refresh)"
+    assert (
+        narrator.tell(Ran(1, outcome(**change, attempts=2))).text == "created file.managed[motd] in 3 ms (2 attempts)"
+    )
+    assert (
+        narrator.tell(Ran(1, outcome(**change, cause="refresh"))).text == "created file.managed[motd] in 3 ms (refresh)"
+    )
 
 
 def test_a_lasting_failure_is_an_error_once():
@@ -112,7 +124,10 @@ def test_a_lasting_failure_is_an_error_once():
     assert line(first, first).level == "info"
     assert line(first, first).text.startswith("still failing file.managed[motd]")
     assert line(first, other).level == "error"
-    assert line(first, outcome(cause="retry", comment="as declared")).text == "recovered file.managed[motd] in 3 ms (retry): as declared"
+    assert (
+        line(first, outcome(cause="retry", comment="as declared")).text
+        == "recovered file.managed[motd] in 3 ms (retry): as declared"
+    )
 
 
 def test_fields_carry_the_same_for_programs():
@@ -132,14 +147,21 @@ def test_fields_carry_the_same_for_programs():
 
 def test_details_are_the_diff_and_every_other_change():
     """Nothing that was changed goes without a word, and a diff is not shown twice."""
-    changed = outcome(diff="-a\n+b\n", changes={"diff": "-a\n+b\n", **CHANGE, "stdout": "one\ntwo\n", "stderr": "", "pid": 7, "retcode": 0})
+    changed = outcome(
+        diff="-a\n+b\n",
+        changes={"diff": "-a\n+b\n", **CHANGE, "stdout": "one\ntwo\n", "stderr": "", "pid": 7, "retcode": 0},
+    )
 
     assert list(details(changed)) == ["-a", "+b", "mode: 0600 -> 0644", "stdout:", "  one", "  two"]
 
 
 def test_names_of_files_begin_no_line():
     """A user who may create files there cannot pretend that the agent has said something."""
-    changes = {"/d/a\nconverged": {"removed": "Removed due to clean"}, "removed": ["/d/a\nconverged"], "/d/b\nx": "two\nlines"}
+    changes = {
+        "/d/a\nconverged": {"removed": "Removed due to clean"},
+        "removed": ["/d/a\nconverged"],
+        "/d/b\nx": "two\nlines",
+    }
 
     assert list(details(outcome(changes=changes))) == [
         "/d/a\\x0aconverged: removed Removed due to clean",
@@ -154,12 +176,17 @@ def test_diffs_of_several_files_are_shown_once():
     """What else was changed of a file, or that it is new, is told with its name."""
     changes = {"/d/a": {"diff": "-a\n+b\n"}, "/d/b": {"diff": "-c\n+d\n", "mode": "0644"}, "/d/c": {"diff": "New file"}}
 
-    assert list(details(outcome(diff="-a\n+b\n-c\n+d\n+e\n", changes=changes)))[5:] == ["/d/b: mode 0644", "/d/c: diff New file"]
+    assert list(details(outcome(diff="-a\n+b\n-c\n+d\n+e\n", changes=changes)))[5:] == [
+        "/d/b: mode 0644",
+        "/d/c: diff New file",
+    ]
 
 
 def test_that_something_was_done_is_said_once():
     """`nginx: True` below `refreshed service.running[nginx]`, or a command below the sentence that has it, is no news."""
-    service = Outcome("service.running[web]", 0, result=None, changes={"nginx": True, "web": True}, comment="nginx would be started")
+    service = Outcome(
+        "service.running[web]", 0, result=None, changes={"nginx": True, "web": True}, comment="nginx would be started"
+    )
     command = Outcome("cmd.run[x]", 0, result=None, changes={"cmd": "touch /x"}, comment="would have run 'touch /x'")
 
     assert list(details(service)) == []
@@ -192,19 +219,25 @@ def test_lists_are_shown_as_a_person_writes_them():
 def test_the_name_of_a_new_file_is_said_once():
     """Where the sentence has it, the details do not repeat it."""
     assert list(details(outcome(result=None, changes={"newfile": "/a"}, comment="would have created /a"))) == []
-    assert list(details(outcome(result=None, changes={"newfile": "/b"}, comment="would have changed it"))) == ["newfile: /b"]
+    assert list(details(outcome(result=None, changes={"newfile": "/b"}, comment="would have changed it"))) == [
+        "newfile: /b"
+    ]
 
 
 def test_a_new_directory_is_said_once():
     """Its changes say what the sentence has said."""
-    made = Outcome("file.directory[d]", 0, result=True, changes={"/d": {"directory": "new"}, "mode": "0700"}, comment="created /d")
+    made = Outcome(
+        "file.directory[d]", 0, result=True, changes={"/d": {"directory": "new"}, "mode": "0700"}, comment="created /d"
+    )
 
     assert list(details(made)) == ["mode: 0700"]
 
 
 def test_what_follows_the_name_in_a_comment_follows_the_identity():
     """Where a link leads to is worth reading; the name of what was made is not, twice."""
-    made = Narrator("start").tell(Ran(1, outcome("file.symlink[/a]", changes={"new": "/a"}, comment="linked /a to /b", cause="start")))
+    made = Narrator("start").tell(
+        Ran(1, outcome("file.symlink[/a]", changes={"new": "/a"}, comment="linked /a to /b", cause="start"))
+    )
 
     assert made.text.startswith("linked file.symlink[/a] to /b in ")
     assert made.fields["details"] == ""
@@ -225,7 +258,11 @@ def test_end_of_a_pass():
     """Converged or not, with counts; a pass of a recheck that found nothing is not worth a line of info."""
     record = PassRecord(3, "start", 0.0, 0.035, (outcome("a.b[c]"), outcome(changes=CHANGE), outcome()), converged=True)
     broken = PassRecord(
-        4, "drift", 0.0, 0.1, (outcome(result=False), outcome("a.b[c]", result=False, ran=False, reason="requisite_failed"))
+        4,
+        "drift",
+        0.0,
+        0.1,
+        (outcome(result=False), outcome("a.b[c]", result=False, ran=False, reason="requisite_failed")),
     )
     quiet = PassRecord(5, "recheck", 0.0, 0.1, (outcome(),), converged=True)
 
@@ -237,7 +274,10 @@ def test_end_of_a_pass():
         "not converged in 100 ms: 1 checked, 1 failed, 1 skipped because of that (pass 4, drift)",
     )
     assert told[2].level == "debug"
-    assert Narrator().tell(PassEnded(PassRecord(6, "drift", 0.0, 0.1, (outcome(),), converged=True, asked=True))).level == "info"
+    assert (
+        Narrator().tell(PassEnded(PassRecord(6, "drift", 0.0, 0.1, (outcome(),), converged=True, asked=True))).level
+        == "info"
+    )
 
 
 def test_end_of_a_pass_after_which_others_are_failing_still():
@@ -245,7 +285,8 @@ def test_end_of_a_pass_after_which_others_are_failing_still():
     record = PassRecord(3, "drift", 0.0, 0.003, (outcome(changes=CHANGE), outcome("a.b[c]", result=False)), failing=3)
 
     assert (
-        Narrator().tell(PassEnded(record)).text == "not converged in 3 ms: 2 checked, 1 changed, 1 failed, 2 failing still (pass 3, drift)"
+        Narrator().tell(PassEnded(record)).text
+        == "not converged in 3 ms: 2 checked, 1 changed, 1 failed, 2 failing still (pass 3, drift)"
     )
 
 
@@ -268,11 +309,16 @@ def test_notice_names_its_resource():
     """The engine's other news keep their level and code."""
     said = Narrator().tell(Notice("warning", "watch-failed", "file.managed[x]", "the watch broke; again in 1 s"))
 
-    assert (said.level, said.text, said.fields["code"]) == ("warning", "file.managed[x]: the watch broke; again in 1 s", "watch-failed")
+    assert (said.level, said.text, said.fields["code"]) == (
+        "warning",
+        "file.managed[x]: the watch broke; again in 1 s",
+        "watch-failed",
+    )
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(0.00001, "<0.1 ms"), (0.0004, "0.4 ms"), (0.0351, "35 ms"), (1.25, "1.2 s"), (185, "3 min 5 s")]
+    ("seconds", "text"),
+    [(0.00001, "<0.1 ms"), (0.0004, "0.4 ms"), (0.0351, "35 ms"), (1.25, "1.2 s"), (185, "3 min 5 s")],
 )
 def test_duration(seconds, text):
     """Spans of time as people say them."""

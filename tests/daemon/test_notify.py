@@ -74,7 +74,9 @@ async def test_watchdog_is_fed_by_the_loop(manager):
 
 
 @pytest.mark.parametrize(
-    "values", [{}, {"WATCHDOG_USEC": "0"}, {"WATCHDOG_USEC": "100000", "WATCHDOG_PID": "1"}], ids=["none", "off", "not us"]
+    "values",
+    [{}, {"WATCHDOG_USEC": "0"}, {"WATCHDOG_USEC": "100000", "WATCHDOG_PID": "1"}],
+    ids=["none", "off", "not us"],
 )
 async def test_no_watchdog_unless_it_is_ours(manager, values):
     """A child process does not feed its parent's watchdog."""

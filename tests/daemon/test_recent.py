@@ -36,7 +36,13 @@ def test_floods_are_cut_and_the_oldest_make_room() -> None:
     """Commands that print megabytes again and again cost no more than a few of them, wherever their output stands."""
     recent = Recent(500)
     for number in range(200):
-        recent.append({"event": f"ran {number}", "changes": {"stdout": "y\n" * 500_000, "lines": ["z" * TEXT * 2]}, "duration": 0.1})
+        recent.append(
+            {
+                "event": f"ran {number}",
+                "changes": {"stdout": "y\n" * 500_000, "lines": ["z" * TEXT * 2]},
+                "duration": 0.1,
+            }
+        )
 
     entries = list(recent)
     assert sum(map(_size, entries)) <= ROOM
@@ -55,6 +61,6 @@ def test_there_is_always_room_enough(lengths: list[int], limit: int) -> None:
 
     assert sum(map(_size, recent)) <= ROOM
     assert len(list(recent)) <= limit
-    assert [len(entry["event"]) for entry in recent] == [min(length, TEXT + len(CUT)) if length > TEXT else length for length in lengths][
-        len(lengths) - len(list(recent)) :
-    ]
+    assert [len(entry["event"]) for entry in recent] == [
+        min(length, TEXT + len(CUT)) if length > TEXT else length for length in lengths
+    ][len(lengths) - len(list(recent)) :]

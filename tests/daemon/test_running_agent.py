@@ -56,7 +56,8 @@ def test_states_that_undo_each_other_are_told_by_name(tree):
     tree.settings("engine: {flap_limit: 3}\n")
     (tree.etc / "states" / "source").write_text("one\n")
     tree.sls(
-        "fight", "HOST/f:\n  file.managed:\n    - source: salt://source\n\ntwo:\n  file.append:\n    - name: HOST/f\n    - text: two\n"
+        "fight",
+        "HOST/f:\n  file.managed:\n    - source: salt://source\n\ntwo:\n  file.append:\n    - name: HOST/f\n    - text: two\n",
     )
     with Agent(tree) as agent:
         agent.wait_log("(drift, perhaps undone by file.append[two])")
@@ -284,7 +285,9 @@ def test_before_the_first_states_are_read_nothing_is_converged(tree):
     (tree.root / "state").mkdir(mode=0o700)
     kinds = tree.etc / "resources"
     kinds.mkdir(mode=0o755)
-    (kinds / "slow.py").write_text(f"import pathlib, time\nwhile not pathlib.Path('{tree.host}/go').exists():\n    time.sleep(0.01)\n")
+    (kinds / "slow.py").write_text(
+        f"import pathlib, time\nwhile not pathlib.Path('{tree.host}/go').exists():\n    time.sleep(0.01)\n"
+    )
     agent = Agent(tree)
     try:
         agent.wait_log("keeps this host as")
@@ -310,12 +313,17 @@ def test_status_while_a_command_runs_and_the_states_are_broken(tree):
 
         assert first.startswith("test: not all is right (pid ")
         assert second.startswith(f"  error: {tree.etc}/states/bad.sls:")
-        assert second.endswith("; the configuration cannot be used (1 problem); the last good graph keeps running [states-broken]")
+        assert second.endswith(
+            "; the configuration cannot be used (1 problem); the last good graph keeps running [states-broken]"
+        )
 
 
 def test_a_mistyped_config_is_told(tree):
     """Where the agent listens nobody can know then; the default place would mislead."""
-    assert "none.yaml: cannot use this file: it does not exist" in holdfast("status", "--config", tree.root / "none.yaml", check=3).stderr
+    assert (
+        "none.yaml: cannot use this file: it does not exist"
+        in holdfast("status", "--config", tree.root / "none.yaml", check=3).stderr
+    )
 
 
 def test_pause_and_resume(tree):
@@ -356,7 +364,9 @@ def test_trigger_runs_an_action_again(tree):
 
 def test_trigger_says_why_nothing_ran(tree):
     """What only runs after changes, or is guarded, does not run by hand either; that is said."""
-    tree.sls("act", "a:\n  test.nop: []\nact:\n  cmd.run:\n    - name: echo ran >> HOST/acts\n    - onchanges: [{test: a}]\n")
+    tree.sls(
+        "act", "a:\n  test.nop: []\nact:\n  cmd.run:\n    - name: echo ran >> HOST/acts\n    - onchanges: [{test: a}]\n"
+    )
     with Agent(tree) as agent:
         agent.wait(lambda: tree.json("status")["converged"], "the first look")
 
@@ -374,7 +384,9 @@ def test_trigger_of_what_leaves_before_its_turn_ends(tree):
         trigger = [*COMMAND, "trigger", "--config", str(tree.config)]
         with subprocess.Popen([*trigger, "cmd.run[slow]"], stdout=subprocess.DEVNULL, env=environment()):
             agent.wait((tree.host / "runs").exists, "the first to run")
-            with subprocess.Popen([*trigger, "cmd.run[then]"], stderr=subprocess.PIPE, text=True, env=environment()) as then:
+            with subprocess.Popen(
+                [*trigger, "cmd.run[then]"], stderr=subprocess.PIPE, text=True, env=environment()
+            ) as then:
                 agent.wait(lambda: row(tree, "cmd.run[then]")["dirty"], "the wish to arrive")
                 (tree.etc / "states" / "then.sls").unlink()
 
@@ -404,7 +416,9 @@ def test_log_shows_what_was_said(tree):
     """The last lines, as text and as JSON."""
     with Agent(tree):
         assert "created file.managed[" in tree("log", check=0).stdout
-        last = [json.loads(line) for line in tree("log", "--lines", "1", "--format", "json", check=0).stdout.splitlines()]
+        last = [
+            json.loads(line) for line in tree("log", "--lines", "1", "--format", "json", check=0).stdout.splitlines()
+        ]
 
         assert [entry["message"].partition(" ")[0] for entry in last] == ["converged"]
 

@@ -55,7 +55,9 @@ def owner(home: Path) -> str:
 
 def test_state_directory_below_a_users_is_refused_and_not_made(home: Path) -> None:
     """He could put another journal in its place."""
-    with pytest.raises(HoldfastError, match=f"cannot keep state in {home}/a/state: {owner(home)}; use another --state-dir"):
+    with pytest.raises(
+        HoldfastError, match=f"cannot keep state in {home}/a/state: {owner(home)}; use another --state-dir"
+    ):
         private_directory(home / "a/state")
 
     assert list(home.iterdir()) == []
@@ -70,7 +72,9 @@ def test_state_directory_that_a_user_links_elsewhere_is_refused(top: Path, home:
         private_directory(home / "state")
 
 
-async def test_temporary_memory_of_a_run_is_not_kept_where_a_user_could_exchange_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_temporary_memory_of_a_run_is_not_kept_where_a_user_could_exchange_it(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """TMPDIR may be anything."""
     monkeypatch.setattr(tempfile, "tempdir", str(home))
 

@@ -86,7 +86,9 @@ def test_the_command_line_wins(config):
     assert (loaded.id, loaded.states.name) == ("two", "a")
 
 
-ENVIRONMENTS = "environment: dev\nenvironments:\n  dev: {states: dev/states, pillar: dev/pillar}\n  test: {states: test}\n"
+ENVIRONMENTS = (
+    "environment: dev\nenvironments:\n  dev: {states: dev/states, pillar: dev/pillar}\n  test: {states: test}\n"
+)
 
 
 def test_an_environment_has_directories_of_its_own(config, tmp_path):
@@ -106,7 +108,9 @@ def test_an_environment_that_there_is_not_is_an_error(config):
     with pytest.raises(SettingsError) as caught:
         load(config(ENVIRONMENTS), {"environment": "devv"})
 
-    assert [(problem.code, problem.hint) for problem in caught.value.problems] == [("wrong-setting", "did you mean 'dev'?")]
+    assert [(problem.code, problem.hint) for problem in caught.value.problems] == [
+        ("wrong-setting", "did you mean 'dev'?")
+    ]
 
 
 def test_defaults_without_a_file(monkeypatch, tmp_path):
@@ -162,7 +166,11 @@ def test_a_setting_that_stands_twice_is_no_id(config):
         load(config("id: web1\nnoop: true\nid: web2\n"))
 
     (problem,) = caught.value.problems
-    assert (problem.code, problem.place.line, problem.hint) == ("duplicate-key", 3, "remove one of them, or merge the two")
+    assert (problem.code, problem.place.line, problem.hint) == (
+        "duplicate-key",
+        3,
+        "remove one of them, or merge the two",
+    )
     assert problem.message == "the key 'id' stands twice: first in line 1"
 
 
@@ -276,7 +284,9 @@ def test_directories_with_impossible_names_are_problems(config, name):
 
 
 @pytest.mark.parametrize("text", ["{}: ''", '{}: "a\\0b"'], ids=["empty", "NUL"])
-@pytest.mark.parametrize("name", ["states", "pillar", "resources", "grains_file", "state_dir", "control", "environments: {dev: {states"])
+@pytest.mark.parametrize(
+    "name", ["states", "pillar", "resources", "grains_file", "state_dir", "control", "environments: {dev: {states"]
+)
 def test_a_path_that_there_cannot_be_is_refused_where_it_stands(config, text, name):
     """With words; a client of the agent that runs since before looks where it is by default."""
     end = "}}" if name.startswith("environments") else ""
@@ -311,7 +321,10 @@ def test_a_mistake_in_an_environment_is_told_with_its_names(tmp_path, value):
         ("environments: {dev: x}", "the setting 'environments.dev' is wrong: it must be a mapping, not 'x'"),
         ("engine: 5", "the setting 'engine' is wrong: it must be a mapping, not 5"),
         ("lint: {ignore: x}", "the setting 'lint.ignore' is wrong: it must be a list, not 'x'"),
-        ("metrics: {listen: a}", "the setting 'metrics.listen' is wrong: write an address and a port, as '127.0.0.1:9464', not 'a'"),
+        (
+            "metrics: {listen: a}",
+            "the setting 'metrics.listen' is wrong: write an address and a port, as '127.0.0.1:9464', not 'a'",
+        ),
     ],
 )
 def test_settings_are_refused_in_words_for_users(config, text, said):

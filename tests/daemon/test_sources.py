@@ -92,7 +92,13 @@ KINDS = {
     ),
     "append": ("HOST/out: {file.append: [{source: 'salt://files/in'}]}\n", "files/in", "{}\n", "out", "{}\n"),
     "recurse": ("HOST/dir: {file.recurse: [{source: 'salt://files'}]}\n", "files/sub/in", "{}\n", "dir/sub/in", "{}\n"),
-    "hidden in a directory": ("HOST/dir: {file.recurse: [{source: 'salt://files'}]}\n", "files/.sub/in", "{}\n", "dir/.sub/in", "{}\n"),
+    "hidden in a directory": (
+        "HOST/dir: {file.recurse: [{source: 'salt://files'}]}\n",
+        "files/.sub/in",
+        "{}\n",
+        "dir/.sub/in",
+        "{}\n",
+    ),
 }
 
 
@@ -136,7 +142,11 @@ def test_files_that_come_and_go_in_a_directory_that_is_copied(tree):
 def test_a_first_run_too_takes_what_was_compiled(tree):
     """A state that waits for another one when its source changes."""
     put(tree, "files/conf", "one\n")
-    tree.sls("web", "gate: {test.nop: [{onlyif: 'test -e HOST/open'}]}\n" + FILE.replace("}]}", "}, {onlyif: 'test -e HOST/open'}]}"))
+    tree.sls(
+        "web",
+        "gate: {test.nop: [{onlyif: 'test -e HOST/open'}]}\n"
+        + FILE.replace("}]}", "}, {onlyif: 'test -e HOST/open'}]}"),
+    )
     with Agent(tree) as agent:
         spoil(tree, agent)
         put(tree, "files/conf", "two\n")
@@ -260,7 +270,9 @@ def test_all_that_share_an_import_are_made_anew(tree):
     put(tree, "lib", "{% set x = 'one' %}{{ x }}\n")
     template = "{% from 'lib' import x %}{{ x }}\n"
     put(tree, "template", template)
-    sls = "".join(f"HOST/{name}: {{file.managed: [{{source: 'salt://template'}}, {{template: jinja}}]}}\n" for name in "ab")
+    sls = "".join(
+        f"HOST/{name}: {{file.managed: [{{source: 'salt://template'}}, {{template: jinja}}]}}\n" for name in "ab"
+    )
     tree.sls("web", sls + "HOST/c: {file.managed: [{source: 'salt://lib'}, {template: jinja}]}\n")
     with Agent(tree) as agent:
         put(tree, "lib", "{% set x = 'two' %}{{ x }}\n")

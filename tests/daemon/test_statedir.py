@@ -41,7 +41,9 @@ def test_locked_journal_is_not_lost(tmp_path, monkeypatch):
     other.execute("begin exclusive")
     other.execute("insert into intent values ('x')")
 
-    with pytest.raises(HoldfastError, match=r"cannot open the journal .*journal.db: database is locked; nothing in it is lost"):
+    with pytest.raises(
+        HoldfastError, match=r"cannot open the journal .*journal.db: database is locked; nothing in it is lost"
+    ):
         open_journal(path, health, durable=False)
     other.execute("rollback")
     other.close()

@@ -16,7 +16,9 @@ from holdfast_process import COMMAND, Agent, Tree, environment
 def tree(tmp_path: Path) -> Tree:
     """A configuration of one command that lasts until it is let go."""
     tree = Tree(tmp_path)
-    tree.sls("slow", "slow:\n  cmd.run:\n    - name: while [ ! -e HOST/go ]; do sleep 0.02; done\n    - creates: HOST/go\n")
+    tree.sls(
+        "slow", "slow:\n  cmd.run:\n    - name: while [ ! -e HOST/go ]; do sleep 0.02; done\n    - creates: HOST/go\n"
+    )
     return tree
 
 
@@ -29,7 +31,10 @@ def test_it_ends_with_the_pass(tree: Tree) -> None:
         assert "1 resource" in tree("status", "--wait", "--timeout", "1", check=4).stdout
         assert time.monotonic() - began < 20
         waiting = subprocess.Popen(
-            [*COMMAND, "status", "--wait", "--config", str(tree.config)], env=environment(), stdout=subprocess.PIPE, text=True
+            [*COMMAND, "status", "--wait", "--config", str(tree.config)],
+            env=environment(),
+            stdout=subprocess.PIPE,
+            text=True,
         )
         (tree.host / "go").touch()
         printed, _ = waiting.communicate(timeout=30)

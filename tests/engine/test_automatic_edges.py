@@ -54,7 +54,9 @@ async def test_what_belongs_to_one_who_was_made_anew_is_looked_at_again(bench: B
     """He has another number now, of which no watch of theirs tells; others that only come after him are left alone, and so are all when he is right."""
     engine = bench.engine()
     mine, required = placed("mine", owner="he"), state("required", "zplaced.present", owner="he", require=["he"])
-    await engine.swap(compilation(placed("he"), mine, required, state("other", "zplaced.present", require=["he"])), "start")
+    await engine.swap(
+        compilation(placed("he"), mine, required, state("other", "zplaced.present", require=["he"])), "start"
+    )
     await engine.settle()
     bench.forget()
 
@@ -174,7 +176,9 @@ async def test_an_edge_that_appears_or_goes_leaves_the_rest_alone(bench: Bench, 
     await engine.swap(compilation(one, two))
     await engine.settle()
     assert bench.outcomes("file") == []
-    assert [vertex.identity for vertex in engine._graph.by_identity["zplaced.present[file]"].upstream] == ["zplaced.present[dir]"]
+    assert [vertex.identity for vertex in engine._graph.by_identity["zplaced.present[file]"].upstream] == [
+        "zplaced.present[dir]"
+    ]
 
     await engine.swap(compilation(two))
     await engine.settle()
@@ -194,7 +198,9 @@ def test_one_shot_outcomes_are_those_without_edges(bench: Bench, machine: Machin
         @in_virtual_time
         async def scenario() -> None:
             engine = bench.engine(watch=False, **options)
-            await engine.swap(compilation(placed("a", "dir"), placed("dir"), placed("b", "dir"), placed("c", "a")), "start")
+            await engine.swap(
+                compilation(placed("a", "dir"), placed("dir"), placed("b", "dir"), placed("c", "a")), "start"
+            )
             await engine.settle()
             await engine.stop()
 
@@ -215,7 +221,17 @@ def compiled(*states: tuple[str, str, dict[str, Any]]) -> Compilation:
         assert cls is not None
         family, _, function = kind.partition(".")
         low = {"state": family, "fun": function, "name": name, "__id__": name, "__sls__": "x"}
-        calls.append(Call(position, f"{kind}[{name}]", low, Spot(Document("x.sls", "")), cls.declare(name, **arguments), Meta(), {}))
+        calls.append(
+            Call(
+                position,
+                f"{kind}[{name}]",
+                low,
+                Spot(Document("x.sls", "")),
+                cls.declare(name, **arguments),
+                Meta(),
+                {},
+            )
+        )
     return Compilation(tuple(calls))
 
 
@@ -310,7 +326,9 @@ class Services(Packages):
         """It runs while the package is there."""
         active = self.installed and self.packages.installed
         return {
-            name: ServiceStatus(name=name, exists=self.packages.installed, active=active, state="active" if active else "inactive")
+            name: ServiceStatus(
+                name=name, exists=self.packages.installed, active=active, state="active" if active else "inactive"
+            )
             for name in names
         }
 
@@ -326,7 +344,9 @@ class Services(Packages):
         return super().watch()
 
 
-async def with_packages(tmp_path: Path, service: str, scenario: Callable[[Engine, Packages, Services], Awaitable[None]]) -> None:
+async def with_packages(
+    tmp_path: Path, service: str, scenario: Callable[[Engine, Packages, Services], Awaitable[None]]
+) -> None:
     """An engine that keeps a package and a service, all right, on this host but for those two."""
     async with Host(states=tmp_path, var_dir=tmp_path / "var", durable=False) as host:
         packages = Packages()
@@ -402,4 +422,6 @@ async def test_a_package_database_that_does_not_answer_holds_up_no_states() -> N
 
     assert asyncio.get_running_loop().time() == PATIENCE
     assert edges == {1: (0,)}
-    assert [notice.text for notice in told] == [f"the files of packages are not known: the provider has not answered for {PATIENCE:g} s"]
+    assert [notice.text for notice in told] == [
+        f"the files of packages are not known: the provider has not answered for {PATIENCE:g} s"
+    ]

@@ -132,7 +132,11 @@ async def test_when_it_fails_the_watches_fail_and_come_back_with_it(bench: Bench
     machine.settings["a"] = "drifted"
     machine.free("line")
     await bench.until(
-        lambda event: isinstance(event, Ran) and event.outcome.identity == "zwired.present[a]" and event.outcome.cause == "recovery"
+        lambda event: (
+            isinstance(event, Ran)
+            and event.outcome.identity == "zwired.present[a]"
+            and event.outcome.cause == "recovery"
+        )
     )
     await engine.settle()
 
@@ -198,7 +202,9 @@ async def test_a_one_shot_run_has_it_too_and_ends_it(bench: Bench, machine: Mach
 
 
 @in_virtual_time
-async def test_a_watch_that_fails_in_the_moment_in_which_it_is_ended_leaves_nothing_unasked(bench: Bench, machine: Machine) -> None:
+async def test_a_watch_that_fails_in_the_moment_in_which_it_is_ended_leaves_nothing_unasked(
+    bench: Bench, machine: Machine
+) -> None:
     """Or the loop would log a traceback some day."""
     unasked: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: unasked.append(context))

@@ -73,7 +73,12 @@ async def test_aggregate_brings_those_forward_that_nothing_holds_back(bench: Ben
     """As in Salt; a requisite still holds."""
     meta = {"aggregate": True}
     await converge(
-        bench, bundled("a", meta=meta), state("x"), bundled("b", meta=meta), bundled("c", meta=meta, require=["x"]), bundled("d", meta=meta)
+        bench,
+        bundled("a", meta=meta),
+        state("x"),
+        bundled("b", meta=meta),
+        bundled("c", meta=meta, require=["x"]),
+        bundled("d", meta=meta),
     )
 
     assert applied(machine) == ["together a b d", "apply x", "apply c"]
@@ -102,7 +107,15 @@ async def test_a_path_between_two_keeps_them_apart(bench: Bench, machine: Machin
 @in_virtual_time
 async def test_only_those_with_an_equal_key_are_together(bench: Bench, machine: Machine) -> None:
     """And one without a key is alone."""
-    await converge(bench, bundled("a"), bundled("b", bundle="two"), bundled("c"), bundled("d", bundle=""), ordering="requisites", workers=4)
+    await converge(
+        bench,
+        bundled("a"),
+        bundled("b", bundle="two"),
+        bundled("c"),
+        bundled("d", bundle=""),
+        ordering="requisites",
+        workers=4,
+    )
 
     assert sorted(applied(machine)) == ["apply b", "apply d", "together a c"]
 
@@ -142,7 +155,9 @@ async def test_a_second_attempt_waits_for_nobody(bench: Bench, machine: Machine)
     """It has left the batch, which goes on without it."""
     machine.broken["look a"] = Temporary("busy")
     engine = bench.engine(watch=False)
-    await engine.swap(compilation(bundled("a", meta={"retry": {"attempts": 3, "interval": 10}}), bundled("b"), bundled("c")))
+    await engine.swap(
+        compilation(bundled("a", meta={"retry": {"attempts": 3, "interval": 10}}), bundled("b"), bundled("c"))
+    )
     await bench.until(lambda event: isinstance(event, Ran) and event.outcome.identity.endswith("[c]"))
     machine.broken.clear()
     await engine.settle()

@@ -33,7 +33,10 @@ class Street(Composite, kind="zstreet.built"):
 
     def parts(self) -> Sequence[Part]:
         """One after the other."""
-        return (Part("first", "zhouse.built", {"rooms": ["hall"]}), Part("second", "zhouse.built", {}, {"require": ("first",)}))
+        return (
+            Part("first", "zhouse.built", {"rooms": ["hall"]}),
+            Part("second", "zhouse.built", {}, {"require": ("first",)}),
+        )
 
 
 Compile = Callable[[str], Compilation]
@@ -78,7 +81,9 @@ def results(bench: Bench) -> dict[str, tuple[bool | None, str]]:
     return found
 
 
-def test_parts_run_before_the_whole_which_has_changed_when_one_has(bench: Bench, machine: Machine, compiled: Compile) -> None:
+def test_parts_run_before_the_whole_which_has_changed_when_one_has(
+    bench: Bench, machine: Machine, compiled: Compile
+) -> None:
     """Whoever watches the whole is refreshed; with nothing to do, nothing is."""
     machine.settings["bell"] = "right"
     _once(bench, compiled(HOME + BELL))
@@ -91,7 +96,9 @@ def test_parts_run_before_the_whole_which_has_changed_when_one_has(bench: Bench,
     assert [(outcome.result, outcome.changes) for outcome in bench.outcomes("home")] == [(True, {})]
 
 
-def test_a_part_that_fails_fails_the_whole_and_all_that_requires_it(bench: Bench, machine: Machine, compiled: Compile) -> None:
+def test_a_part_that_fails_fails_the_whole_and_all_that_requires_it(
+    bench: Bench, machine: Machine, compiled: Compile
+) -> None:
     """As with any state."""
     machine.broken["kitchen"] = machine.broken["refresh kitchen"] = Permanent("no water")
     _once(bench, compiled(HOME + BELL))
@@ -110,7 +117,9 @@ def test_what_the_whole_requires_each_part_requires(bench: Bench, machine: Machi
     assert results(bench)["zsetting.present[home/walls]"] == (False, "requisite_failed")
 
 
-def test_a_guard_of_the_whole_holds_for_each_part(bench: Bench, machine: Machine, compiled: Compile, tmp_path: Path) -> None:
+def test_a_guard_of_the_whole_holds_for_each_part(
+    bench: Bench, machine: Machine, compiled: Compile, tmp_path: Path
+) -> None:
     """`creates` of a file that is there: nothing is built, and nothing failed."""
     _once(bench, compiled(HOME + f"    - creates: {tmp_path}/site.sls\n"))
 
@@ -145,11 +154,15 @@ def test_composites_of_composites(bench: Bench, machine: Machine, compiled: Comp
 
     found = results(bench)
     assert done(machine) == ["apply first-walls", "apply hall", "refresh hall"]
-    assert found["zhouse.built[main/first]"] == found["zsetting.present[main/second/walls]"] == (False, "requisite_failed")
+    assert (
+        found["zhouse.built[main/first]"] == found["zsetting.present[main/second/walls]"] == (False, "requisite_failed")
+    )
     assert found["zstreet.built[main]"] == (False, "requisite_failed")
 
 
-def test_drift_of_one_part_repairs_that_part_and_is_a_change_of_the_whole(bench: Bench, machine: Machine, compiled: Compile) -> None:
+def test_drift_of_one_part_repairs_that_part_and_is_a_change_of_the_whole(
+    bench: Bench, machine: Machine, compiled: Compile
+) -> None:
     """In the daemon: its siblings are left alone, but for those that watch it."""
 
     @in_virtual_time

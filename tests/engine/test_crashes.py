@@ -38,7 +38,9 @@ def test_nothing_is_lost_when_the_agent_dies_in_some_moments_of_many_lives(block
     seeds = range(block, LIVES, BLOCKS)
     for seed, found in zip(seeds, processes.map(crashes, seeds, chunksize=2), strict=True):
         if found:
-            pytest.fail(f"seed {seed}: {found[:5]}\nto be kept in test_lives_that_failed.py:\n\n{as_a_test(doomed(seed), deaths)}\n")
+            pytest.fail(
+                f"seed {seed}: {found[:5]}\nto be kept in test_lives_that_failed.py:\n\n{as_a_test(doomed(seed), deaths)}\n"
+            )
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -59,9 +61,12 @@ async def nothing(*_: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "name", "instead"), [(Journal, "announce", nothing), (Store, "secure", nothing), (Store, "_must_last", lambda _: False)]
+    ("part", "name", "instead"),
+    [(Journal, "announce", nothing), (Store, "secure", nothing), (Store, "_must_last", lambda _: False)],
 )
-def test_what_a_journal_forgets_is_noticed(part: type, name: str, instead: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_journal_forgets_is_noticed(
+    part: type, name: str, instead: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """That the intent is written is what saves a refresh from a kill; that it is flushed, from a loss of power."""
     monkeypatch.setattr(part, name, instead)
 

@@ -40,7 +40,9 @@ async def test_trouble_with_one_does_not_keep_those_behind_it_from_their_first_l
     else:
         machine.broken["a"] = Permanent("no")
     engine = bench.engine(workers=workers)
-    await engine.swap(compilation(state("a", meta=meta), state("b", require=["a"]), state("c"), state("d", require=["c"])))
+    await engine.swap(
+        compilation(state("a", meta=meta), state("b", require=["a"]), state("c"), state("d", require=["c"]))
+    )
     await asyncio.sleep(seconds - 1 if seconds else 0.1)
     assert bool(machine.settings) is not bool(seconds)
     await asyncio.sleep(LONG + 1.2 if seconds else 0)

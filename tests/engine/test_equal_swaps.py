@@ -55,10 +55,16 @@ async def test_equal_states_and_edited_values_are_not_taken_over_again(bench: Be
     ids=["no edge", "another edge", "another thing", "another state"],
 )
 @in_virtual_time
-async def test_what_changes_edges_or_things_is_taken_over(bench: Bench, adoptions: list[None], edited: list[Any]) -> None:
+async def test_what_changes_edges_or_things_is_taken_over(
+    bench: Bench, adoptions: list[None], edited: list[Any]
+) -> None:
     """Also back again."""
     engine = bench.engine()
-    for states in ([state("conf"), state("svc", watch=["conf"])], edited, [state("conf"), state("svc", watch=["conf"])]):
+    for states in (
+        [state("conf"), state("svc", watch=["conf"])],
+        edited,
+        [state("conf"), state("svc", watch=["conf"])],
+    ):
         await engine.swap(compilation(*states))
         await engine.settle()
 

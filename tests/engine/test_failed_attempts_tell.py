@@ -102,10 +102,15 @@ async def test_the_record_tells_what_was_changed_before_the_error(bench: Bench, 
 @pytest.mark.parametrize("kind", ["watch", "listen", "onchanges"])
 @pytest.mark.parametrize("daemon", [True, False], ids=["agent", "one-shot"])
 @in_virtual_time
-async def test_a_refresh_is_owed_for_it(bench: Bench, machine: Machine, tmp_path: Path, kind: str, daemon: bool) -> None:
+async def test_a_refresh_is_owed_for_it(
+    bench: Bench, machine: Machine, tmp_path: Path, kind: str, daemon: bool
+) -> None:
     """Once the state has succeeded, though that attempt changes nothing: somebody else has mended the rest. A listener has its turn at once, as in Salt."""
     bench.journal_path = tmp_path / "journal.db"
-    states = state("a", "zpair.present"), state("bell", "zaction.run" if kind == "onchanges" else "zsetting.present", **{kind: ["a"]})
+    states = (
+        state("a", "zpair.present"),
+        state("bell", "zaction.run" if kind == "onchanges" else "zsetting.present", **{kind: ["a"]}),
+    )
     machine.broken["second"] = BROKEN
     machine.settings["bell"] = "right"
     ring = "run bell" if kind == "onchanges" else "refresh bell"
@@ -128,7 +133,9 @@ async def test_a_refresh_is_owed_for_it(bench: Bench, machine: Machine, tmp_path
 
 
 @in_virtual_time
-async def test_a_retry_that_finds_all_right_delivers_the_change_of_the_attempt_before(bench: Bench, machine: Machine) -> None:
+async def test_a_retry_that_finds_all_right_delivers_the_change_of_the_attempt_before(
+    bench: Bench, machine: Machine
+) -> None:
     """In a one-shot run, too."""
 
     async def mend() -> None:
@@ -138,7 +145,9 @@ async def test_a_retry_that_finds_all_right_delivers_the_change_of_the_attempt_b
     machine.broken["second"] = BROKEN
     machine.settings["bell"] = "right"
     task = asyncio.create_task(mend())
-    await once(bench, state("a", "zpair.present", meta={"retry": {"attempts": 2, "interval": 10}}), state("bell", watch=["a"]))
+    await once(
+        bench, state("a", "zpair.present", meta={"retry": {"attempts": 2, "interval": 10}}), state("bell", watch=["a"])
+    )
     await task
 
     assert [outcome.result for outcome in bench.outcomes("a")] == [True]
@@ -151,7 +160,9 @@ async def test_a_composite_has_changed_when_its_part_succeeds_at_last(bench: Ben
     """The part tells of its first change itself; the whole, which did not run then, is refreshed afterwards."""
     machine.broken["second"] = BROKEN
     engine = bench.engine()
-    await engine.swap(compilation(state("part", "zpair.present"), state("whole", "zparts.present", require=["part"], watch=["part"])))
+    await engine.swap(
+        compilation(state("part", "zpair.present"), state("whole", "zparts.present", require=["part"], watch=["part"]))
+    )
     await engine.settle()
     assert bench.outcomes("part")[0].changes == FIRST
     assert bench.outcomes("whole")[-1].reason == "requisite_failed"
@@ -254,7 +265,15 @@ class Units:
         from holdfast.resources.interfaces.results import ServiceStatus
 
         self.now = ServiceStatus(
-            **{"name": "toyd", "exists": True, "active": False, "state": "inactive", "enabled": False, "masked": False, **status}
+            **{
+                "name": "toyd",
+                "exists": True,
+                "active": False,
+                "state": "inactive",
+                "enabled": False,
+                "masked": False,
+                **status,
+            }
         )
         self._fails = fails
 
@@ -282,14 +301,21 @@ class Units:
 
 async def test_a_service_that_is_started_and_cannot_be_enabled(tmp_path: Path) -> None:
     """It runs now."""
-    outcome = await tried(FakeContext(tmp_path, interfaces={"service": Units("enable")}), "service.running", "toyd", enable=True)
+    outcome = await tried(
+        FakeContext(tmp_path, interfaces={"service": Units("enable")}), "service.running", "toyd", enable=True
+    )
     assert told(outcome) == (False, {"toyd": True}, "cannot enable toyd; toyd was started")
 
 
 async def test_a_restart_that_leaves_a_service_down(tmp_path: Path) -> None:
     """It ran before."""
     units = Units("restart", active=True, state="active")
-    job = Job(declared("service.running", "toyd"), FakeContext(tmp_path, interfaces={"service": units}), apply=True, refresh=True)
+    job = Job(
+        declared("service.running", "toyd"),
+        FakeContext(tmp_path, interfaces={"service": units}),
+        apply=True,
+        refresh=True,
+    )
     outcome, _ = await attempt.run(job, lambda _: None)
     assert told(outcome) == (False, {"toyd": True}, "cannot restart toyd; toyd was stopped")
 
@@ -307,7 +333,16 @@ async def test_a_user_who_is_created_and_gets_no_password(tmp_path: Path) -> Non
 
         async def add(self, name: str, **fields: Any) -> None:
             """Make it."""
-            self.made = User(name=name, uid=1000, gid=1000, primary_group=name, groups=(), home="/home/app", shell="/bin/sh", password="!")
+            self.made = User(
+                name=name,
+                uid=1000,
+                gid=1000,
+                primary_group=name,
+                groups=(),
+                home="/home/app",
+                shell="/bin/sh",
+                password="!",
+            )
 
         async def set_password(self, *_: Any) -> None:
             """Fail."""
@@ -315,7 +350,9 @@ async def test_a_user_who_is_created_and_gets_no_password(tmp_path: Path) -> Non
 
     accounts = Accounts()
     ctx = FakeContext(tmp_path, interfaces={"user": accounts, "group": accounts})
-    outcome = await tried(ctx, "user.present", "app", shell="/bin/sh", password="$6$salt$hashhashhash", createhome=False)
+    outcome = await tried(
+        ctx, "user.present", "app", shell="/bin/sh", password="$6$salt$hashhashhash", createhome=False
+    )
     assert (outcome.result, outcome.comment) == (False, "cannot set the password of app; user app was created")
     assert outcome.changes["name"] == "app"
     assert "hash" not in str(outcome.changes)

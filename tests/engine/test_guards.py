@@ -21,7 +21,9 @@ from holdfast.agent.engine.report import Ran
         ("kill -40 $$", "signal 40"),
     ],
 )
-async def test_a_guard_that_was_killed_is_an_error_and_not_a_decision(commands: Commands, guard: str, command: str, killer: str) -> None:
+async def test_a_guard_that_was_killed_is_an_error_and_not_a_decision(
+    commands: Commands, guard: str, command: str, killer: str
+) -> None:
     """By a signal, of itself or of what its shell ran: nothing has run, and who was killed, and how, is told."""
     outcome = await commands.outcome({guard: [command]})
 
@@ -39,7 +41,9 @@ async def test_a_guard_that_was_killed_is_an_error_and_not_a_decision(commands: 
     ],
     ids=["shell", "cwd", "user"],
 )
-async def test_a_guard_that_cannot_be_asked_is_an_error(commands: Commands, guard: str, options: dict[str, str], why: str) -> None:
+async def test_a_guard_that_cannot_be_asked_is_an_error(
+    commands: Commands, guard: str, options: dict[str, str], why: str
+) -> None:
     """Its shell, its directory or its user is missing."""
     outcome = await commands.outcome({guard: ["true"]}, **options)
 
@@ -56,10 +60,14 @@ async def test_every_other_status_is_an_answer(commands: Commands, guard: str, s
     assert (outcome.result, commands.count()) == (True, int(guard == "unless"))
 
 
-async def test_a_path_of_creates_that_cannot_be_looked_at_is_an_error(commands: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_path_of_creates_that_cannot_be_looked_at_is_an_error(
+    commands: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A server that does not answer says nothing of what is on it; a path at which nothing can be has nothing."""
     assert (await commands.outcome({"creates": ["/" + "x" * 300]})).changed
-    monkeypatch.setattr("holdfast.resources.paths.exists", lambda path: (_ for _ in ()).throw(OSError(5, "Input/output error", path)))
+    monkeypatch.setattr(
+        "holdfast.resources.paths.exists", lambda path: (_ for _ in ()).throw(OSError(5, "Input/output error", path))
+    )
     outcome = await commands.outcome({"creates": ["/net/made"]})
 
     assert (outcome.result, outcome.comment, commands.count()) == (False, "/net/made: Input/output error", 1)
@@ -75,7 +83,10 @@ async def test_guards_have_the_environment_of_the_command(commands: Commands) ->
 @pytest.mark.parametrize("by", ["poll", "recheck"])
 async def test_guards_are_asked_again(commands: Commands, tmp_path: Path, by: str) -> None:
     """At each poll and at each recheck: a command whose work was undone runs again."""
-    meta = {"onlyif": [f"test -e {tmp_path}/wanted", f"test ! -e {commands.runs}"], **({"poll": 0.05} if by == "poll" else {})}
+    meta = {
+        "onlyif": [f"test -e {tmp_path}/wanted", f"test ! -e {commands.runs}"],
+        **({"poll": 0.05} if by == "poll" else {}),
+    }
     engine = await commands.started(meta, watch=True)
     await engine.settle()
     assert commands.count() == 0
@@ -83,7 +94,9 @@ async def test_guards_are_asked_again(commands: Commands, tmp_path: Path, by: st
     if by == "recheck":
         engine.recheck("recheck")
     async with asyncio.timeout(20):
-        await commands.until(lambda event: isinstance(event, Ran) and event.outcome.cause == by and event.outcome.changed)
+        await commands.until(
+            lambda event: isinstance(event, Ran) and event.outcome.cause == by and event.outcome.changed
+        )
 
     assert commands.count() == 1
     await engine.stop()

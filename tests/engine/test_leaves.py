@@ -42,7 +42,9 @@ def kind(monkeypatch: pytest.MonkeyPatch) -> None:
         ([("a", {}), ("b", {"meta": {"reverse": True}})], {"a"}),
     ],
 )
-async def test_only_what_nothing_relies_on_is_a_leaf(machine: Machine, states: list[tuple[str, dict]], leaves: set[str]) -> None:
+async def test_only_what_nothing_relies_on_is_a_leaf(
+    machine: Machine, states: list[tuple[str, dict]], leaves: set[str]
+) -> None:
     """Any requisite but `require` keeps both ends from being one; that only the earlier."""
     engine = Bench(machine).engine()
     await engine.swap(compilation(*(state(name, "zleaf.present", **spec) for name, spec in states)), "start")

@@ -14,7 +14,9 @@ RETRY = {"retry": {"attempts": 1000, "interval": 3600, "splay": 0}}
 
 @pytest.mark.parametrize("how", ["rests", "hangs"])
 @in_virtual_time
-async def test_a_listener_does_not_wait_for_what_it_does_not_listen_to(bench: Bench, machine: Machine, how: str) -> None:
+async def test_a_listener_does_not_wait_for_what_it_does_not_listen_to(
+    bench: Bench, machine: Machine, how: str
+) -> None:
     """A resource that waits an hour for its next attempt, or whose run hangs, delays no refresh of others; each change refreshes once."""
     engine = bench.engine()
     await engine.swap(compilation(state("conf"), state("svc", listen=["conf"]), state("stuck", meta=RETRY)))

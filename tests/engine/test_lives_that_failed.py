@@ -13,7 +13,11 @@ KEPT = {
     "a prereq that had begun to look ahead went on to look at what had left the graph, together with who took its place": Plan(
         states=(),
         troubles=(
-            (0, "swap", [state("s0", prereq=["s3", "s5"]), state("s3"), state("s5", meta={"poll": 20.0}, value="other")]),
+            (
+                0,
+                "swap",
+                [state("s0", prereq=["s3", "s5"]), state("s3"), state("s5", meta={"poll": 20.0}, value="other")],
+            ),
             (0, "hold", "s3"),
             (0, "swap", [state("s3", meta={"sema": ["disk:2"]})]),
         ),
@@ -73,7 +77,18 @@ KEPT = {
         states=(),
         troubles=(
             (0, "break_", "look s0", "busy"),
-            (0, "swap", [state("s0", "zlent.present", meta={"retry": {"attempts": 3, "interval": 2}, "reverse": True}, value="right")]),
+            (
+                0,
+                "swap",
+                [
+                    state(
+                        "s0",
+                        "zlent.present",
+                        meta={"retry": {"attempts": 3, "interval": 2}, "reverse": True},
+                        value="right",
+                    )
+                ],
+            ),
         ),
     ),
     "a prereq failed for want of a value that is sent only after it": Plan(
@@ -162,7 +177,9 @@ KEPT = {
                     state("s0", "zspeaker.present", value="right"),
                     state("s2", "zhearer.present"),
                     state("s4", "zhearer.present", meta={"recv": {"value": {"id": "s0", "key": "said"}}}),
-                    state("s5", "zhearer.present", meta={"recv": {"value": {"id": "s4", "key": "said"}}}, listen=["s0"]),
+                    state(
+                        "s5", "zhearer.present", meta={"recv": {"value": {"id": "s4", "key": "said"}}}, listen=["s0"]
+                    ),
                     state("s7", "zplaced.present", within="s2", strict=False, value="right", listen=["s4"]),
                 ],
             ),
@@ -182,18 +199,32 @@ KEPT = {
                 [
                     state("s1", "zcaller.run", meta={"rerun": "start"}),
                     state("s2", "zaction.run", prereq=["s3"]),
-                    state("s3", "zplaced.present", within="s1", strict=False, value="right", watch_any=["s1"], prereq=["s5"]),
+                    state(
+                        "s3",
+                        "zplaced.present",
+                        within="s1",
+                        strict=False,
+                        value="right",
+                        watch_any=["s1"],
+                        prereq=["s5"],
+                    ),
                     state("s5", "zplaced.present", within="s2", strict=False, value="right", onfail_all=["s2"]),
                 ],
             ),
         ),
     ),
     "that a triggered action is done could not be written down, and its value was lost": Plan(
-        states=(state("s5", "zcaller.run"), state("s7", "zhearer.present", meta={"recv": {"value": {"id": "s5", "key": "said"}}})),
+        states=(
+            state("s5", "zcaller.run"),
+            state("s7", "zhearer.present", meta={"recv": {"value": {"id": "s5", "key": "said"}}}),
+        ),
         troubles=((0, "full"), (0, "say", "s5", "this"), (0, "swap", []), (0, "trigger", "s5")),
     ),
     "a failure that could not be written down was pending for ever after it was over": Plan(
-        states=(state("s0", value="other"), state("s1", "zbundle.present", value="other", bundle="two", onfail_all=["s0"])),
+        states=(
+            state("s0", value="other"),
+            state("s1", "zbundle.present", value="other", bundle="two", onfail_all=["s0"]),
+        ),
         troubles=(
             (0, "break_", "look s0", "busy"),
             (0.2, "mend"),
@@ -210,7 +241,13 @@ KEPT = {
             state("s3", "zspeaker.present", value="other", watch_any=["s2"]),
             state("s4", "zhearer.present", meta={"noop": False, "recv": {"value": {"id": "s3", "key": "said"}}}),
         ),
-        troubles=((0.1, "full"), (0, "say", "s3", "this"), (0, "drift", "s0", "worse"), (0, "noop", True), (6.2, "mend")),
+        troubles=(
+            (0.1, "full"),
+            (0, "say", "s3", "this"),
+            (0, "drift", "s0", "worse"),
+            (0, "noop", True),
+            (6.2, "mend"),
+        ),
     ),
     "one that was only kept from changing counted as changed, woke whoever needs it, and was looked at for that": Plan(
         states=(),

@@ -30,7 +30,9 @@ async def test_what_is_told_together_is_looked_at_in_order(bench: Bench, machine
 
 
 @in_virtual_time
-async def test_a_flood_is_taken_up_a_slice_at_a_time(bench: Bench, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_flood_is_taken_up_a_slice_at_a_time(
+    bench: Bench, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """No step of the loop marks more than a slice, and the end of the flood is repaired as well."""
     engine, loop, marked = bench.engine(), asyncio.get_running_loop(), [0]
     assert isinstance(loop, VirtualLoop)

@@ -88,7 +88,9 @@ NEIGHBOURS = {
 
 @pytest.mark.parametrize("neighbour", NEIGHBOURS.values(), ids=NEIGHBOURS)
 @in_virtual_time
-async def test_what_one_state_would_change_moves_no_other_that_really_acts(bench: Bench, machine: Machine, neighbour: tuple) -> None:
+async def test_what_one_state_would_change_moves_no_other_that_really_acts(
+    bench: Bench, machine: Machine, neighbour: tuple
+) -> None:
     """Or a service whose file is in noop would be restarted at each look at all."""
     machine.settings["b"] = "right"
     engine = bench.engine()
@@ -116,5 +118,7 @@ async def test_a_prereq_acts_only_for_what_is_really_changed(bench: Bench, machi
     await engine.settle()
 
     assert machine.log.count("run a") == machine.log.count("run b") == 0
-    assert [bench.outcomes(name)[-1].result for name in "abc"] == ([True, True, None] if own is None else [None, None, None])
+    assert [bench.outcomes(name)[-1].result for name in "abc"] == (
+        [True, True, None] if own is None else [None, None, None]
+    )
     await engine.stop()

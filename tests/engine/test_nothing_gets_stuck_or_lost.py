@@ -204,7 +204,9 @@ def test_a_change_made_by_a_run_that_a_swap_cuts_short_is_still_told(bench: Benc
         bench.machine.gates["conf"] = asyncio.Event()
         bench.machine.drift("conf")
         await turns(lambda: "changed conf" in bench.machine.log)
-        await engine.swap(compilation(state("conf", "zsetting.stepwise", meta={"delay": 2.0}), state("svc", watch=["conf"])))
+        await engine.swap(
+            compilation(state("conf", "zsetting.stepwise", meta={"delay": 2.0}), state("svc", watch=["conf"]))
+        )
         await engine.settle()
 
         assert bench.machine.log.count("refresh svc") == 1
@@ -219,7 +221,9 @@ def test_a_change_made_by_an_attempt_that_failed_is_still_told(bench: Bench) -> 
     async def scenario() -> None:
         bench.machine.settings["conf"] = "right"
         engine = await running(
-            bench, state("conf", "zsetting.stepwise", meta={"retry": {"attempts": 3, "interval": 1}}), state("svc", watch=["conf"])
+            bench,
+            state("conf", "zsetting.stepwise", meta={"retry": {"attempts": 3, "interval": 1}}),
+            state("svc", watch=["conf"]),
         )
         bench.machine.broken["conf"] = Temporary("half done")
         bench.machine.drift("conf")
@@ -236,7 +240,9 @@ def test_onchanges_of_something_that_changed_and_failed_runs_when_it_recovers(be
 
     async def scenario() -> None:
         bench.machine.settings["conf"] = "right"
-        engine = await running(bench, state("conf", "zsetting.stepwise"), state("hook", "zaction.run", onchanges=["conf"]))
+        engine = await running(
+            bench, state("conf", "zsetting.stepwise"), state("hook", "zaction.run", onchanges=["conf"])
+        )
         bench.machine.broken["conf"] = Temporary("half done", delay=5)
         bench.machine.drift("conf")
         await bench.until(ended("drift"))
@@ -290,9 +296,12 @@ def test_a_drift_while_its_prereq_runs_has_the_prereq_run_again(bench: Bench) ->
 
 
 @pytest.mark.parametrize(
-    "error", [OSError(28, "No space left on device"), sqlite3.OperationalError("database is locked"), RuntimeError("no thread")]
+    "error",
+    [OSError(28, "No space left on device"), sqlite3.OperationalError("database is locked"), RuntimeError("no thread")],
 )
-def test_an_error_of_the_journal_is_an_obstacle_until_it_can_be_written(machine: Machine, tmp_path: Path, error: Exception) -> None:
+def test_an_error_of_the_journal_is_an_obstacle_until_it_can_be_written(
+    machine: Machine, tmp_path: Path, error: Exception
+) -> None:
     """Never a silent success, and no failure."""
     bench = DurableBench(machine, tmp_path / "journal")
 
@@ -450,7 +459,9 @@ def test_new_states_and_an_end_of_noop_in_one_swap_never_apply_the_old_ones(benc
 
     async def scenario() -> None:
         engine = await running(bench, state("a", value="old"), noop=True)
-        await engine.swap(compilation(state("a", value="new")), options=engine.options.model_copy(update={"noop": False}))
+        await engine.swap(
+            compilation(state("a", value="new")), options=engine.options.model_copy(update={"noop": False})
+        )
         await engine.settle()
 
         assert bench.machine.settings == {"a": "new"}

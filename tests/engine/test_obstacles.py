@@ -55,7 +55,9 @@ async def test_what_is_in_other_hands_is_repaired_when_they_are_done(bench: Benc
     await asyncio.sleep(100)
 
     assert machine.settings == {"a": "drifted", "b": "drifted", "c": "right"}
-    assert [wait["code"] for wait in explain(one.view.graph.by_identity["zsetting.present[a]"], one.view)["waits"]] == ["obstacle"]
+    assert [wait["code"] for wait in explain(one.view.graph.by_identity["zsetting.present[a]"], one.view)["waits"]] == [
+        "obstacle"
+    ]
     assert one.status()[0]["comment"] == "left alone for now: somebody has it"
     assert not one.converged
     assert len(bench.notices("held-off")) == 1
@@ -144,7 +146,9 @@ async def test_a_refresh_that_is_owed_outlasts_an_obstacle(bench: Bench, machine
 
 
 @in_virtual_time
-async def test_who_cannot_say_any_more_what_is_in_the_way_is_asked_with_growing_delays(bench: Bench, machine: Machine) -> None:
+async def test_who_cannot_say_any_more_what_is_in_the_way_is_asked_with_growing_delays(
+    bench: Bench, machine: Machine
+) -> None:
     """A bug of whoever finds obstacles fails the run, which is tried again later, and not in a tight loop."""
     asked = []
 
@@ -187,7 +191,9 @@ async def test_a_host_has_not_converged_while_something_cannot_be_looked_at(benc
 
 @pytest.mark.parametrize("declared", [{"watch": ["a"]}, {"onchanges": ["a"]}, {"onfail": ["a"]}])
 @in_virtual_time
-async def test_a_journal_that_cannot_be_written_is_an_obstacle(machine: Machine, tmp_path: Path, declared: dict[str, list[str]]) -> None:
+async def test_a_journal_that_cannot_be_written_is_an_obstacle(
+    machine: Machine, tmp_path: Path, declared: dict[str, list[str]]
+) -> None:
     """Nothing fails, no requisite is answered, `status` and `why` tell; the repair comes as soon as the journal can be written, and counts then."""
     bench = DurableBench(machine, tmp_path / "journal")
     one = bench.engine()

@@ -21,7 +21,9 @@ def names(record: PassRecord) -> list[str]:
 
 def results(record: PassRecord) -> dict[str, tuple[bool | None, str]]:
     """Name -> result and reason."""
-    return {name: (outcome.result, outcome.reason) for name, outcome in zip(names(record), record.outcomes, strict=True)}
+    return {
+        name: (outcome.result, outcome.reason) for name, outcome in zip(names(record), record.outcomes, strict=True)
+    }
 
 
 def test_states_without_requisites_run_one_by_one_in_definition_order(bench: Bench) -> None:
@@ -54,7 +56,12 @@ def test_parallel_lifts_the_barrier_for_those_after_it(bench: Bench) -> None:
     """A state with `parallel: true` starts in its turn, and the next does not wait for it."""
 
     async def scenario() -> None:
-        record = await once(bench, state("slow", meta={"parallel": True, "retry": {"interval": 5, "attempts": 2}}), state("b"), workers=2)
+        record = await once(
+            bench,
+            state("slow", meta={"parallel": True, "retry": {"interval": 5, "attempts": 2}}),
+            state("b"),
+            workers=2,
+        )
 
         assert names(record) == ["b", "slow"]
 
@@ -96,7 +103,13 @@ def test_a_refresh_may_mend_what_the_run_could_not(bench: Bench) -> None:
     """A service that does not start may do so with the configuration that has just changed; only a refresh that fails, fails."""
 
     async def scenario() -> None:
-        record = await once(bench, state("conf"), state("svc", watch=["conf"]), state("bad", watch=["conf"]), state("z", require=["svc"]))
+        record = await once(
+            bench,
+            state("conf"),
+            state("svc", watch=["conf"]),
+            state("bad", watch=["conf"]),
+            state("z", require=["svc"]),
+        )
 
         assert results(record) == {"conf": (True, ""), "svc": (True, ""), "bad": (False, ""), "z": (True, "")}
         assert record.outcomes[1].refreshed
@@ -211,11 +224,18 @@ def test_a_prereq_and_its_target_each_name_the_true_cause(bench: Bench) -> None:
         record = await once(bench, state("before", "zaction.run", prereq=["a"]), state("a"))
 
         assert results(record) == {"before": (False, "requisite_failed"), "a": (False, "prereq")}
-        assert [outcome.comment for outcome in record.outcomes] == ["skipped because of zsetting.present[a]", "unreadable"]
+        assert [outcome.comment for outcome in record.outcomes] == [
+            "skipped because of zsetting.present[a]",
+            "unreadable",
+        ]
 
         record = await once(bench, state("q"), state("before", "zaction.run", prereq=["b"]), state("b", require=["q"]))
 
-        assert results(record) == {"q": (False, ""), "before": (False, "requisite_failed"), "b": (False, "requisite_failed")}
+        assert results(record) == {
+            "q": (False, ""),
+            "before": (False, "requisite_failed"),
+            "b": (False, "requisite_failed"),
+        }
         assert record.outcomes[1].because == ("zsetting.present[b]",)
         assert record.outcomes[2].because == ("zsetting.present[q]",)
 
@@ -241,7 +261,12 @@ def test_noop_changes_nothing_and_reports_none_where_it_would(bench: Bench) -> N
 
     async def scenario() -> None:
         record = await once(
-            bench, state("conf"), state("svc", watch=["conf"]), state("hook", "zaction.run", onchanges=["conf"]), state("ok"), noop=True
+            bench,
+            state("conf"),
+            state("svc", watch=["conf"]),
+            state("hook", "zaction.run", onchanges=["conf"]),
+            state("ok"),
+            noop=True,
         )
 
         assert results(record) == {"conf": (None, ""), "svc": (None, ""), "hook": (None, ""), "ok": (True, "")}
@@ -259,7 +284,9 @@ def test_retry_tries_again_in_the_same_run_until_it_is_right(bench: Bench) -> No
 
     async def scenario() -> None:
         engine = bench.engine(watch=False)
-        await engine.swap(compilation(state("a", meta={"retry": {"attempts": 5, "interval": 7}}), state("b", require=["a"])), "start")
+        await engine.swap(
+            compilation(state("a", meta={"retry": {"attempts": 5, "interval": 7}}), state("b", require=["a"])), "start"
+        )
         await bench.until(lambda _: bool(bench.notices("attempt-failed")))
         del bench.machine.broken["a"]
         record = await engine.settle()

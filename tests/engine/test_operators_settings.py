@@ -88,7 +88,9 @@ async def test_converged_means_that_nothing_has_happened_for_a_while(bench: Benc
 
 @pytest.mark.parametrize("noop", [False, True])
 @in_virtual_time
-async def test_polls_and_rechecks_that_find_nothing_new_do_not_disturb(bench: Bench, machine: Machine, *, noop: bool) -> None:
+async def test_polls_and_rechecks_that_find_nothing_new_do_not_disturb(
+    bench: Bench, machine: Machine, *, noop: bool
+) -> None:
     """One that polls more often than `converged_timeout` would else never let the host converge; nor is it in doubt while it looks."""
     machine.settings |= dict.fromkeys("ab", "right") if noop else {}
     engine = bench.engine(converged_timeout=10, noop=noop, recheck=7, recheck_splay=0)
@@ -145,7 +147,9 @@ async def test_what_is_only_looked_at_later_is_not_converged(bench: Bench, machi
 
 
 @in_virtual_time
-async def test_under_noop_the_run_ends_and_a_host_that_differs_has_not_converged(bench: Bench, machine: Machine) -> None:
+async def test_under_noop_the_run_ends_and_a_host_that_differs_has_not_converged(
+    bench: Bench, machine: Machine
+) -> None:
     """Nothing is left to be looked at; an audit sees the difference until somebody else removes it."""
     engine = bench.engine(noop=True)
     await engine.swap(compilation(state("a"), state("b", watch=["a"])))
@@ -166,7 +170,9 @@ async def test_under_noop_the_run_ends_and_a_host_that_differs_has_not_converged
 
 @pytest.mark.parametrize("end", ["repaired by hand", "noop taken away", "left", "fails"])
 @in_virtual_time
-async def test_one_state_in_noop_that_differs_keeps_the_host_from_converging(bench: Bench, machine: Machine, end: str) -> None:
+async def test_one_state_in_noop_that_differs_keeps_the_host_from_converging(
+    bench: Bench, machine: Machine, end: str
+) -> None:
     """Though the agent repairs everything else, until that state is as declared, may be changed, or is no longer declared."""
     engine = bench.engine()
     await engine.swap(compilation(state("a", meta={"noop": True}), state("b")))
@@ -217,7 +223,9 @@ async def test_delay_is_the_first_wait_before_a_retry(bench: Bench, machine: Mac
     await engine.swap(compilation(state("a", meta={"retry": 4, "delay": 5})))
     await engine.settle()
 
-    waits = [float(notice.text.rpartition("again in ")[2].removesuffix(" s")) for notice in bench.notices("attempt-failed")]
+    waits = [
+        float(notice.text.rpartition("again in ")[2].removesuffix(" s")) for notice in bench.notices("attempt-failed")
+    ]
     assert len(waits) == 4
     assert all(0.8 * 5 * 2**number <= wait <= 1.2 * 5 * 2**number for number, wait in enumerate(waits))
     assert waits != [5, 10, 20, 40], "spread by chance"
@@ -232,7 +240,9 @@ async def test_splay_adds_to_the_interval_by_chance(bench: Bench, machine: Machi
     await engine.swap(compilation(state("a", meta={"retry": {"attempts": 6, "interval": 10, "splay": 5}})))
     await engine.settle()
 
-    waits = [float(notice.text.rpartition("again in ")[2].removesuffix(" s")) for notice in bench.notices("attempt-failed")]
+    waits = [
+        float(notice.text.rpartition("again in ")[2].removesuffix(" s")) for notice in bench.notices("attempt-failed")
+    ]
     assert all(10 <= wait <= 15 for wait in waits)
     assert len(waits) == 5
     assert len(set(waits)) > 1
@@ -280,7 +290,9 @@ async def test_what_is_disabled_is_left_alone_and_catches_up_when_it_is_no_more(
     machine.settings |= {"a1": "right", "a2": "right"}
     engine.set_options(engine.options.model_copy(update={"disabled": ()}))
     await engine.settle()
-    assert machine.settings == dict.fromkeys(("before", "conf", "a1", "a2", "b"), "right"), "the refresh that a1 is owed needs its prereq"
+    assert machine.settings == dict.fromkeys(("before", "conf", "a1", "a2", "b"), "right"), (
+        "the refresh that a1 is owed needs its prereq"
+    )
     assert {"refresh a1", "refresh a2"} <= set(machine.log)
     await engine.stop()
 
@@ -303,7 +315,13 @@ async def test_a_refresh_that_a_guard_forbids_is_no_change_for_a_prereq(bench: B
 @in_virtual_time
 async def test_a_whole_sls_is_disabled_by_its_name(bench: Bench, machine: Machine) -> None:
     """Patterns are those of names, and brackets stand for themselves."""
-    for pattern, left_alone in (("test", True), ("te*", True), ("*[a]", True), ("zsetting.present[[]a]", False), ("es", False)):
+    for pattern, left_alone in (
+        ("test", True),
+        ("te*", True),
+        ("*[a]", True),
+        ("zsetting.present[[]a]", False),
+        ("es", False),
+    ):
         machine.settings.clear()
         engine = bench.engine(watch=False, disabled=(pattern,))
         await engine.swap(compilation(state("a")))

@@ -102,7 +102,10 @@ async def test_a_disk_that_fails_keeps_the_machine_unchanged(lasting: DurableBen
     machine.drift("conf")
     await asyncio.sleep(0.5)
     assert (machine.settings["conf"], engine.converged) == ("drifted", False)
-    assert engine.status()[0]["comment"] == "left alone for now: the journal cannot be written ([Errno 5] Input/output error)"
+    assert (
+        engine.status()[0]["comment"]
+        == "left alone for now: the journal cannot be written ([Errno 5] Input/output error)"
+    )
     lasting.disk.error = None
     await asyncio.sleep(100)
 

@@ -199,7 +199,11 @@ async def test_a_target_that_needs_its_prereq_is_not_spared_because_of_an_old_fa
     machine = bench.machine
     machine.settings.update(target="right", base="right")
     engine = bench.engine(workers=2)
-    states = (state("base"), state("owner", "zaction.run", prereq=["target"]), state("target", require=["owner", "base"]))
+    states = (
+        state("base"),
+        state("owner", "zaction.run", prereq=["target"]),
+        state("target", require=["owner", "base"]),
+    )
     await engine.swap(compilation(*states), "start")
     await engine.settle()
     machine.broken["base"] = Permanent("no")
@@ -222,7 +226,11 @@ async def test_two_prereqs_of_one_target_share_a_look_and_never_disturb_its_run(
     machine = bench.machine
     machine.settings.update(target="right")
     engine = bench.engine(workers=4)
-    states = (state("one", "zaction.run", prereq=["target"]), state("two", "zaction.run", prereq=["target"]), state("target"))
+    states = (
+        state("one", "zaction.run", prereq=["target"]),
+        state("two", "zaction.run", prereq=["target"]),
+        state("target"),
+    )
     await engine.swap(compilation(*states), "start")
     await engine.settle()
     bench.forget()

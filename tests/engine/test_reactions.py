@@ -43,7 +43,9 @@ def gone(pid: int) -> bool:
         return True
 
 
-async def test_a_command_runs_again_for_each_change_of_a_file_that_it_watches(commands: Commands, tmp_path: Path) -> None:
+async def test_a_command_runs_again_for_each_change_of_a_file_that_it_watches(
+    commands: Commands, tmp_path: Path
+) -> None:
     """Though it is an action, and done: a recheck leaves it alone."""
     (tmp_path / "conf").write_text("1")
     engine = await commands.started({}, watch=True, watch_files=[f"{tmp_path}/conf", f"{tmp_path}/more"])
@@ -66,7 +68,10 @@ async def test_a_guard_is_asked_when_a_watched_file_changes(commands: Commands, 
     """And decides. What `creates` names is watched as well."""
     made = tmp_path / "made"
     engine = await commands.started(
-        {"creates": [str(made)]}, watch=True, name=f"echo ran >> {commands.runs}; touch {made}", watch_files=[f"{tmp_path}/conf"]
+        {"creates": [str(made)]},
+        watch=True,
+        name=f"echo ran >> {commands.runs}; touch {made}",
+        watch_files=[f"{tmp_path}/conf"],
     )
     await commands.ran(1)
     await engine.settle()
@@ -80,7 +85,9 @@ async def test_a_guard_is_asked_when_a_watched_file_changes(commands: Commands, 
 
 
 @pytest.mark.parametrize("kept_by", ["noop", "disabled"])
-async def test_an_event_that_comes_when_nothing_may_run_is_kept(commands: Commands, tmp_path: Path, kept_by: str) -> None:
+async def test_an_event_that_comes_when_nothing_may_run_is_kept(
+    commands: Commands, tmp_path: Path, kept_by: str
+) -> None:
     """The command is due until it may run; in noop the host has not converged meanwhile."""
     (tmp_path / "conf").write_text("1")
     engine = await commands.started({}, watch=True, watch_files=[f"{tmp_path}/conf"])
@@ -105,7 +112,9 @@ async def test_a_command_runs_again_for_each_line_of_its_watching_command(comman
     """Which runs as the command itself, and is ended with all that it has started when the state leaves."""
     os.mkfifo(tmp_path / "events")
     watching = 'sleep 1000 & echo $! > "$TOP/child"; pwd > "$TOP/cwd"; exec cat <> "$TOP/events"'
-    engine = await commands.started({}, watch=True, watch_cmd=watching, env={"TOP": str(tmp_path)}, cwd="/usr", timeout=15)
+    engine = await commands.started(
+        {}, watch=True, watch_cmd=watching, env={"TOP": str(tmp_path)}, cwd="/usr", timeout=15
+    )
     await commands.ran(1)
     await true((tmp_path / "cwd").exists)
     for number in (2, 3):
@@ -125,7 +134,9 @@ async def test_a_command_runs_again_for_each_line_of_its_watching_command(comman
 async def test_a_watching_command_that_ends_is_told_and_started_again(commands: Commands, tmp_path: Path) -> None:
     """With what it has started ended; its last line counts, the command that this has made due is not broken off, and nothing runs twice."""
     os.mkfifo(tmp_path / "go")
-    watching = f"sleep 1000 & echo $! >> {tmp_path}/children; read line < {tmp_path}/go; echo event; echo too bad >&2; exit 3"
+    watching = (
+        f"sleep 1000 & echo $! >> {tmp_path}/children; read line < {tmp_path}/go; echo event; echo too bad >&2; exit 3"
+    )
     engine = await commands.started({}, watch=True, watch_cmd=watching, name=f"sleep 0.3; echo ran >> {commands.runs}")
     await commands.ran(1)
     (tmp_path / "go").write_text("now\n")
@@ -145,7 +156,9 @@ async def test_a_watching_command_that_ends_is_told_and_started_again(commands: 
     await engine.stop()
 
 
-async def test_a_command_that_has_failed_is_not_run_again_because_its_watch_was_started_again(commands: Commands, tmp_path: Path) -> None:
+async def test_a_command_that_has_failed_is_not_run_again_because_its_watch_was_started_again(
+    commands: Commands, tmp_path: Path
+) -> None:
     """Only an event runs it, or who asks for it."""
     name = f"echo ran >> {commands.runs}; exit 1"
     engine = await commands.started(
@@ -198,7 +211,9 @@ def test_what_an_earlier_version_has_done_is_done(
     assert digest(Vertex(call, FakeContext("x"))).startswith(known)  # type: ignore[arg-type] # nothing is asked of it
 
 
-@pytest.mark.parametrize("change", [{"watch_files": ["/other"]}, {"hide_output": False}, {"watch_cmd": "exec sleep 1000"}])
+@pytest.mark.parametrize(
+    "change", [{"watch_files": ["/other"]}, {"hide_output": False}, {"watch_cmd": "exec sleep 1000"}]
+)
 async def test_what_a_command_watches_makes_it_no_other_command(commands: Commands, change: dict[str, object]) -> None:
     """Nor does a default that is written out."""
     engine = await commands.started({}, watch=True)
@@ -217,8 +232,12 @@ async def test_a_watching_command_that_writes_without_end_disturbs_nothing(comma
     KINDS["file.managed"] = registry.find("file.managed")
     page = tmp_path / "page"
     flood = {"name": "true", "watch_cmd": "exec yes", "runas": "daemon"}
-    engine = Engine(commands.host, EngineOptions(recheck=0, converged_timeout=0), Journal(None), commands._emit, watch=True)
-    await engine.swap(compilation(state("x", "cmd.run", **flood), state("y", "file.managed", name=str(page), contents="right")))
+    engine = Engine(
+        commands.host, EngineOptions(recheck=0, converged_timeout=0), Journal(None), commands._emit, watch=True
+    )
+    await engine.swap(
+        compilation(state("x", "cmd.run", **flood), state("y", "file.managed", name=str(page), contents="right"))
+    )
     await commands.ran(2)
     await true(page.exists)
     began, runs, memory = time.monotonic(), len(commands.outcomes("x")), psutil.Process().memory_info().rss

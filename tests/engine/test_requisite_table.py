@@ -62,7 +62,11 @@ def declared(cell: str, requisites: str, column: str) -> dict[str, Any]:
             high[name[short]] = {function: given}
         targets.append({"test": name["t"]})
     kinds = requisites.split("+")
-    split = {kinds[0]: targets} if len(kinds) == 1 else {kind: [target] for kind, target in zip(kinds, targets, strict=True)}
+    split = (
+        {kinds[0]: targets}
+        if len(kinds) == 1
+        else {kind: [target] for kind, target in zip(kinds, targets, strict=True)}
+    )
     high[cell] = {"test.nop": [{kind: listed} for kind, listed in split.items()]}
     return high
 
@@ -99,7 +103,9 @@ def run(title: str, directory: Path) -> Table:
     states = directory / "states"
     states.mkdir()
     (states / "cells.sls").write_text(json.dumps(high), encoding="utf-8")
-    settings = Settings(states=states, state_dir=directory / "memory", durable=False, engine=EngineOptions(noop="noop" in title))
+    settings = Settings(
+        states=states, state_dir=directory / "memory", durable=False, engine=EngineOptions(noop="noop" in title)
+    )
     compiled = Trees().compile(settings, grains={"id": "here"})
     record = once.converge(settings, compiled, lambda _: None, timeout=60)
     assert record is not None

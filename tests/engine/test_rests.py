@@ -40,7 +40,9 @@ async def test_a_batch_that_rests_takes_up_no_worker_either(bench: Bench, machin
     """All of its members rest; when they go on, they are one again."""
     machine.broken |= {"one": Permanent("not yet"), "two": Permanent("not yet")}
     engine = bench.engine(workers=1, ordering="requisites")
-    await engine.swap(compilation(*(state(name, "zbundled.present", meta=RETRY) for name in ("one", "two")), state("b")))
+    await engine.swap(
+        compilation(*(state(name, "zbundled.present", meta=RETRY) for name in ("one", "two")), state("b"))
+    )
     await asyncio.sleep(1)
     machine.drift("b")
     await asyncio.sleep(1)

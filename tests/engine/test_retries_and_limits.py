@@ -30,7 +30,9 @@ def wait(told: dict[str, Any]) -> float:
 @pytest.mark.parametrize("retry", RETRIES.values(), ids=RETRIES)
 @pytest.mark.parametrize("what", ["drift", "upstream", "trigger", "recheck", "reload"])
 @in_virtual_time
-async def test_a_retry_does_not_wait_for_what_is_possible_now(bench: Bench, machine: Machine, retry: dict[str, Any], what: str) -> None:
+async def test_a_retry_does_not_wait_for_what_is_possible_now(
+    bench: Bench, machine: Machine, retry: dict[str, Any], what: str
+) -> None:
     """Its own drift, a repair of what it requires, an operator's word, new states: each means now."""
     meta = {"retry": retry}
     engine = bench.engine()
@@ -64,7 +66,9 @@ async def test_a_retry_does_not_wait_for_what_is_possible_now(bench: Bench, mach
 async def test_what_hurries_a_retry_does_not_put_it_before_what_it_requires(bench: Bench, machine: Machine) -> None:
     """Both have drifted: the one above is put right first, and a pause holds for both."""
     engine = bench.engine()
-    await engine.swap(compilation(state("up"), state("a", meta={"retry": {"attempts": 5, "interval": 500}}, require=["up"])))
+    await engine.swap(
+        compilation(state("up"), state("a", meta={"retry": {"attempts": 5, "interval": 500}}, require=["up"]))
+    )
     await engine.settle()
     machine.broken["a"] = Permanent("no")
     machine.drift("a")
@@ -109,7 +113,9 @@ async def test_one_that_waits_for_a_retry_holds_no_semaphore(bench: Bench, machi
     machine.broken["a"] = Permanent("no")
     engine = bench.engine()
     meta = {"sema": ["disk"]}
-    await engine.swap(compilation(state("a", meta={**meta, "retry": {"attempts": 5, "interval": 500}}), state("b", meta=meta)))
+    await engine.swap(
+        compilation(state("a", meta={**meta, "retry": {"attempts": 5, "interval": 500}}), state("b", meta=meta))
+    )
     await asyncio.sleep(1)
 
     assert machine.settings == {"b": "right"}
@@ -132,7 +138,10 @@ async def test_a_limit_builds_up_no_debt(bench: Bench, machine: Machine, pause: 
     assert wait(told) == told["next"][0]["in"] == engine.status()[0]["next"] <= 2
     await asyncio.sleep(wait(told) + 0.1)
     assert machine.settings == {"a": "right"}
-    said = [float(notice.text.removeprefix("may have drifted; looked at in ").removesuffix(" s")) for notice in bench.notices("held-off")]
+    said = [
+        float(notice.text.removeprefix("may have drifted; looked at in ").removesuffix(" s"))
+        for notice in bench.notices("held-off")
+    ]
     assert max(said) <= 2
     await engine.stop()
 
@@ -178,7 +187,9 @@ async def test_a_trigger_that_forestalls_a_limit_leaves_no_debt(bench: Bench, ma
 async def test_a_retry_does_not_come_before_the_time_that_is_told(bench: Bench, machine: Machine) -> None:
     """A limit and a retry hold it back, and there is one answer to when it is looked at."""
     engine = bench.engine()
-    await engine.swap(compilation(state("a", meta={"limit": 0.01, "burst": 1, "retry": {"attempts": -1, "interval": 20}})))
+    await engine.swap(
+        compilation(state("a", meta={"limit": 0.01, "burst": 1, "retry": {"attempts": -1, "interval": 20}}))
+    )
     await engine.settle()
     machine.broken["a"] = Temporary("busy")
     machine.drift("a")

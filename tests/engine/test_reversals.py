@@ -19,7 +19,9 @@ class Linked(Borrowed, kind="zlinked.present"):
 
     async def inverse(self, ctx: Context) -> Declaration:
         """Of that other one."""
-        return Declaration("zsetting.present", {"name": self.name.upper(), "value": self.machine.settings[self.name.upper()]})
+        return Declaration(
+            "zsetting.present", {"name": self.name.upper(), "value": self.machine.settings[self.name.upper()]}
+        )
 
     async def apply(self, ctx: Any, delta: Any) -> None:
         """Change both, after a while."""
@@ -31,7 +33,9 @@ class Linked(Borrowed, kind="zlinked.present"):
 KINDS["zlinked.present"] = Linked
 
 
-def borrowed(identity: str, *, reverse: bool = True, kind: str = "zborrowed.present", retry: Any = None, **spec: Any) -> tuple:
+def borrowed(
+    identity: str, *, reverse: bool = True, kind: str = "zborrowed.present", retry: Any = None, **spec: Any
+) -> tuple:
     """A state that wants to be undone some day."""
     return state(identity, kind, meta={"reverse": reverse, "retry": retry}, **spec)
 
@@ -55,7 +59,12 @@ async def test_what_was_changed_is_put_back_and_what_was_made_is_removed(bench: 
     await engine.settle()
 
     assert machine.settings == {"a": "before"}
-    assert [line for line in machine.log if line.startswith(("apply", "remove"))] == ["apply a", "apply b", "remove b", "apply a"]
+    assert [line for line in machine.log if line.startswith(("apply", "remove"))] == [
+        "apply a",
+        "apply b",
+        "remove b",
+        "apply a",
+    ]
     assert {notice.identity for notice in bench.notices("undone")} == {"zborrowed.present[a]", "zborrowed.present[b]"}
     assert engine.converged
     assert engine.status() == []
@@ -153,7 +162,9 @@ async def test_under_noop_nothing_is_remembered(bench: Bench, machine: Machine) 
 
 
 @pytest.mark.parametrize(("reverse", "left"), [(True, {}), (False, {"a": "right"})])
-def test_another_state_for_the_same_thing_takes_it_over(bench: Bench, machine: Machine, reverse: bool, left: dict[str, str]) -> None:
+def test_another_state_for_the_same_thing_takes_it_over(
+    bench: Bench, machine: Machine, reverse: bool, left: dict[str, str]
+) -> None:
     """It is not undone then, but when that one leaves, if that wants to be."""
 
     @in_virtual_time
@@ -390,7 +401,9 @@ async def test_after_a_restart_too_what_came_last_is_undone_first(bench: Bench, 
 
 
 @in_virtual_time
-async def test_without_its_copy_nothing_can_be_undone_and_that_is_said_once(bench: Bench, machine: Machine, tmp_path: Path) -> None:
+async def test_without_its_copy_nothing_can_be_undone_and_that_is_said_once(
+    bench: Bench, machine: Machine, tmp_path: Path
+) -> None:
     """It would fail for ever."""
     gone = tmp_path / "gone"
     engine = bench.engine()
@@ -400,7 +413,9 @@ async def test_without_its_copy_nothing_can_be_undone_and_that_is_said_once(benc
         await engine.settle()
 
     assert machine.settings == {"a": "right"}
-    assert [notice.text for notice in bench.notices("not-reversible")] == [f"cannot be undone: {gone} is gone, the copy of what was before"]
+    assert [notice.text for notice in bench.notices("not-reversible")] == [
+        f"cannot be undone: {gone} is gone, the copy of what was before"
+    ]
     assert engine.converged
     await engine.stop()
 
@@ -412,7 +427,9 @@ async def test_what_is_undone_is_not_undone_again_when_the_power_fails(machine: 
     copy = tmp_path / "copy"
     copy.touch()
     engine = lasting.engine()
-    lasting.journal.remember(Reversal("zold.present[x]", "x", Declaration("zsetting.present", {"name": "x"}, str(copy))))
+    lasting.journal.remember(
+        Reversal("zold.present[x]", "x", Declaration("zsetting.present", {"name": "x"}, str(copy)))
+    )
     await lasting.journal.secure()
     lasting.disk.slow = asyncio.Event()
     await engine.swap(compilation())
@@ -435,7 +452,9 @@ async def test_what_is_undone_is_not_undone_again_when_the_power_fails(machine: 
 
 
 @in_virtual_time
-async def test_what_cannot_be_kept_on_the_disk_is_not_changed_at_the_next_attempt_either(machine: Machine, tmp_path: Path) -> None:
+async def test_what_cannot_be_kept_on_the_disk_is_not_changed_at_the_next_attempt_either(
+    machine: Machine, tmp_path: Path
+) -> None:
     """However often it is tried."""
     lasting = DurableBench(machine, tmp_path / "journal")
     machine.settings["a"] = "theirs"
@@ -469,7 +488,9 @@ async def test_a_run_of_one_that_has_left_is_over_before_it_is_undone(bench: Ben
 
 
 @in_virtual_time
-async def test_whatever_the_order_of_others_what_is_undone_is_undone_one_after_the_other(bench: Bench, machine: Machine) -> None:
+async def test_whatever_the_order_of_others_what_is_undone_is_undone_one_after_the_other(
+    bench: Bench, machine: Machine
+) -> None:
     """A directory cannot go before what is in it."""
     engine = bench.engine(ordering="requisites", workers=4)
     await engine.swap(compilation(borrowed("a"), borrowed("b")))

@@ -107,7 +107,9 @@ async def drift(bench: Bench, machine: Machine, engine: Any, name: str) -> Any:
     machine.drift(name)
     await bench.until(lambda _: machine.settings[name] == "right")
     await engine.settle()
-    return engine._graph.by_identity[next(key for key in engine._graph.by_identity if key.endswith(f"[{name}]"))].outcome
+    return engine._graph.by_identity[
+        next(key for key in engine._graph.by_identity if key.endswith(f"[{name}]"))
+    ].outcome
 
 
 async def started(bench: Bench, *kinds: str, **options: Any) -> Any:
@@ -174,7 +176,9 @@ async def test_one_that_repairs_something_else_is_not_named(bench: Bench, machin
     ],
 )
 @in_virtual_time
-async def test_a_repair_names_who_undid_the_one_before(bench: Bench, machine: Machine, one: Any, other: Any, meet: bool) -> None:
+async def test_a_repair_names_who_undid_the_one_before(
+    bench: Bench, machine: Machine, one: Any, other: Any, meet: bool
+) -> None:
     """Perhaps at first, certainly from the second time in a row, if both have something in common; two parts of one thing do not."""
     engine = await started(bench, one.kind, other.kind)
 

@@ -18,12 +18,26 @@ MEET = [
     ("user.present", "bob", {"groups": []}, "group.present", "staff", {"members": ["bob"]}),
     ("user.absent", "bob", {}, "group.present", "staff", {"members": ["bob"]}),
     ("user.present", "bob", {"home": "/home/bob"}, "file.absent", "/home/bob", {}),
-    ("sysctl.present", "vm.swappiness", {"value": "1", "config": "/etc/sysctl.d/x.conf"}, "file.managed", "/etc/sysctl.d/x.conf", {}),
+    (
+        "sysctl.present",
+        "vm.swappiness",
+        {"value": "1", "config": "/etc/sysctl.d/x.conf"},
+        "file.managed",
+        "/etc/sysctl.d/x.conf",
+        {},
+    ),
     ("file.append", "/etc/motd", {"text": "a"}, "file.managed", "/etc/motd", {}),
     ("file.line", "/etc/motd", {"content": "a", "mode": "delete"}, "file.append", "/etc/motd", {"text": "a"}),
     ("file.rename", "/etc/b", {"source": "/etc/a"}, "file.managed", "/etc/a", {}),
     ("service.running", "nginx", {}, "file.managed", f"{UNITS}/nginx.service", {}),
-    ("service.disabled", "nginx", {}, "file.symlink", f"{UNITS}/multi-user.target.wants/nginx.service", {"target": "/x"}),
+    (
+        "service.disabled",
+        "nginx",
+        {},
+        "file.symlink",
+        f"{UNITS}/multi-user.target.wants/nginx.service",
+        {"target": "/x"},
+    ),
     ("service.masked", "nginx", {}, "file.absent", f"{UNITS}/nginx.service", {}),
     ("service.running", "nginx", {}, "file.managed", f"{UNITS}/nginx.service.d/x.conf", {}),
 ]
@@ -37,11 +51,15 @@ APART = [
 ]
 
 
-def things(*declarations: Any, changes: frozenset[Uid] = frozenset(), removed: frozenset[str] = frozenset()) -> list[Change]:
+def things(
+    *declarations: Any, changes: frozenset[Uid] = frozenset(), removed: frozenset[str] = frozenset()
+) -> list[Change]:
     """The two of a pair, as what has changed."""
     pairs = zip(declarations[::3], declarations[1::3], declarations[2::3], strict=True)
     resources = [(kind, _declared(kind, name, given)) for kind, name, given in pairs]
-    return [Change(kind, 0.0, 0.0, changes.union(it.uids()), frozenset(it.touches()), removed) for kind, it in resources]
+    return [
+        Change(kind, 0.0, 0.0, changes.union(it.uids()), frozenset(it.touches()), removed) for kind, it in resources
+    ]
 
 
 def _declared(kind: str, name: str, given: dict[str, Any]) -> Resource:
@@ -70,7 +88,9 @@ def test_these_have_nothing_in_common(pair: Any) -> None:
 
 def test_a_directory_meets_the_files_that_it_has_changed_or_removed() -> None:
     """And no others, though they lie in it."""
-    directory, file, other = things("file.directory", "/srv", {}, "file.managed", "/srv/x", {}, "file.managed", "/srv/y", {})
+    directory, file, other = things(
+        "file.directory", "/srv", {}, "file.managed", "/srv/x", {}, "file.managed", "/srv/y", {}
+    )
     changed = directory._replace(own=directory.own | {("path", "/srv/x")})
     (absent,) = things("file.absent", "/srv", {}, removed=frozenset({"/srv"}))
 

@@ -39,7 +39,9 @@ async def _let_run() -> None:
 
 
 @pytest.mark.parametrize(("sema", "expected"), [("disk", 1), ("disk:2", 2), (["disk:3", "net:2"], 2), ([], 5)])
-def test_so_many_run_at_once_as_the_semaphore_has_places(bench: Bench, machine: Machine, sema: object, expected: int) -> None:
+def test_so_many_run_at_once_as_the_semaphore_has_places(
+    bench: Bench, machine: Machine, sema: object, expected: int
+) -> None:
     """One without a number; the least of several."""
     _most(bench, machine, limited("a", "b", "c", "d", "e", sema=sema), expected)
 
@@ -107,7 +109,9 @@ async def test_members_of_a_batch_take_one_place_together(bench: Bench, machine:
     meta = {"sema": ["disk"]}
     engine = bench.engine(workers=4, ordering="requisites")
     machine.hold("together")
-    await engine.swap(compilation(*(state(name, "zbundled.present", meta=meta) for name in "abc"), state("other", meta=meta)))
+    await engine.swap(
+        compilation(*(state(name, "zbundled.present", meta=meta) for name in "abc"), state("other", meta=meta))
+    )
     await _let_run()
     assert machine.log.count("together a b c") == 1
     assert "check other" not in machine.log

@@ -135,7 +135,13 @@ def source(name: str = "a", **spec: Any) -> tuple:
 
 
 def sink(
-    name: str = "b", sender: str = "a", *, kind: str = "zsink.present", argument: str = "value", key: str = "now", **spec: Any
+    name: str = "b",
+    sender: str = "a",
+    *,
+    kind: str = "zsink.present",
+    argument: str = "value",
+    key: str = "now",
+    **spec: Any,
 ) -> tuple:
     """A receiver."""
     meta = {**spec.pop("meta", {}), "recv": {argument: {"zsource": sender, "key": key}}}
@@ -201,7 +207,12 @@ async def test_a_value_counts_as_changed_until_a_run_with_it_ends_well(bench: Be
     engine.recheck()
     await engine.settle()
 
-    assert [line for line in machine.log if line.startswith("new")] == ["new b value", "new b value", "new b value", "new b "]
+    assert [line for line in machine.log if line.startswith("new")] == [
+        "new b value",
+        "new b value",
+        "new b value",
+        "new b ",
+    ]
     await engine.stop()
 
 
@@ -266,7 +277,10 @@ async def test_a_sender_that_fails_keeps_the_receiver_from_running(bench: Bench,
     await engine.swap(compilation(source(), sink()))
     await engine.settle()
 
-    assert (bench.outcomes("b")[0].reason, bench.outcomes("b")[0].because) == ("requisite_failed", ("zsource.present[a]",))
+    assert (bench.outcomes("b")[0].reason, bench.outcomes("b")[0].because) == (
+        "requisite_failed",
+        ("zsource.present[a]",),
+    )
     await engine.stop()
 
 
@@ -278,7 +292,10 @@ async def test_in_noop_what_would_be_sent_is_unknown(bench: Bench, machine: Mach
     await engine.settle()
 
     outcome = bench.outcomes("b")[0]
-    assert (outcome.result, outcome.comment) == (None, "cannot be told before zsource.present[a] would be changed, which sends now")
+    assert (outcome.result, outcome.comment) == (
+        None,
+        "cannot be told before zsource.present[a] would be changed, which sends now",
+    )
     assert "b" not in machine.settings
     await engine.stop()
 
@@ -291,7 +308,10 @@ async def test_who_receives_from_one_that_may_not_act_is_told_so(bench: Bench, m
     await engine.settle()
 
     assert bench.outcomes("b")[0].result is False
-    assert bench.outcomes("b")[0].comment == "zsource.present[a] has sent no now: it is in noop, and would be changed first"
+    assert (
+        bench.outcomes("b")[0].comment
+        == "zsource.present[a] has sent no now: it is in noop, and would be changed first"
+    )
     await engine.stop()
 
 
@@ -323,7 +343,10 @@ async def test_a_value_that_does_not_fit_fails_the_run_and_is_not_shown(bench: B
 
 @pytest.mark.parametrize(
     ("kind", "text"),
-    [("zliar.present", "cannot send 'truth': the kind declares no such key"), ("zconfused.present", "it is str, and declared as int")],
+    [
+        ("zliar.present", "cannot send 'truth': the kind declares no such key"),
+        ("zconfused.present", "it is str, and declared as int"),
+    ],
 )
 def test_a_kind_that_sends_what_it_has_not_declared_is_told_at_once(bench: Bench, kind: str, text: str) -> None:
     """Its author's mistake, not the user's."""
@@ -383,7 +406,9 @@ async def test_a_command_that_is_done_runs_again_for_its_first_receiver(bench: B
 
     for again in (False, True):
         await engine.swap(
-            compilation(told, state("b", "zsink.present", meta={"recv": {"value": {"ztold": "it", "key": "now"}}}, recv=["it"]))
+            compilation(
+                told, state("b", "zsink.present", meta={"recv": {"value": {"ztold": "it", "key": "now"}}}, recv=["it"])
+            )
         )
         await engine.settle()
         if again:
@@ -427,7 +452,9 @@ async def test_a_value_that_goes_and_comes_back_while_the_receiver_runs_is_used(
 
 
 @in_virtual_time
-async def test_a_receiver_that_failed_with_a_value_runs_when_the_one_before_is_back(bench: Bench, machine: Machine) -> None:
+async def test_a_receiver_that_failed_with_a_value_runs_when_the_one_before_is_back(
+    bench: Bench, machine: Machine
+) -> None:
     """With that it last ran well, but not last of all."""
     engine = bench.engine(workers=4)
     await engine.swap(compilation(source(), sink()))
@@ -448,7 +475,9 @@ async def test_a_receiver_that_failed_with_a_value_runs_when_the_one_before_is_b
 
 
 @pytest.mark.parametrize("watch", [True, False])
-def test_a_look_at_a_receiver_before_its_sender_has_run_does_not_fail(bench: Bench, machine: Machine, watch: bool) -> None:
+def test_a_look_at_a_receiver_before_its_sender_has_run_does_not_fail(
+    bench: Bench, machine: Machine, watch: bool
+) -> None:
     """The prereq stands before the sender too: nobody knows yet what will be received."""
 
     @in_virtual_time

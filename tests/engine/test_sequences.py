@@ -15,7 +15,9 @@ ALONE = state("first", name="it", value="early")
 FIRST, LAST = "zsetting.present[first]", "zsetting.present[last]"
 
 
-def sequence(first: str = "early", work: str = "done", last: str = "late", **meta: object) -> tuple[tuple[object, ...], ...]:
+def sequence(
+    first: str = "early", work: str = "done", last: str = "late", **meta: object
+) -> tuple[tuple[object, ...], ...]:
     """Three states: two of the setting `it`, and one of another between."""
     return (
         state("first", name="it", value=first, superseded_by=["last"], meta=meta),
@@ -107,7 +109,12 @@ async def test_an_edit_of_any_state_of_the_sequence_runs_it_again() -> None:
 @in_virtual_time
 async def test_an_edit_waits_for_the_state_that_runs() -> None:
     """Whichever of the sequence is edited, removed, or added while one runs: no two of them are at the thing at once."""
-    edits = {"first": sequence(first="else"), "last": sequence(last="else"), "removed": sequence()[1:], "alone": (ALONE,)}
+    edits = {
+        "first": sequence(first="else"),
+        "last": sequence(last="else"),
+        "removed": sequence()[1:],
+        "alone": (ALONE,),
+    }
     for running in ("first", "last"):
         for edit, states in edits.items():
             machine = fresh()

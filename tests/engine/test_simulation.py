@@ -61,7 +61,9 @@ def test_whatever_happens_the_rules_hold_and_the_machine_ends_as_declared(block:
     seeds = range(block, SEEDS, BLOCKS)
     for seed, found in zip(seeds, processes.map(faults_of, seeds, chunksize=25), strict=True):
         if found:
-            pytest.fail(f"seed {seed}: {found[:5]}\nto be kept in test_lives_that_failed.py:\n\n{as_a_test(planned(seed))}\n")
+            pytest.fail(
+                f"seed {seed}: {found[:5]}\nto be kept in test_lives_that_failed.py:\n\n{as_a_test(planned(seed))}\n"
+            )
 
 
 def test_a_seed_is_the_same_life_each_time() -> None:
@@ -69,7 +71,11 @@ def test_a_seed_is_the_same_life_each_time() -> None:
     digests = [digest(seed) for seed in range(100)]
     assert digests == [digest(seed) for seed in range(100)]
     for order in ("1", "2"):
-        command = [sys.executable, "-c", "from simulated.life import digest\nfor seed in range(100): print(digest(seed))"]
+        command = [
+            sys.executable,
+            "-c",
+            "from simulated.life import digest\nfor seed in range(100): print(digest(seed))",
+        ]
         done = subprocess.run(
             command,
             env={**os.environ, "PYTHONPATH": ":".join(sys.path), "PYTHONHASHSEED": order},
@@ -112,7 +118,9 @@ def called(*, new: bool) -> Callable[..., Prepared | Outcome]:
         prepared = PREPARE(self, vertex, real=real)
         if isinstance(prepared, Outcome):
             return prepared
-        return prepared._replace(values={argument: got._replace(changed=new) for argument, got in prepared.values.items()})
+        return prepared._replace(
+            values={argument: got._replace(changed=new) for argument, got in prepared.values.items()}
+        )
 
     return prepare
 
@@ -127,7 +135,9 @@ async def remembers_what_is_to_be(self: Reversals, vertex: Vertex, resource: Any
     """Instead of what was, which is asked all the same."""
     await resource.inverse(vertex.ctx)
     self._journal.remember(
-        Reversal(vertex.identity, resource.name, Declaration("zsetting.present", {"name": resource.name, "value": "right"}))
+        Reversal(
+            vertex.identity, resource.name, Declaration("zsetting.present", {"name": resource.name, "value": "right"})
+        )
     )
 
 
@@ -180,8 +190,12 @@ SABOTAGE = [
 """What is told of an engine of which a part does not do its work: the part, and what it does instead."""
 
 
-@pytest.mark.parametrize(("symptom", "owner", "part", "instead"), SABOTAGE, ids=[f"{what}: {part}" for what, _, part, _ in SABOTAGE])
-def test_the_rules_find_what_is_broken(symptom: str, owner: object, part: str, instead: object, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("symptom", "owner", "part", "instead"), SABOTAGE, ids=[f"{what}: {part}" for what, _, part, _ in SABOTAGE]
+)
+def test_the_rules_find_what_is_broken(
+    symptom: str, owner: object, part: str, instead: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Within a few hundred lives."""
     monkeypatch.setattr(owner, part, instead)
 

@@ -38,7 +38,21 @@ STATES = (
     state("s", meta={"sema": ["net"]}),
     state("t", meta={"sema": ["net"]}),
 )
-LINES = ["watch a", "watch w", "line", "p", "apply p", "a", "inverse a", "apply a", "g", "together", "refresh r", "s", "refresh l"]
+LINES = [
+    "watch a",
+    "watch w",
+    "line",
+    "p",
+    "apply p",
+    "a",
+    "inverse a",
+    "apply a",
+    "g",
+    "together",
+    "refresh r",
+    "s",
+    "refresh l",
+]
 MOMENTS = ["nothing", "the disk", *LINES]
 PATIENCE = 4
 
@@ -76,10 +90,14 @@ async def in_a_swap(engine: Engine) -> None:
     await engine.stop()
 
 
-@pytest.mark.parametrize("how", [plainly, in_a_hurry, when_paused, after_a_swap, in_a_swap], ids=lambda how: how.__name__)
+@pytest.mark.parametrize(
+    "how", [plainly, in_a_hurry, when_paused, after_a_swap, in_a_swap], ids=lambda how: how.__name__
+)
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("seconds", [0, 1])
-def test_nothing_hangs_and_nothing_is_left(machine: Machine, tmp_path: Path, moment: str, how: Any, seconds: float) -> None:
+def test_nothing_hangs_and_nothing_is_left(
+    machine: Machine, tmp_path: Path, moment: str, how: Any, seconds: float
+) -> None:
     """Each waits at another place."""
 
     @in_virtual_time

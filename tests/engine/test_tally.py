@@ -30,6 +30,11 @@ async def test_the_record_of_a_pass_is_counted(bench: Bench) -> None:
     counted, again = record.tally, Tally(record.outcomes)
 
     assert counted is record.counted
-    assert (counted.ran, counted.blocked, counted.changed, +counted.results) == (again.ran, again.blocked, again.changed, +again.results)
+    assert (counted.ran, counted.blocked, counted.changed, +counted.results) == (
+        again.ran,
+        again.blocked,
+        again.changed,
+        +again.results,
+    )
     assert counted.count("failed") == 1
     await engine.stop()

@@ -456,7 +456,9 @@ def test_one_whose_own_failure_wakes_it_is_tried_at_growing_intervals(bench: Ben
             await bench.until(lambda _, before=before: len(bench.outcomes("a")) > before)
             times.append(asyncio.get_running_loop().time())
 
-        assert [b - a for a, b in itertools.pairwise(times)] == [pytest.approx(wait, rel=0.21) for wait in (1, 2, 4, 8, 16, 32, 54, 54)]
+        assert [b - a for a, b in itertools.pairwise(times)] == [
+            pytest.approx(wait, rel=0.21) for wait in (1, 2, 4, 8, 16, 32, 54, 54)
+        ]
         assert [notice.text for notice in bench.notices("flapping")] == [
             "flapping: failed more than 3 times in a row, each time after an event of its watch. From now on repairs are spaced, up to 60 s apart"
         ]
@@ -470,7 +472,9 @@ def test_one_whose_own_failure_wakes_it_is_tried_at_growing_intervals(bench: Ben
 
 
 @pytest.mark.parametrize(("number", "again"), [(errno.EMFILE, True), (errno.EACCES, False)])
-def test_a_refusal_of_the_system_that_goes_away_by_itself_is_tried_again(bench: Bench, number: int, *, again: bool) -> None:
+def test_a_refusal_of_the_system_that_goes_away_by_itself_is_tried_again(
+    bench: Bench, number: int, *, again: bool
+) -> None:
     """A kind that lets an `OSError` through has not decided that; too few descriptors are a matter of moments, permissions are not."""
 
     async def scenario() -> None:

@@ -58,7 +58,9 @@ REQUISITES = st.lists(st.tuples(st.sampled_from(KINDS), st.integers(0, SIZE)), m
     st.sets(st.integers(0, SIZE - 1)),
     st.dictionaries(st.integers(1, SIZE - 1), st.just((0,)), max_size=3),
 )
-def test_an_exchange_ties_as_a_new_graph_does(wanted: list[Any], which: set[int], automatic: dict[int, tuple[int, ...]]) -> None:
+def test_an_exchange_ties_as_a_new_graph_does(
+    wanted: list[Any], which: set[int], automatic: dict[int, tuple[int, ...]]
+) -> None:
     """Whatever the requisites, and whichever vertices are new: all are tied to the new ones, and none to the old."""
     graph = connect(vertices(wanted), automatic)
     before = shape(graph)

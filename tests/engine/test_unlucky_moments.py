@@ -469,7 +469,9 @@ async def test_a_mark_during_a_run_keeps_its_cause(bench: Bench) -> None:
 
 
 @in_virtual_time
-async def test_a_recheck_while_something_early_runs_costs_what_it_reaches(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_recheck_while_something_early_runs_costs_what_it_reaches(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each one in a long chain is looked at in the search for what blocks, but a few times only."""
     machine, size = bench.machine, 400
     engine = bench.engine(workers=4)

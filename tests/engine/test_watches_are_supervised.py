@@ -54,7 +54,10 @@ def test_a_resource_that_cannot_be_watched_fails_until_it_can(bench: Bench) -> N
         await engine.swap(compilation(state("a"), state("b")), "start")
         record = await engine.settle()
 
-        assert [(o.result, o.comment) for o in record.outcomes] == [(False, "cannot watch: no watch here"), (True, "created b")]
+        assert [(o.result, o.comment) for o in record.outcomes] == [
+            (False, "cannot watch: no watch here"),
+            (True, "created b"),
+        ]
         assert bench.machine.log[0] == "check b"
         bench.machine.unwatchable.clear()
         await bench.until(lambda e: isinstance(e, Ran) and e.outcome.changed and "[a]" in e.outcome.identity)
@@ -105,7 +108,11 @@ def test_a_host_with_a_broken_watch_has_not_converged(bench: Bench, end: str) ->
 
         row, other = engine.status()
         why = explain(engine.view.graph.by_identity["zsetting.present[a]"], engine.view)
-        assert (engine.converged, row["state"], row["comment"]) == (False, "unwatched", "cannot watch: no watch here any more")
+        assert (engine.converged, row["state"], row["comment"]) == (
+            False,
+            "unwatched",
+            "cannot watch: no watch here any more",
+        )
         assert [(wait["code"], "no watch here any more" in wait["text"]) for wait in why["waits"]] == [("watch", True)]
         assert other["state"] == "ok"
         await asyncio.sleep(600)

@@ -31,7 +31,9 @@ async def test_a_daemon_tells_changes_in_full_and_keeps_only_that_there_were_som
 
 @pytest.mark.parametrize("resting", [False, True], ids=["alone", "while another rests"])
 @in_virtual_time
-async def test_the_scheduler_keeps_nothing_of_drifts_that_are_over(bench: Bench, machine: Machine, *, resting: bool) -> None:
+async def test_the_scheduler_keeps_nothing_of_drifts_that_are_over(
+    bench: Bench, machine: Machine, *, resting: bool
+) -> None:
     """White box: after thousands of them its heaps have no more entries than after a few, also below one that is not settled for hours."""
     if resting:
         machine.broken["a"] = Permanent("no")
@@ -75,7 +77,9 @@ async def test_a_pass_that_is_over_is_kept_once(bench: Bench) -> None:
 
 @pytest.mark.parametrize("watch", [True, False], ids=["daemon", "one-shot"])
 @in_virtual_time
-async def test_the_record_of_a_long_pass_is_counted_whole_and_keeps_the_last_outcomes(bench: Bench, *, watch: bool) -> None:
+async def test_the_record_of_a_long_pass_is_counted_whole_and_keeps_the_last_outcomes(
+    bench: Bench, *, watch: bool
+) -> None:
     """In a daemon, which has told all of them: to forget fifty thousand at once would hold it up. A one-shot run reports them at its end."""
     names, more = [f"s{number:04}" for number in range(KEPT + 50)], 50 if watch else 0
     engine = bench.engine(watch=watch)

@@ -45,13 +45,20 @@ async def given(engine: Engine, *states: tuple[Any, ...]) -> None:
     [
         pytest.param((CONF, state("svc", listen=["conf"])), id="watch becomes listen"),
         pytest.param((CONF, state("svc", watch_any=["conf"])), id="watch becomes watch_any"),
-        pytest.param((state("settings", name="conf"), state("svc", watch=["settings"])), id="new ID of what has changed"),
+        pytest.param(
+            (state("settings", name="conf"), state("svc", watch=["settings"])), id="new ID of what has changed"
+        ),
         pytest.param((CONF, state("server", name="svc", watch=["conf"])), id="new ID of what is told"),
-        pytest.param((state("svc", name="conf"), state("conf", name="svc", listen=["svc"])), id="IDs exchanged, and another spelling"),
+        pytest.param(
+            (state("svc", name="conf"), state("conf", name="svc", listen=["svc"])),
+            id="IDs exchanged, and another spelling",
+        ),
     ],
 )
 @in_virtual_time
-async def test_a_refresh_survives_what_changes_only_how_it_is_written(bench: Bench, states: tuple[tuple[Any, ...], ...]) -> None:
+async def test_a_refresh_survives_what_changes_only_how_it_is_written(
+    bench: Bench, states: tuple[tuple[Any, ...], ...]
+) -> None:
     """The two ends manage the same things as before, and the one is refreshed for the other; once."""
     engine = await owing(bench)
     await given(engine, *states)
@@ -65,7 +72,9 @@ async def test_a_refresh_survives_what_changes_only_how_it_is_written(bench: Ben
 
 @pytest.mark.parametrize("rest", [(CONF,), (state("svc"),), ()], ids=["the service", "the file", "both"])
 @in_virtual_time
-async def test_a_refresh_waits_for_an_end_that_is_commented_out(bench: Bench, rest: tuple[tuple[Any, ...], ...]) -> None:
+async def test_a_refresh_waits_for_an_end_that_is_commented_out(
+    bench: Bench, rest: tuple[tuple[Any, ...], ...]
+) -> None:
     """Also when the agent is started again meanwhile."""
     engine = await owing(bench)
     await given(engine, *rest)
@@ -161,7 +170,9 @@ async def test_a_false_guard_answers_onchanges(bench: Bench, tmp_path: Path) -> 
     mark = tmp_path / "mark"
     mark.touch()
     engine = bench.engine()
-    await engine.swap(compilation(CONF, state("hook", "zaction.run", meta={"creates": [str(mark)]}, onchanges=["conf"])), "start")
+    await engine.swap(
+        compilation(CONF, state("hook", "zaction.run", meta={"creates": [str(mark)]}, onchanges=["conf"])), "start"
+    )
     await engine.settle()
     mark.unlink()
     engine.recheck()
@@ -209,7 +220,10 @@ async def test_a_journal_of_an_older_version_is_taken_over(machine: Machine, tmp
     assert [line for line in machine.log if "check" not in line] == ["refresh svc", "run hook"]
     machine.broken.clear()
     bench.forget()
-    hook, once = state("hook 2", "zaction.run", name="hook", onchanges=["conf"]), state("once 2", "zaction.run", name="once")
+    hook, once = (
+        state("hook 2", "zaction.run", name="hook", onchanges=["conf"]),
+        state("once 2", "zaction.run", name="once"),
+    )
     await given(engine, CONF, SERVICE, hook, once, state("told", watch=["conf"]))
     assert [line for line in machine.log if "check" not in line] == ["run hook"]
     await engine.stop()
@@ -271,7 +285,10 @@ def test_what_is_not_owed_anything_is_forgotten(tmp_path: Path) -> None:
         journal.deliver([((f"conf {day}", "svc", "watch"), 1)])
     journal.close()
     with closing(sqlite3.connect(tmp_path / "journal.db")) as file:
-        assert all(file.execute(f"select count(*) from {table}").fetchone()[0] < 5 for table in ("counter", "delivered", "ends"))
+        assert all(
+            file.execute(f"select count(*) from {table}").fetchone()[0] < 5
+            for table in ("counter", "delivered", "ends")
+        )
 
 
 def test_a_part_of_the_states_says_nothing_of_the_others(tmp_path: Path) -> None:
@@ -299,5 +316,8 @@ def test_who_manages_a_thing_now_has_its_key() -> None:
     known = {"a": End("x", "a"), "b": End("y", "b"), "c": End("z", "c", 5.0)}
     assert pair(known, {"a": "x", "b": "y"}) == {"a": "a", "b": "b"}
     assert pair(known, {"a": "y", "b": "x"}) == {"a": "b", "b": "a"}
-    assert pair(known, {"a": "new", "b": "x"}) == {"a": "b", "b": "a"} or pair(known, {"a": "new", "b": "x"}) == {"b": "a", "a": "a 2"}
+    assert pair(known, {"a": "new", "b": "x"}) == {"a": "b", "b": "a"} or pair(known, {"a": "new", "b": "x"}) == {
+        "b": "a",
+        "a": "a 2",
+    }
     assert pair(known, {"d": "z", "e": "z"}) == {"d": "c", "e": "e"}

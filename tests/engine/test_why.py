@@ -210,8 +210,12 @@ async def test_pending_refreshes_are_counted_by_edge(bench: Bench) -> None:
         await turns(60)
     needs, needed = why(engine, "svc")["needs"], why(engine, "conf")["needed_by"]
 
-    assert [(each["requisite"], each["identity"], each["pending"]) for each in needs] == [("watch", "zsetting.present[conf]", 2)]
-    assert [(each["requisite"], each["identity"], each["state"]) for each in needed] == [("watch", "zsetting.present[svc]", "failed")]
+    assert [(each["requisite"], each["identity"], each["pending"]) for each in needs] == [
+        ("watch", "zsetting.present[conf]", 2)
+    ]
+    assert [(each["requisite"], each["identity"], each["state"]) for each in needed] == [
+        ("watch", "zsetting.present[svc]", "failed")
+    ]
     assert why(engine, "svc")["last"]["by"] == ["zsetting.present[conf]"]
     await engine.stop()
 

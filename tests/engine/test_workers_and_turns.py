@@ -57,7 +57,9 @@ async def test_no_more_run_at_once_than_a_host_can_bear(bench: Bench, machine: M
 
 @pytest.mark.parametrize("cause", ["drift", "recheck", "first pass"])
 @in_virtual_time
-async def test_one_that_is_marked_again_and_again_does_not_keep_others_from_their_turn(bench: Bench, machine: Machine, cause: str) -> None:
+async def test_one_that_is_marked_again_and_again_does_not_keep_others_from_their_turn(
+    bench: Bench, machine: Machine, cause: str
+) -> None:
     """With one worker, and though it stands first: a user who keeps changing a tree."""
     engine = bench.engine(workers=1, flap_limit=10_000)
     names = [f"s{n}" for n in range(10)]
@@ -113,7 +115,9 @@ async def test_a_drift_does_not_wait_for_a_recheck_of_everything(bench: Bench, m
 
 
 @in_virtual_time
-async def test_what_an_operator_triggers_does_not_wait_for_a_recheck_of_everything(bench: Bench, machine: Machine) -> None:
+async def test_what_an_operator_triggers_does_not_wait_for_a_recheck_of_everything(
+    bench: Bench, machine: Machine
+) -> None:
     """Also when the recheck has it to be looked at already."""
     engine = bench.engine(workers=1)
     names = [f"s{n:03}" for n in range(90)]

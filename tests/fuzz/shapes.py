@@ -41,7 +41,9 @@ def main() -> int:
                 if where not in finds:
                     print(f"{number}: {where}: {error!s:.200}\n    {str(examiner.written)[:3000]}", flush=True)
                 finds[where] = finds.get(where, 0) + 1
-    print(f"{options.cases} documents in {time.monotonic() - began:.0f} s, {len(finds)} finds (seed {options.seed}): {finds}")
+    print(
+        f"{options.cases} documents in {time.monotonic() - began:.0f} s, {len(finds)} finds (seed {options.seed}): {finds}"
+    )
     return int(bool(finds))
 
 

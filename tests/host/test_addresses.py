@@ -29,15 +29,23 @@ TELL = "import json; from holdfast.agent.facts import Parts; print(json.dumps(Pa
 
 def test_the_same_as_getifaddrs() -> None:
     """On this host, psutil finds the same by getifaddrs(3)."""
-    theirs = {(name, each.family, each.address.partition("%")[0]) for name, found in psutil.net_if_addrs().items() for each in found}
+    theirs = {
+        (name, each.family, each.address.partition("%")[0])
+        for name, found in psutil.net_if_addrs().items()
+        for each in found
+    }
     assert set(addresses.addresses()) == theirs
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("ip"), reason="adds addresses in a network namespace of its own")
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not shutil.which("ip"), reason="adds addresses in a network namespace of its own"
+)
 def test_labels_and_peers() -> None:
     """An address with a label stands under that, without hardware, and of a line between two ends it is our own."""
     argv = ["unshare", "--net", "sh", "-c", LINKS, "sh", sys.executable, "-c", TELL]
-    done = subprocess.run(argv, env={**os.environ, "PYTHONPATH": str(SRC)}, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        argv, env={**os.environ, "PYTHONPATH": str(SRC)}, capture_output=True, text=True, check=False, timeout=60
+    )
     assert done.returncode == 0, done.stderr
     grains = json.loads(done.stdout)
     assert grains["ip4_interfaces"]["lo"] == ["127.0.0.1", "198.51.100.1"]

@@ -55,7 +55,12 @@ async def test_a_package_its_files_and_its_units_are_left_alone_until_he_is_done
     administrator = Administrator(lambda _: pkg, health, held=lambda: True)
     task = asyncio.create_task(administrator.run())
     mine = [Installed.declare("toy"), Managed.declare("/etc/toy.conf", contents="x"), Running.declare("toyd")]
-    others = [Installed.declare("tiny"), Managed.declare("/etc/tiny.conf", contents="x"), Running.declare("tinyd"), Run.declare("true")]
+    others = [
+        Installed.declare("tiny"),
+        Managed.declare("/etc/tiny.conf", contents="x"),
+        Running.declare("tinyd"),
+        Run.declare("true"),
+    ]
     pkg.names, pkg.paths = {"toy"}, {"/etc/toy.conf", "/lib/systemd/system/toyd.service"}
     assert [await administrator.obstacle(each) for each in mine] == [None, None, None]
 
@@ -88,7 +93,9 @@ async def test_after_ten_minutes_repairs_go_on_and_health_says_so() -> None:
 
     assert PATIENCE <= loop.time() - began < PATIENCE + 1
     assert await administrator.obstacle(toy) is None
-    assert conditions(health) == {CONDITION: "process 7 (apt-get) has used the package manager for 10 min: repairs go on in spite of that"}
+    assert conditions(health) == {
+        CONDITION: "process 7 (apt-get) has used the package manager for 10 min: repairs go on in spite of that"
+    }
     pkg.who = ""
     await asyncio.sleep(1)
     assert conditions(health) == {}

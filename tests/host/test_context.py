@@ -26,7 +26,11 @@ async def host(tmp_path):
     (tmp_path / "states").mkdir()
     (tmp_path / "states" / "part").write_text("part of {{ grains.os }}")
     async with Host(
-        states=tmp_path / "states", var_dir=tmp_path / "var", facts={"os": "Debian"}, pillar={"a": {"b": 1}}, durable=False
+        states=tmp_path / "states",
+        var_dir=tmp_path / "var",
+        facts={"os": "Debian"},
+        pillar={"a": {"b": 1}},
+        durable=False,
     ) as host:
         yield host
 
@@ -48,7 +52,10 @@ async def test_templates_see_grains_pillar_and_may_include(host):
     """Rendering is the states' own, in the sandbox; an error is one of the user's, with its line."""
     ctx = host.context("x")
 
-    assert ctx.render("{{ pillar.a.b }} {% include 'part' %} {{ own }}", name="t", variables={"own": 2}) == "1 part of Debian 2"
+    assert (
+        ctx.render("{{ pillar.a.b }} {% include 'part' %} {{ own }}", name="t", variables={"own": 2})
+        == "1 part of Debian 2"
+    )
     with pytest.raises(Permanent, match=r"cannot render t:2"):
         ctx.render("\n{{ missing }}", name="t", variables={})
 
@@ -69,7 +76,9 @@ async def test_calls_of_guards(host, tmp_path):
 async def test_update_is_seen_at_once(host):
     """Contexts that exist see new pillar, facts and managed paths."""
     ctx = host.context("x")
-    host.update(pillar={"new": True}, managed=lambda: {"/a/b", "/ab/c", "/a", "/a.b", "/a-/x", "/a0", "/a/\U0010ffff/x"})
+    host.update(
+        pillar={"new": True}, managed=lambda: {"/a/b", "/ab/c", "/a", "/a.b", "/a-/x", "/a0", "/a/\U0010ffff/x"}
+    )
 
     assert ctx.pillar == {"new": True}
     assert ctx.facts == {"os": "Debian"}
@@ -99,7 +108,11 @@ async def test_an_update_tells_who_has_read_what_it_replaces(host):
     assert host.update(pillar={"new": False}) == set()
     assert host.context("pillar").pillar == {"new": False}
     assert host.update(options={"new": True}) == {"pillar"}
-    assert host.update(facts={**host.facts, "os": "Another", "new": 1}) == {"grain", "template of a grain", "guard of a grain"}
+    assert host.update(facts={**host.facts, "os": "Another", "new": 1}) == {
+        "grain",
+        "template of a grain",
+        "guard of a grain",
+    }
     assert host.update(facts={**host.facts, "new": 2}) == set()
     host.forget_all_but({"grain"})
     assert host.update(facts={**host.facts, "os": "Debian"}) == {"grain"}
@@ -118,7 +131,13 @@ async def test_managed_paths_are_found_fast(host):
 
 async def test_private_directory(host):
     """Each resource has one of its own, closed to others, made when asked for, whatever its identity."""
-    names = ["file.managed[/etc/motd]", "file.managed[_etc_motd]", "x[..]", "x[" + "ü/" * 300 + "]", "x[" + "ü/" * 300 + "y]"]
+    names = [
+        "file.managed[/etc/motd]",
+        "file.managed[_etc_motd]",
+        "x[..]",
+        "x[" + "ü/" * 300 + "]",
+        "x[" + "ü/" * 300 + "y]",
+    ]
     directories = [host.context(name).var_dir for name in names]
 
     assert len(set(directories)) == len(names)

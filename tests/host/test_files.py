@@ -19,7 +19,16 @@ from holdfast.agent.host.files import Replacement, replace
 from holdfast.resources import paths
 
 
-async def put(path: Path, data: bytes = b"new", *, mode: int = 0o640, durable: bool = False, check=None, uid: int = -1, gid: int = -1):
+async def put(
+    path: Path,
+    data: bytes = b"new",
+    *,
+    mode: int = 0o640,
+    durable: bool = False,
+    check=None,
+    uid: int = -1,
+    gid: int = -1,
+):
     """Put a file in place."""
     await replace(Replacement(str(path), data, mode, uid, gid, durable), Blocking(), check)
 
@@ -155,7 +164,9 @@ def test_what_a_killed_agent_left_is_removed(tmp_path):
         asyncio.run(replace(Replacement(sys.argv[1], b"half", 0o600, -1, -1, False), Blocking(), check))
     """
     target = tmp_path / "f"
-    agent = subprocess.Popen([sys.executable, "-c", textwrap.dedent(script), str(target)], stdout=subprocess.PIPE, text=True)
+    agent = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(script), str(target)], stdout=subprocess.PIPE, text=True
+    )
     left = Path(agent.stdout.readline().strip())
     asyncio.run(put(target))
     assert left.exists()
@@ -172,7 +183,10 @@ def test_what_a_killed_agent_left_is_removed(tmp_path):
 
 def test_sweeping_touches_only_what_is_ours(tmp_path):
     """Names that merely look similar are left alone."""
-    ours, others = tmp_path / ".f.holdfast-3fffff-0", [tmp_path / ".f.holdfast-x", tmp_path / "f.holdfast-3fffff-0", tmp_path / ".holdfast"]
+    ours, others = (
+        tmp_path / ".f.holdfast-3fffff-0",
+        [tmp_path / ".f.holdfast-x", tmp_path / "f.holdfast-3fffff-0", tmp_path / ".holdfast"],
+    )
     for path in (ours, *others):
         path.write_text("x")
 

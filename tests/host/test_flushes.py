@@ -104,7 +104,9 @@ async def test_nothing_is_flushed_where_nothing_has_to_last(tmp_path: Path, told
     assert told == []
 
 
-async def test_a_flush_that_fails_is_told_until_it_works(tmp_path: Path, told: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_flush_that_fails_is_told_until_it_works(
+    tmp_path: Path, told: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One broken disk does not keep commands from being run, nor other directories from being flushed."""
     fsync, broken = os.fsync, True
 
@@ -121,7 +123,10 @@ async def test_a_flush_that_fails_is_told_until_it_works(tmp_path: Path, told: l
         assert told == ["flush e", "run true"]
         (condition,) = one.health.conditions
         assert condition.code == "not-flushed"
-        assert condition.text == f"cannot flush {tmp_path}/d: Input/output error; what was written there may be lost with the power"
+        assert (
+            condition.text
+            == f"cannot flush {tmp_path}/d: Input/output error; what was written there may be lost with the power"
+        )
 
         await write(one, tmp_path / "e/b")
         await one.flushes.done()
@@ -141,7 +146,9 @@ async def test_a_directory_that_is_gone_has_nothing_to_be_flushed(tmp_path: Path
     assert (told, one.flushes.trouble) == ([], "")
 
 
-async def test_a_disk_that_does_not_answer_holds_up_nobody_for_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_disk_that_does_not_answer_holds_up_nobody_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Who waits goes on after a while; it is told, and what was written elsewhere since is flushed."""
     go, others = threading.Event(), []
 

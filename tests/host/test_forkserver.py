@@ -61,7 +61,9 @@ def ended(pid: int) -> bool:
 
 @as_root
 @pytest.mark.parametrize("hold", ["cgroup", "subreaper", "group"])
-@pytest.mark.parametrize("options", [{}, {"cwd": "/usr"}, {"user": "root"}, {"user": "daemon"}, {"user": "daemon", "cwd": "/usr"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"cwd": "/usr"}, {"user": "root"}, {"user": "daemon"}, {"user": "daemon", "cwd": "/usr"}]
+)
 async def test_a_start_takes_little_of_the_event_loops_time(request, monkeypatch, hold, options):
     """For an agent of usual size: a fork of it would copy its page tables, which takes some milliseconds."""
     groups = cgroups.Cgroups(request.getfixturevalue("directory")) if hold == "cgroup" else None
@@ -108,7 +110,9 @@ async def test_a_fork_server_that_was_killed_is_replaced():
     started = asyncio.Event()
     with tempfile.TemporaryDirectory() as name:
         os.mkfifo(Path(name, "go"))
-        running = asyncio.create_task(sh(f"read word < {name}/go; echo $word; exit 3", check=False, on_start=lambda _: started.set()))
+        running = asyncio.create_task(
+            sh(f"read word < {name}/go; echo $word; exit 3", check=False, on_start=lambda _: started.set())
+        )
         await started.wait()
         first = pid_of_server()
         os.kill(first, signal.SIGKILL)

@@ -50,7 +50,9 @@ def hold(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
         monkeypatch.setattr(holds, "new", lambda: holds.Cgroup(groups))
         if request.param == "cgroup before 5.14":
             switch = cgroups._set
-            monkeypatch.setattr(cgroups, "_set", lambda path, name: switch(path, {"cgroup.kill": "none"}.get(name, name)))
+            monkeypatch.setattr(
+                cgroups, "_set", lambda path, name: switch(path, {"cgroup.kill": "none"}.get(name, name))
+            )
     yield request.param
     monkeypatch.undo()
 
@@ -242,7 +244,10 @@ async def test_status_signal_pid_and_output_are_those_of_the_command(hold, out):
 async def test_what_cannot_be_started_says_why(hold, out, user):
     """The reason comes through the starter."""
     for command, told in (
-        (Command(("no-such-command-here",), user=user), "cannot run no-such-command-here: No such file or directory; is it installed?"),
+        (
+            Command(("no-such-command-here",), user=user),
+            "cannot run no-such-command-here: No such file or directory; is it installed?",
+        ),
         (Command(("true",), cwd="/no/such/dir", user=user), "cannot run true: /no/such/dir: No such file or directory"),
         (Command(("true", "x" * (1 << 18)), user=user), "cannot run true: Argument list too long"),
     ):

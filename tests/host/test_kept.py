@@ -71,7 +71,9 @@ def test_nobody_waits_for_a_copy_that_is_being_written(store: Store, monkeypatch
     writer = threading.Thread(target=store.put, args=(digest_of(b"new"), b"new"), daemon=True)
     writer.start()
     assert begun.wait(10)
-    asked = threading.Thread(target=lambda: (store.trouble, store.lacks(""), store.get(digest_of(b"old")), store.drop({})), daemon=True)
+    asked = threading.Thread(
+        target=lambda: (store.trouble, store.lacks(""), store.get(digest_of(b"old")), store.drop({})), daemon=True
+    )
     asked.start()
     asked.join(5)
     assert not asked.is_alive()

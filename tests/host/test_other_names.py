@@ -66,7 +66,10 @@ def names(tmp_path: Path) -> tuple[Path, Path]:
         pytest.param(lambda g: g.write_text("new"), id="written"),
         pytest.param(lambda g: g.chmod(0o600), id="mode"),
         pytest.param(lambda g: (g.write_text("new"), g.unlink()), id="written, and the link removed"),
-        pytest.param(lambda g: (s := g.stat(), g.write_text("new"), os.utime(g, ns=(s.st_atime_ns, s.st_mtime_ns))), id="times set back"),
+        pytest.param(
+            lambda g: (s := g.stat(), g.write_text("new"), os.utime(g, ns=(s.st_atime_ns, s.st_mtime_ns))),
+            id="times set back",
+        ),
     ],
 )
 async def test_a_change_through_another_hard_link_is_heard(watcher, names, change):
@@ -88,7 +91,9 @@ async def test_a_change_through_another_hard_link_is_heard(watcher, names, chang
         pytest.param("above", lambda g: g.chmod(0o600), id="mode, watched from above"),
     ],
 )
-async def test_a_change_through_another_hard_link_is_heard_by_a_recursive_watch(watcher, names, tmp_path, watched, change):
+async def test_a_change_through_another_hard_link_is_heard_by_a_recursive_watch(
+    watcher, names, tmp_path, watched, change
+):
     """Once when a file with several links is found first, then for each change of it."""
     here, there = names
     (tmp_path / "way").symlink_to(here.parent)

@@ -397,13 +397,22 @@ EXHAUSTED = """
 def test_limits_used_up_then_polled_then_back(tmp_path, limit):
     """With the kernel's limits used up, paths are polled and health says so; both end when inotify can be had again."""
     knob = f"/proc/sys/user/max_inotify_{limit}"
-    if subprocess.run(["unshare", "-Ur", "sh", "-c", f"echo 5 > {knob}"], capture_output=True, check=False).returncode != 0:
+    if (
+        subprocess.run(["unshare", "-Ur", "sh", "-c", f"echo 5 > {knob}"], capture_output=True, check=False).returncode
+        != 0
+    ):
         pytest.skip("no user namespaces here")
     low = {"watches": 8, "instances": 0}[limit]
-    script = textwrap.dedent(EXHAUSTED.format(limit=f"Path('{knob}').write_text('{low}')", release=f"Path('{knob}').write_text('999')"))
+    script = textwrap.dedent(
+        EXHAUSTED.format(limit=f"Path('{knob}').write_text('{low}')", release=f"Path('{knob}').write_text('999')")
+    )
 
     done = subprocess.run(
-        ["unshare", "-Ur", sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=False, timeout=60
+        ["unshare", "-Ur", sys.executable, "-c", script, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
     )
 
     assert (done.stdout.strip(), done.stderr) == ("recovered", "")
@@ -437,7 +446,9 @@ async def test_unreadable_parent_is_polled():
 PLACES = ("a", "a/b", "a/b/f", "x", "x/b", "x/b/f", "l")
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["write", "mkdir", "remove", "rename", "link", "chmod", "yield"]), st.sampled_from(PLACES), st.sampled_from(PLACES)
+        st.sampled_from(["write", "mkdir", "remove", "rename", "link", "chmod", "yield"]),
+        st.sampled_from(PLACES),
+        st.sampled_from(PLACES),
     ),
     min_size=1,
     max_size=14,

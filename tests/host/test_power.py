@@ -16,7 +16,9 @@ from holdfast.agent.host.dbus import DAEMON, SystemBus
 from holdfast.agent.host.power import LOGIND, SYSTEMD, Power
 from holdfast.agent.tasks import Tasks
 
-pytestmark = pytest.mark.skipif(shutil.which("dbus-daemon") is None, reason="dbus-daemon is not installed: apt-get install dbus-daemon")
+pytestmark = pytest.mark.skipif(
+    shutil.which("dbus-daemon") is None, reason="dbus-daemon is not installed: apt-get install dbus-daemon"
+)
 
 
 class System:
@@ -49,7 +51,11 @@ class System:
         """A signal of the service manager."""
         body = [7, "/org/freedesktop/systemd1/job/7", unit]
         signature = "uos" if member == "JobNew" else "uoss"
-        self._bus.send(Message.new_signal(SYSTEMD[1], SYSTEMD[2], member, signature, body if member == "JobNew" else [*body, "done"]))
+        self._bus.send(
+            Message.new_signal(
+                SYSTEMD[1], SYSTEMD[2], member, signature, body if member == "JobNew" else [*body, "done"]
+            )
+        )
 
     def tell(self, what: str) -> None:
         """Keep what was told."""

@@ -66,7 +66,10 @@ async def test_killed_by_a_signal_is_said_by_name():
 @pytest.mark.parametrize(
     ("command", "told"),
     [
-        (Command(("no-such-command-here",)), "cannot run no-such-command-here: No such file or directory; is it installed?"),
+        (
+            Command(("no-such-command-here",)),
+            "cannot run no-such-command-here: No such file or directory; is it installed?",
+        ),
         (Command(("true",), cwd="/no/such/dir"), "cannot run true: /no/such/dir: No such file or directory"),
         (Command(("/etc/passwd",)), "cannot run /etc/passwd: Permission denied"),
         (Command(("true", "a\0b")), "cannot run true: embedded null byte"),
@@ -145,7 +148,9 @@ async def test_first_line_is_an_event_at_once():
     """The pace holds for those that follow; the last one is told, too."""
     loop, told = asyncio.get_running_loop(), []
     reader, writer = os.pipe()
-    task = asyncio.create_task(sh(f"exec cat < /proc/{os.getpid()}/fd/{reader}", on_line=lambda: told.append(loop.time())))
+    task = asyncio.create_task(
+        sh(f"exec cat < /proc/{os.getpid()}/fd/{reader}", on_line=lambda: told.append(loop.time()))
+    )
     for number in (1, 2):
         os.write(writer, b"line\n")
         while len(told) < number:

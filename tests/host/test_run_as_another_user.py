@@ -89,7 +89,10 @@ async def test_home_and_directory_of_the_user(place, monkeypatch):
 @pytest.mark.parametrize(
     ("command", "told"),
     [
-        (Command(("no-such-command-here",)), "cannot run no-such-command-here: No such file or directory; is it installed?"),
+        (
+            Command(("no-such-command-here",)),
+            "cannot run no-such-command-here: No such file or directory; is it installed?",
+        ),
         (Command(("true",), cwd="/no/such/dir"), "cannot run true: /no/such/dir: No such file or directory"),
         (Command(("true",), cwd="/a\0b"), "cannot run true: embedded null byte"),
         (Command(("/etc/passwd",)), "cannot run /etc/passwd: Permission denied"),
@@ -126,7 +129,13 @@ async def test_nothing_of_the_agent_is_inherited():
         done = await sh("ls /proc/self/fd; id -G", user=USER)
     finally:
         os.close(descriptor)
-    assert done.stdout.split() == ["0", "1", "2", "3", *(str(gid) for gid in account(USER).groups)]  # 3: that of ls itself
+    assert done.stdout.split() == [
+        "0",
+        "1",
+        "2",
+        "3",
+        *(str(gid) for gid in account(USER).groups),
+    ]  # 3: that of ls itself
 
 
 class Held:
@@ -171,7 +180,9 @@ async def test_signal_to_a_command_that_has_not_started_is_none_to_the_agent(pla
     told, pid, loop = asyncio.Event(), asyncio.Future(), asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, told.set)
     try:
-        task = asyncio.create_task(run(Command((str(place / "users/held"),), user=USER, timeout=0.5, on_start=pid.set_result), Blocking()))
+        task = asyncio.create_task(
+            run(Command((str(place / "users/held"),), user=USER, timeout=0.5, on_start=pid.set_result), Blocking())
+        )
         await held.asked.wait()
         os.kill(await pid, signal.SIGTERM)
         with pytest.raises(Permanent, match="was killed by SIGTERM"):
@@ -185,7 +196,9 @@ async def test_signal_to_a_command_that_has_not_started_is_none_to_the_agent(pla
 async def test_root_is_not_led_elsewhere_by_a_link(place):
     """A command of root's is not run where a user's link leads, unless all behind it is that user's."""
     cwd = link(place / "users/cwd", place / "secret")
-    with pytest.raises(paths.Unsafe, match=f"cannot follow {cwd}, which belongs to user {USER} and leads to {place / 'secret'}"):
+    with pytest.raises(
+        paths.Unsafe, match=f"cannot follow {cwd}, which belongs to user {USER} and leads to {place / 'secret'}"
+    ):
         await sh("pwd", cwd=str(cwd))
 
     (place / "users/own").mkdir()

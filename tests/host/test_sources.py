@@ -116,7 +116,9 @@ async def test_what_states_read_while_sources_are_looked_at(tree, tmp_path):
         return sources.opened(path, trusted)
 
     calls = [SimpleNamespace(identity=name, resource=None) for name in "ab"]
-    edition = Editor(str(tree.states), store, first, None, open_while_another_state_reads).edition(calls, lambda _: None)
+    edition = Editor(str(tree.states), store, first, None, open_while_another_state_reads).edition(
+        calls, lambda _: None
+    )
     assert edition.pins.keys() == {Key("app/conf")}
 
 
@@ -147,7 +149,10 @@ async def test_large_file(tree, tmp_path):
         ("http://[half/x", r"cannot read http://\[half/x: it is not a proper URL"),
         ("http://127.0.0.1:1/ü", "it is not a proper URL"),
         ("http://127.0.0.1:1/a b", "it is not a proper URL"),
-        ("https://me:hidden@x/y?key=hidden", r"^cannot read https://x/y: a user or password in a URL is not supported$"),
+        (
+            "https://me:hidden@x/y?key=hidden",
+            r"^cannot read https://x/y: a user or password in a URL is not supported$",
+        ),
     ],
 )
 async def test_what_cannot_be_read_says_why(tree, url, told):

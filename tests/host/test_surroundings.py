@@ -50,7 +50,9 @@ asyncio.run(main(sys.argv[1], sys.argv[2:]))
 
 def heard(wanted, *commands):
     """What is told of these commands, in namespaces of their own, to one who follows some topics."""
-    ran = subprocess.run([*UNSHARED, sys.executable, "-c", PROGRAM, wanted, *commands], check=True, capture_output=True, text=True)
+    ran = subprocess.run(
+        [*UNSHARED, sys.executable, "-c", PROGRAM, wanted, *commands], check=True, capture_output=True, text=True
+    )
     return ran.stdout.strip()
 
 
@@ -78,7 +80,10 @@ def test_nothing_else_is_told(wanted):
 
 def test_many_changes_are_one():
     """Those of a second are told together."""
-    assert heard("ADDRESSES", "ip link set lo up; for i in $(seq 200); do ip address add 10.9.9.$i/32 dev lo; done") == "ADDRESSES"
+    assert (
+        heard("ADDRESSES", "ip link set lo up; for i in $(seq 200); do ip address add 10.9.9.$i/32 dev lo; done")
+        == "ADDRESSES"
+    )
 
 
 def test_devices_are_told_of_by_the_kernel(tmp_path):
@@ -89,7 +94,9 @@ def test_devices_are_told_of_by_the_kernel(tmp_path):
     try:
         file = tmp_path / "disk"
         subprocess.run(["truncate", "-s", "1M", file], check=True)
-        device = subprocess.run(["losetup", "--find", "--show", file], check=True, capture_output=True, text=True).stdout.strip()
+        device = subprocess.run(
+            ["losetup", "--find", "--show", file], check=True, capture_output=True, text=True
+        ).stdout.strip()
         subprocess.run(["losetup", "--detach", device], check=True)
         assert source.take()
         assert not source.take()

@@ -130,7 +130,9 @@ async def test_a_file_that_cannot_be_written_is_a_condition_of_health(tmp_path, 
     assert [each.name for each in tmp_path.iterdir()] == ["taken.prom"]
 
 
-@pytest.mark.parametrize("listen", ["9464", ":9464", "localhost", "localhost:x", "localhost:0", "localhost:70000", "[::1]", "a:\u0661"])
+@pytest.mark.parametrize(
+    "listen", ["9464", ":9464", "localhost", "localhost:x", "localhost:0", "localhost:70000", "[::1]", "a:\u0661"]
+)
 def test_an_address_is_checked_when_it_is_read(listen):
     """Not when somebody listens there."""
     with pytest.raises(ValueError, match=r"127\.0\.0\.1:9464"):

@@ -29,11 +29,20 @@ async def test_counts_pass_and_repairs(bench: Watched) -> None:
     await engine.settle()
     after = bench.insight.frame(engine.view)
 
-    assert busy["counts"] == {"resources": 4, "failed": 1, "blocked": 1, **dict.fromkeys(("running", "waiting"), 1), **NONE}
+    assert busy["counts"] == {
+        "resources": 4,
+        "failed": 1,
+        "blocked": 1,
+        **dict.fromkeys(("running", "waiting"), 1),
+        **NONE,
+    }
     assert busy["pass"] | {"at": 0} == {"number": 2, "cause": "drift", "at": 0, "running": True, "for": 3.0, "done": 0}
     assert busy["rows"][0] == {"identity": "zsetting.present[a]", "state": "running", "for": 3.0}
     assert "2 changed" in after["pass"]["text"]
-    assert [(entry["identity"][17:-1], entry["what"]) for entry in after["recent"][-2:]] == [("a", "repaired"), ("b", "repaired")]
+    assert [(entry["identity"][17:-1], entry["what"]) for entry in after["recent"][-2:]] == [
+        ("a", "repaired"),
+        ("b", "repaired"),
+    ]
     assert json.loads(json.dumps(after)) == after
     await engine.stop()
 

@@ -100,7 +100,11 @@ async def test_what_is_now_is_a_gauge(bench: Watched) -> None:
     engine.resume()
     await asyncio.sleep(1000)
     after = figures(bench, engine)
-    assert [after[f"holdfast_{name}", "zsetting.present"] for name in ("pending_refreshes", "flapping", "dirty")] == [0, 0, 0]
+    assert [after[f"holdfast_{name}", "zsetting.present"] for name in ("pending_refreshes", "flapping", "dirty")] == [
+        0,
+        0,
+        0,
+    ]
     await engine.stop()
 
 
@@ -147,7 +151,9 @@ def complaints(text: str) -> list[str]:
     for family in text_string_to_metric_families(text):
         names = {sample.name for sample in family.samples}
         wrong += [f"{family.name}: no help"] * (not family.documentation)
-        wrong += [f"{family.name}: the name is not in snake_case"] * (re.fullmatch(r"[a-z][a-z0-9_]*", family.name) is None)
+        wrong += [f"{family.name}: the name is not in snake_case"] * (
+            re.fullmatch(r"[a-z][a-z0-9_]*", family.name) is None
+        )
         wrong += [f"{family.name}: the name has its type in it"] * any(
             part in ("gauge", "counter", "histogram") for part in family.name.split("_")
         )
@@ -157,9 +163,15 @@ def complaints(text: str) -> list[str]:
         else:
             wrong += [f"{name}: no counter ends with _total" for name in names if name.endswith("_total")]
         if family.type == "gauge":
-            wrong += [f"{name}: only a histogram ends so" for name in names if name.endswith(("_count", "_sum", "_bucket"))]
+            wrong += [
+                f"{name}: only a histogram ends so" for name in names if name.endswith(("_count", "_sum", "_bucket"))
+            ]
             wrong += [f"{family.name}: a label of histograms" for sample in family.samples if "le" in sample.labels]
-        times = [sample.name for sample in family.samples if "timestamp" in sample.name and not sample.name.endswith("_timestamp_seconds")]
+        times = [
+            sample.name
+            for sample in family.samples
+            if "timestamp" in sample.name and not sample.name.endswith("_timestamp_seconds")
+        ]
         wrong += [f"{name}: a time is in seconds" for name in times]
     return wrong
 
@@ -179,7 +191,9 @@ def test_the_text_passes_the_rules_of_promtool(bench: Watched) -> None:
     assert complaints(texts[0]) == []
     assert complaints("# HELP x_ms t\n# TYPE x_ms counter\nx_ms 1\n")
     if promtool := shutil.which("promtool"):
-        done = subprocess.run([promtool, "check", "metrics"], input=texts[0], capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run(
+            [promtool, "check", "metrics"], input=texts[0], capture_output=True, text=True, timeout=30, check=False
+        )
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 

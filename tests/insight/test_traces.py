@@ -67,7 +67,11 @@ async def test_a_run_says_why_and_what_came_of_it_and_how_long_it_waited(bench: 
     await engine.settle()
     found = trace(bench, engine)
     first, second = runs(found)
-    phases = {event["ph"]: event for event in found["traceEvents"] if event["name"] == second["name"] or event.get("cat") == "requisite"}
+    phases = {
+        event["ph"]: event
+        for event in found["traceEvents"]
+        if event["name"] == second["name"] or event.get("cat") == "requisite"
+    }
 
     assert first["args"] == {"cause": "drift", "result": "changed", "waited_ms": 0.0}
     assert (second["name"], second["args"]["result"]) == ("zsetting.present[b]", "failed")
@@ -116,12 +120,18 @@ async def test_rounded_times_still_fit_into_each_other(bench: Watched) -> None:
     found = kept.find()
     assert found is not None
     events = chrome(found, engine.view.graph)["traceEvents"]
-    spans = [(event["ts"], round(event["ts"] + event["dur"], 1)) for event in events if event["ph"] == "X" and event["cat"] != "pass"]
+    spans = [
+        (event["ts"], round(event["ts"] + event["dur"], 1))
+        for event in events
+        if event["ph"] == "X" and event["cat"] != "pass"
+    ]
     arrows = [event["ts"] for event in events if event["ph"] == "s"]
 
     assert len(arrows) == len(spans) - 1
     assert all(before[1] <= after[0] for before, after in itertools.pairwise(spans))
-    assert all(begin <= arrow < end or begin == arrow == end for arrow, (begin, end) in zip(arrows, spans, strict=False))
+    assert all(
+        begin <= arrow < end or begin == arrow == end for arrow, (begin, end) in zip(arrows, spans, strict=False)
+    )
     await engine.stop()
 
 

@@ -125,8 +125,12 @@ def test_lock_holder_is_named(tmp_path):
     lock.touch()
     assert _locks.lock_holder([lock, tmp_path / "missing"]) == ""
 
-    code = "import fcntl,sys; f=open(sys.argv[1],'w'); fcntl.lockf(f, fcntl.LOCK_EX); print(flush=True); sys.stdin.read()"
-    with subprocess.Popen([sys.executable, "-c", code, str(lock)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+    code = (
+        "import fcntl,sys; f=open(sys.argv[1],'w'); fcntl.lockf(f, fcntl.LOCK_EX); print(flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(lock)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
         holder.stdout.readline()
         assert _locks.lock_holder([lock]).startswith(f"process {holder.pid} (")
         holder.stdin.close()
@@ -144,7 +148,9 @@ async def test_endless_lock_is_temporary(host, monkeypatch):
 
     with pytest.raises(Temporary, match=r"its lock has been held by process 7 \(unattended-upgr\)"):
         await apt.Apt(host).refresh(force=True)
-    assert [event for _, event, _ in host.log.lines] == ["waiting for apt's lock, which is held by process 7 (unattended-upgr)"]
+    assert [event for _, event, _ in host.log.lines] == [
+        "waiting for apt's lock, which is held by process 7 (unattended-upgr)"
+    ]
 
 
 async def test_a_lock_that_others_are_always_quicker_to_take_is_temporary(host, monkeypatch):
@@ -164,7 +170,9 @@ async def test_install_is_one_transaction_with_the_options_asked_for(host):
     """Names, versions and files in one call; switches as declared."""
     provider = apt.Apt(host)
     specs = [PkgSpec(name="a"), PkgSpec(name="b", version="1.0"), PkgSpec(name="c", source="/tmp/c.deb")]
-    await provider.install(specs, test=True, options={"fromrepo": "backports", "install_recommends": False, "skip_verify": True})
+    await provider.install(
+        specs, test=True, options={"fromrepo": "backports", "install_recommends": False, "skip_verify": True}
+    )
 
     (asked,) = (line for line in host.ran if " install " in line)
     assert asked.endswith(
@@ -266,7 +274,11 @@ async def test_refresh_that_fails_as_a_whole_is_an_error(host):
 
 async def test_warnings_of_apt_are_the_reason_where_there_is_no_error(host):
     """Of a repository that cannot be reached apt only warns."""
-    host.answers["apt-get"] = (0, "Hit:1 file:/a ./ Packages\nErr:2 http://b ./ InRelease\n", "W: Failed to fetch http://b: refused\n")
+    host.answers["apt-get"] = (
+        0,
+        "Hit:1 file:/a ./ Packages\nErr:2 http://b ./ InRelease\n",
+        "W: Failed to fetch http://b: refused\n",
+    )
 
     await apt.Apt(host).refresh(force=True)
     assert host.log.lines[-1][2]["why"] == "Failed to fetch http://b: refused"
@@ -370,7 +382,9 @@ async def test_what_our_own_apt_does_on_the_way_is_not_told(host, events):
 def locked(path: Path) -> subprocess.Popen[str]:
     """A process that holds a lock until its standard input ends."""
     code = "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX); print('held', flush=True); sys.stdin.read()"
-    process = subprocess.Popen([sys.executable, "-c", code, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     process.stdout.readline()
     return process
 
@@ -391,7 +405,9 @@ async def test_what_others_have_in_their_hands(host, events, tmp_path, monkeypat
         assert others.at_work() == "", "our own command"
         monkeypatch.setattr(_locks, "is_ours", lambda _: False)
         assert others.at_work().startswith(f"process {process.pid} (")
-        assert await others.have(frozenset({"half"}), frozenset()), "it was half-configured before, and nobody knows why"
+        assert await others.have(frozenset({"half"}), frozenset()), (
+            "it was half-configured before, and nobody knows why"
+        )
         assert not await others.have(bash, frozenset({"/bin/bash"}))
         host.answers["dpkg-query"] = STATUS.replace("\tii \t5.2", "\tiF \t5.2")
         assert await others.have(bash, frozenset())
@@ -430,7 +446,9 @@ async def held(others: _locks.Others, *paths: str) -> list[str]:
 async def test_files_that_ucf_keeps_are_held_with_their_package(host, others, tmp_path):
     """Also one that is registered or forgotten while it is held; what is no entry is skipped, and entries of other packages are not held."""
     registry = tmp_path / "registry"
-    registry.write_text("bash \t /etc/default/bash\nvim \t /etc/vimrc\nbash\n\x00\nbash relative\n /etc/nobody\nbash \t /etc/with space\n")
+    registry.write_text(
+        "bash \t /etc/default/bash\nvim \t /etc/vimrc\nbash\n\x00\nbash relative\n /etc/nobody\nbash \t /etc/with space\n"
+    )
     asked = ("/etc/default/bash", "/etc/vimrc", "/etc/with space", "relative", "/etc/nobody", "/etc/new")
     with locked(tmp_path / "lock") as process:
         assert await held(others, *asked) == []
@@ -471,7 +489,15 @@ async def test_diverted_files_are_held_with_both_packages(host, others, tmp_path
     )
     (tmp_path / "diversions").write_text("".join(diversions))
     (tmp_path / "info" / "vim.list").write_text("/usr/bin/vim\n")
-    asked = ("/bin/sh", "/bin/sh.bash", "/usr/bin/vim", "/usr/bin/vim.local", "/usr/bin/exim", "/usr/bin/exim.real", "/cut")
+    asked = (
+        "/bin/sh",
+        "/bin/sh.bash",
+        "/usr/bin/vim",
+        "/usr/bin/vim.local",
+        "/usr/bin/exim",
+        "/usr/bin/exim.real",
+        "/cut",
+    )
     with locked(tmp_path / "lock") as process:
         assert await held(others, *asked) == []
         host.answers["dpkg-query"] = STATUS.replace("\tii \t5.2", "\tiF \t5.2")

@@ -67,7 +67,9 @@ def make(**functions: Any) -> type[Provider]:
     async def everything(self) -> dict[str, Thing]:
         return {}
 
-    return type("Tool", (Provider,), {"implements": Things, "tool": "tool", "look": look, "all": everything, **functions})
+    return type(
+        "Tool", (Provider,), {"implements": Things, "tool": "tool", "look": look, "all": everything, **functions}
+    )
 
 
 async def act(self: Any) -> ChangeSet:
@@ -159,7 +161,9 @@ async def test_unknown_and_physical_functions_are_not_found(host):
     """Rows 4 and 19: with the nearest name; `hasattr` works; the provider itself still has its own."""
     bound = Bound(Things, make(own=physical(act))(host))
 
-    with pytest.raises(FunctionNotFound, match=r"cannot call things\.lok: there is no such function, did you mean look\?"):
+    with pytest.raises(
+        FunctionNotFound, match=r"cannot call things\.lok: there is no such function, did you mean look\?"
+    ):
         _ = bound.lok
     assert not hasattr(bound, "own")
     assert (await bound.provider.own()).changes

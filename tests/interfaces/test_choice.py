@@ -15,7 +15,9 @@ class Plants(Interface, name="plants"):
 
 def plant(tool: str, confine: Confine = Confine(), priority: int = 0) -> type[Provider]:  # noqa: B008 - frozen
     """A provider of plants."""
-    return type(tool.title(), (Provider,), {"implements": Plants, "tool": tool, "confine": confine, "priority": priority})
+    return type(
+        tool.title(), (Provider,), {"implements": Plants, "tool": tool, "confine": confine, "priority": priority}
+    )
 
 
 def test_the_one_that_fits_is_chosen(host, providers):
@@ -49,7 +51,9 @@ def test_tie_is_an_error(host, providers):
     plant("oak")
     plant("ash")
 
-    with pytest.raises(Permanent, match=r"ash and oak fit equally well; say which in agent\.yaml, `providers: {plants: "):
+    with pytest.raises(
+        Permanent, match=r"ash and oak fit equally well; say which in agent\.yaml, `providers: {plants: "
+    ):
         registry.bind("plants", host)
 
 
@@ -71,7 +75,9 @@ def test_unknown_module_gets_the_nearest_name(host, providers):
     """A mistyped virtual module."""
     plant("oak")
 
-    with pytest.raises(Permanent, match=r"cannot bind plant: no provider serves such an interface, did you mean plants\?"):
+    with pytest.raises(
+        Permanent, match=r"cannot bind plant: no provider serves such an interface, did you mean plants\?"
+    ):
         registry.bind("plant", host)
 
 

@@ -17,7 +17,9 @@ from holdfast.agent.host.dbus import DAEMON, SystemBus, message, rule
 from holdfast.agent.tasks import Tasks
 from holdfast.resources.interfaces.base import BusError, Match, Signal
 
-pytestmark = pytest.mark.skipif(shutil.which("dbus-daemon") is None, reason="dbus-daemon is not installed: apt-get install dbus-daemon")
+pytestmark = pytest.mark.skipif(
+    shutil.which("dbus-daemon") is None, reason="dbus-daemon is not installed: apt-get install dbus-daemon"
+)
 
 CHANGED = Match("", "org.example.Thing", "Changed", path="/thing/a", within="/thing")
 
@@ -120,7 +122,10 @@ async def test_missing_bus_is_said_at_once(tmp_path, health):
 
 async def test_signals_come_to_those_who_asked(bus, daemon):
     """Only for their path; armed is said first; one rule serves all subscribers of a kind."""
-    async with aclosing(bus.signals(CHANGED)) as one, aclosing(bus.signals(Match("", "org.example.Thing", "Changed"))) as every:
+    async with (
+        aclosing(bus.signals(CHANGED)) as one,
+        aclosing(bus.signals(Match("", "org.example.Thing", "Changed"))) as every,
+    ):
         assert await next_of(one) is None
         assert await next_of(every) is None
         await daemon.emit("/thing/b", "other")
@@ -175,7 +180,9 @@ async def test_call_gives_up_in_time(bus, daemon):
     await bus.call(*DAEMON, "GetId")
     await daemon.stop()
 
-    with pytest.raises(BusError, match=r"cannot call GetId of org.freedesktop.DBus: (D-Bus (is away|went away)|no answer)"):
+    with pytest.raises(
+        BusError, match=r"cannot call GetId of org.freedesktop.DBus: (D-Bus (is away|went away)|no answer)"
+    ):
         await bus.call(*DAEMON, "GetId", timeout=0.1)
     await daemon.start()
 
@@ -225,7 +232,9 @@ async def test_first_subscriber_that_goes_takes_no_rule_from_the_second(bus, dae
 async def test_no_rule_is_asked_for_twice_by_whoever_comes_before_the_connection(bus, daemon, monkeypatch):
     """The connection is made with the rules that are wanted by then; the bus counts them, and would keep the second for ever."""
     asked = []
-    monkeypatch.setattr(dbus, "message", lambda *parts: asked.extend(parts[5] if parts[3] == "AddMatch" else ()) or message(*parts))
+    monkeypatch.setattr(
+        dbus, "message", lambda *parts: asked.extend(parts[5] if parts[3] == "AddMatch" else ()) or message(*parts)
+    )
     async with aclosing(bus.signals(*ALL)) as signals:
         await next_of(signals)
 

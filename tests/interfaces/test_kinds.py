@@ -125,7 +125,9 @@ async def test_newer_version_will_do_when_updates_are_allowed(tmp_path):
     """With `allow_updates` a package that was upgraded by hand is not taken back."""
     pkg = Packages({"it": ["30", "20"]}, it="30")
 
-    assert await declare("pkg.installed", version="20", allow_updates=True).check_apply(context(tmp_path, pkg=pkg), True)
+    assert await declare("pkg.installed", version="20", allow_updates=True).check_apply(
+        context(tmp_path, pkg=pkg), True
+    )
 
 
 async def test_package_that_nobody_offers_yet_would_change(tmp_path):
@@ -148,7 +150,9 @@ async def test_lists_are_only_fetched_to_put_right(tmp_path):
     assert pkg.calls[0] == "refresh"
 
 
-@pytest.mark.parametrize("pkgs", [["a", {"b": "1*"}], {"a": None, "b": "1*"}, ("a", {"b": "1*"})], ids=["list", "mapping", "tuple"])
+@pytest.mark.parametrize(
+    "pkgs", [["a", {"b": "1*"}], {"a": None, "b": "1*"}, ("a", {"b": "1*"})], ids=["list", "mapping", "tuple"]
+)
 def test_lists_of_packages_are_read(pkgs):
     """Names and names with versions, in any of Salt's spellings; each is a uid."""
     resource = declare("pkg.installed", pkgs=pkgs)
@@ -157,7 +161,9 @@ def test_lists_of_packages_are_read(pkgs):
     assert resource.uids() == (("pkg", "a"), ("pkg", "b"))
 
 
-@pytest.mark.parametrize("arguments", [{"pkgs": [["a"]]}, {"version": ">= >"}, {"pkgs": [{"a": "1 2"}]}, {"versoin": "1"}], ids=repr)
+@pytest.mark.parametrize(
+    "arguments", [{"pkgs": [["a"]]}, {"version": ">= >"}, {"pkgs": [{"a": "1 2"}]}, {"versoin": "1"}], ids=repr
+)
 def test_wrong_arguments_are_refused(arguments):
     """What is no package, no version, no argument."""
     with pytest.raises(ValidationError):

@@ -43,7 +43,9 @@ def test_accounts_are_read_whole(etc):
 
 def test_nobody_can_hide_or_do_harm_by_a_line(etc):
     """A user may put odd line breaks into their own comment (chfn), and an editor may leave a line without its number."""
-    (etc / "passwd").write_text(PASSWD + "eve:x:1001:100:a\u2028b\x85c\rd:/home/eve:/bin/sh\nhalf:x::100::/:/bin/sh\n", newline="")
+    (etc / "passwd").write_text(
+        PASSWD + "eve:x:1001:100:a\u2028b\x85c\rd:/home/eve:/bin/sh\nhalf:x::100::/:/bin/sh\n", newline=""
+    )
     (etc / "group").write_text(GROUP + "half:x::\n")
     (etc / "shadow").write_text(SHADOW + "eve:*:today:0:::::\n")
 
@@ -121,7 +123,11 @@ async def test_locked_files_are_temporary(host, etc, monkeypatch):
 async def test_an_ordinary_user_is_told_to_be_root(host, etc, monkeypatch):
     """The tools only say that the files are locked, and trying again would never help."""
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    host.answers["useradd"] = (1, "", "useradd: Permission denied.\nuseradd: cannot lock /etc/passwd; try again later.\n")
+    host.answers["useradd"] = (
+        1,
+        "",
+        "useradd: Permission denied.\nuseradd: cannot lock /etc/passwd; try again later.\n",
+    )
 
     with pytest.raises(Permanent, match="cannot add user dave: only root may; run holdfast as root"):
         await shadow.ShadowUsers(host).add("dave")
@@ -132,14 +138,18 @@ async def test_planning_runs_nothing(host, etc):
     users, groups = shadow.ShadowUsers(host), shadow.ShadowGroups(host)
 
     assert (await users.add("dave", uid=5, test=True)).changes["uid"] == {"old": None, "new": 5}
-    assert (await users.modify("alice", shell="/bin/bash", test=True)).changes == {"shell": {"old": "/bin/sh", "new": "/bin/bash"}}
+    assert (await users.modify("alice", shell="/bin/bash", test=True)).changes == {
+        "shell": {"old": "/bin/sh", "new": "/bin/bash"}
+    }
     assert (await users.set_expiry("alice", {"maxdays": 5}, test=True)).changes == {"maxdays": {"old": 90, "new": 5}}
     assert (await users.set_password("alice", "", test=True)).changes
     assert (await users.rename("alice", "eve", test=True)).changes
     assert (await users.remove("alice", test=True)).changes
     assert (await groups.add("devs", 7, test=True)).changes
     assert (await groups.modify("sudo", 28, test=True)).changes == {"gid": {"old": 27, "new": 28}}
-    assert (await groups.members_set("sudo", ["root"], test=True)).changes == {"members": {"old": ["alice", "bob"], "new": ["root"]}}
+    assert (await groups.members_set("sudo", ["root"], test=True)).changes == {
+        "members": {"old": ["alice", "bob"], "new": ["root"]}
+    }
     assert (await groups.remove("sudo", test=True)).changes
     assert host.ran == []
 

@@ -50,7 +50,9 @@ async def test_link_of_a_user_is_no_home(host, users, tmp_path):
     link.symlink_to(tmp_path / "home")
     os.chown(link, UID, -1, follow_symlinks=False)
 
-    with pytest.raises(Permanent, match=f"cannot follow {link}, which belongs to user {UID} and leads to {tmp_path / 'home'}"):
+    with pytest.raises(
+        Permanent, match=f"cannot follow {link}, which belongs to user {UID} and leads to {tmp_path / 'home'}"
+    ):
         await users.add("new", home=f"{link}/new")
     assert host.ran == []
 
@@ -75,7 +77,8 @@ async def test_skeleton_is_roots_in_all_its_parts(host, users, tmp_path, part):
     os.chown(f"{tmp_path}/skel{part}", UID, -1)
 
     with pytest.raises(
-        Permanent, match=f"cannot add user new: its home would be a copy of {tmp_path}/skel; cannot trust {tmp_path}/skel{part}: "
+        Permanent,
+        match=f"cannot add user new: its home would be a copy of {tmp_path}/skel; cannot trust {tmp_path}/skel{part}: ",
     ):
         await users.add("new")
     assert len(host.ran) == 1
@@ -84,7 +87,8 @@ async def test_skeleton_is_roots_in_all_its_parts(host, users, tmp_path, part):
 async def test_home_that_others_could_exchange_is_not_removed(host, users, tmp_path):
     """Only the account may be; and the home of one who has it below root's directory."""
     with pytest.raises(
-        Permanent, match=f"cannot remove user app: its home {tmp_path}/users/app is not safe from others: {tmp_path}/users belongs"
+        Permanent,
+        match=f"cannot remove user app: its home {tmp_path}/users/app is not safe from others: {tmp_path}/users belongs",
     ):
         await users.remove("app", remove_home=True)
     assert host.ran == []
@@ -99,7 +103,9 @@ async def test_home_that_others_could_exchange_is_not_removed(host, users, tmp_p
 async def test_what_is_in_a_home_that_others_could_exchange_is_not_given_away(host, users, tmp_path):
     """That is what usermod does, with another uid only."""
     for changed in ({"uid": 5}, {"uid": 5, "home": f"{tmp_path}/users/app"}):
-        with pytest.raises(Permanent, match=f"cannot change user app: its home {tmp_path}/users/app is not safe from others"):
+        with pytest.raises(
+            Permanent, match=f"cannot change user app: its home {tmp_path}/users/app is not safe from others"
+        ):
             await users.modify("app", **changed)
     assert host.ran == []
 

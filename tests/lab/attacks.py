@@ -38,7 +38,11 @@ class Case:
 
     def filled(self, text: str) -> str:
         """A text with the names of the directories in place of `$H`, `$V` and `$O`."""
-        return text.replace("$H", f"{HOME}/{self.name}").replace("$V", f"{VICTIMS}/{self.name}").replace("$O", f"{OUT}/{self.name}")
+        return (
+            text.replace("$H", f"{HOME}/{self.name}")
+            .replace("$V", f"{VICTIMS}/{self.name}")
+            .replace("$O", f"{OUT}/{self.name}")
+        )
 
     def state(self) -> dict[str, Any]:
         """The state of this resource; its ID is the name of the case."""
@@ -60,7 +64,9 @@ def states(cases: Iterable[Case]) -> str:
 
 def stat(path: str, wanted: str, form: str = "%U %a") -> str:
     """A line of shell that compares the status of a path."""
-    return f'test "$(stat -c "{form}" {path})" = "{wanted}" || {{ stat -c "%n: {form}, not {wanted}" {path}; exit 1; }}\n'
+    return (
+        f'test "$(stat -c "{form}" {path})" = "{wanted}" || {{ stat -c "%n: {form}, not {wanted}" {path}; exit 1; }}\n'
+    )
 
 
 def holds(path: str, wanted: str) -> str:

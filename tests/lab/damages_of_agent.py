@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 @damage(managed(SMALL))
 def disk_full_for_a_moment(site: Site) -> None:
     """The repair fails until there is room again."""
-    site.hurt(f"rm -f /srv/small/fill; dd if=/dev/zero of=/srv/small/fill bs=4k 2>/dev/null || true; echo x >{SMALL} || true")
+    site.hurt(
+        f"rm -f /srv/small/fill; dd if=/dev/zero of=/srv/small/fill bs=4k 2>/dev/null || true; echo x >{SMALL} || true"
+    )
     site.failing(managed(SMALL))
     site.hurt("rm -f /srv/small/fill")
 
@@ -88,13 +90,17 @@ def damaged_while_paused(site: Site) -> None:
 @damage(managed(LARGE))
 def damaged_while_the_agent_is_frozen(site: Site) -> None:
     """Events wait for it."""
-    site.hurt(f"systemctl kill -s STOP holdfast || true; rm -f {LARGE}; sleep 0.5; systemctl kill -s CONT holdfast || true")
+    site.hurt(
+        f"systemctl kill -s STOP holdfast || true; rm -f {LARGE}; sleep 0.5; systemctl kill -s CONT holdfast || true"
+    )
 
 
 @damage(restarts=True)
 def damaged_while_there_is_no_agent(site: Site) -> None:
     """No event tells of that."""
-    site.hurt(f"systemctl stop holdfast; echo x >{SETTINGS}; systemctl stop sleeper; rm -f {LINK}; systemctl start holdfast")
+    site.hurt(
+        f"systemctl stop holdfast; echo x >{SETTINGS}; systemctl stop sleeper; rm -f {LINK}; systemctl start holdfast"
+    )
 
 
 @damage(restarts=True)
@@ -141,7 +147,9 @@ def damaged_while_it_only_looks(site: Site) -> None:
 @damage(managed(LARGE), managed(SETTINGS))
 def reloaded_again_and_again(site: Site) -> None:
     """By a script without patience."""
-    site.hurt(f"echo x >{LARGE}; for n in $(seq 20); do systemctl kill -s HUP --kill-whom=main holdfast || true; done; echo x >{SETTINGS}")
+    site.hurt(
+        f"echo x >{LARGE}; for n in $(seq 20); do systemctl kill -s HUP --kill-whom=main holdfast || true; done; echo x >{SETTINGS}"
+    )
 
 
 @damage(managed(LARGE))
@@ -170,4 +178,6 @@ def memory_damaged(site: Site) -> None:
 @damage(restarts=True)
 def killed_again_and_again(site: Site) -> None:
     """Before it is quite up."""
-    site.hurt(f"echo x >{SETTINGS}; for n in 1 2 3 4 5 6 7; do systemctl kill -s KILL holdfast || true; sleep 0.$n; done; echo x >{LARGE}")
+    site.hurt(
+        f"echo x >{SETTINGS}; for n in 1 2 3 4 5 6 7; do systemctl kill -s KILL holdfast || true; sleep 0.$n; done; echo x >{LARGE}"
+    )

@@ -205,7 +205,9 @@ def user_removed_at_work(site: Site) -> None:
 @damage(ACCOUNT)
 def user_removed_while_accounts_are_locked(site: Site) -> None:
     """Somebody edits them for a while, as vipw does."""
-    site.hurt("userdel visitor 2>&1 || ! getent passwd visitor; set -C; echo $$ >/etc/passwd.lock; sleep 2; rm /etc/passwd.lock")
+    site.hurt(
+        "userdel visitor 2>&1 || ! getent passwd visitor; set -C; echo $$ >/etc/passwd.lock; sleep 2; rm /etc/passwd.lock"
+    )
 
 
 # -- cron and kernel ---------------------------------------------------------------------------------------------------

@@ -88,7 +88,9 @@ class Driver:
         self._reader.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         """End it."""
         self._process.stdin.close()
         self._process.wait(10)

@@ -85,7 +85,11 @@ def make_root(path: Path) -> None:
     lists = [Path("/etc/apt/sources.list.d/debian.sources"), Path("/etc/apt/sources.list")]
     source = [str(file) for file in lists if file.exists() and SUITE in file.read_text()][:1]
     settings = call("apt-config", "dump").splitlines()
-    reach = [f"--aptopt={line}" for line in settings if line.startswith(("Acquire::http", "Acquire::Check", "Acquire::Retries"))]
+    reach = [
+        f"--aptopt={line}"
+        for line in settings
+        if line.startswith(("Acquire::http", "Acquire::Check", "Acquire::Retries"))
+    ]
     call(
         "mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", "--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr", *reach,
         *(f"--dpkgopt=path-exclude=/usr/share/{folder}/*" for folder in ("man", "doc", "locale", "info")),
@@ -129,7 +133,9 @@ def index(archive: Path) -> None:
         fetched.rename(fetched.with_name(fetched.name.replace("%3a", "-")))
     for deb in sorted(archive.glob("*.deb")):
         digest = hashlib.sha256(deb.read_bytes()).hexdigest()
-        entries.append(f"{call('dpkg-deb', '--field', str(deb))}Filename: ./{deb.name}\nSize: {deb.stat().st_size}\nSHA256: {digest}\n")
+        entries.append(
+            f"{call('dpkg-deb', '--field', str(deb))}Filename: ./{deb.name}\nSize: {deb.stat().st_size}\nSHA256: {digest}\n"
+        )
     (archive / "Packages").write_text("\n".join(entries))
 
 
@@ -143,7 +149,9 @@ def wheels() -> Path:
 def download(wanted: list[str], path: Path) -> None:
     """Fetch wheels for the guest, whatever Python runs the tests."""
     version = GUEST_PYTHON[SUITE]
-    tags = [f"manylinux_2_{minor}_{platform.machine()}" for minor in range(36, 16, -1)] + [f"manylinux2014_{platform.machine()}"]
+    tags = [f"manylinux_2_{minor}_{platform.machine()}" for minor in range(36, 16, -1)] + [
+        f"manylinux2014_{platform.machine()}"
+    ]
     call(
         sys.executable, "-m", "pip", "download", "--quiet", "--dest", str(path), "--only-binary=:all:", "--implementation=cp",
         f"--python-version={version}", f"--abi=cp{version.replace('.', '')}", "--abi=abi3", "--abi=none",
@@ -164,7 +172,9 @@ def sources() -> str:
     for directory, _, names in os.walk(REPO / "src/holdfast", followlinks=True):
         files += [Path(directory, name) for name in names if not directory.endswith("__pycache__")]
     for file in sorted(files):
-        digest.update(f"{file.relative_to(REPO)}:{file.stat().st_mode}:".encode() + hashlib.sha256(file.read_bytes()).digest())
+        digest.update(
+            f"{file.relative_to(REPO)}:{file.stat().st_mode}:".encode() + hashlib.sha256(file.read_bytes()).digest()
+        )
     return digest.hexdigest()
 
 
@@ -172,5 +182,7 @@ def call(*argv: str) -> str:
     """Run a command; its output. Raises with what it said when it fails."""
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise RuntimeError(f"{' '.join(argv)[:200]} ended with {done.returncode}:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
+        raise RuntimeError(
+            f"{' '.join(argv)[:200]} ended with {done.returncode}:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+        )
     return done.stdout

@@ -46,7 +46,9 @@ async def answer(host: Host, watches: dict[str, asyncio.Task[None]], request: di
     """Do what one request says."""
     do, arguments = request["do"], request.get("arguments", {})
     if do == "call":
-        return await getattr(host.interface(request["module"]), request["function"])(*request["positional"], **arguments)
+        return await getattr(host.interface(request["module"]), request["function"])(
+            *request["positional"], **arguments
+        )
     kind = registry.find(request["kind"])
     if kind is None:
         raise LookupError(request["kind"])
@@ -90,7 +92,9 @@ async def main() -> None:
     reader = asyncio.StreamReader(limit=1 << 24)
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     with tempfile.TemporaryDirectory() as directory:
-        async with Host(states=Path(directory), var_dir=Path(directory), facts=facts.Parts(Path("/")).read(), health=health) as host:
+        async with Host(
+            states=Path(directory), var_dir=Path(directory), facts=facts.Parts(Path("/")).read(), health=health
+        ) as host:
             watches: dict[str, asyncio.Task[None]] = {}
             tasks = set()
             while line := await reader.readline():

@@ -35,7 +35,10 @@ def layers(run: Run) -> tuple[Path, ...]:
 def install_needed(run: Run, wheels: Path, path: Path) -> None:
     """Make the environment, and install in it what Holdfast depends on."""
     host = run.host("needed", binds=[f"{wheels}:{WHEELS}"])
-    host.sh(f"python3 -m venv {ENVIRONMENT}; {ENVIRONMENT}/bin/pip install --quiet --no-index --no-deps {WHEELS}/*.whl", timeout=120)
+    host.sh(
+        f"python3 -m venv {ENVIRONMENT}; {ENVIRONMENT}/bin/pip install --quiet --no-index --no-deps {WHEELS}/*.whl",
+        timeout=120,
+    )
     host.save(path, ENVIRONMENT)
     host.down()
 

@@ -38,7 +38,13 @@ from outside import (
 HERE = Path(__file__).resolve().parent
 DROP = "-sys_time,-sys_module,-sys_rawio,-syslog,-audit_control,-audit_read"
 """Capabilities that reach past the namespaces."""
-ENVIRONMENT = ("env", "-i", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C.UTF-8")
+ENVIRONMENT = (
+    "env",
+    "-i",
+    "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME=/root",
+    "LANG=C.UTF-8",
+)
 Entry = Mapping[str, Any]
 """One entry of the journal: field -> value, both text as `journalctl --output=json` gives them."""
 
@@ -124,7 +130,9 @@ class Host:
         if not (etc / "hostname").exists():
             (etc / "hostname").write_text(f"{self.name}\n")
             (etc / "machine-id").write_text(f"{os.urandom(16).hex()}\n")
-            (etc / "hosts").write_text(f"127.0.0.1 localhost\n{self.address} {self.name}\n{self._run.network}.1 outside\n")
+            (etc / "hosts").write_text(
+                f"127.0.0.1 localhost\n{self.address} {self.name}\n{self._run.network}.1 outside\n"
+            )
 
     def _environment(self) -> dict[str, str]:
         return {
@@ -194,7 +202,9 @@ class Host:
         for path in paths:
             kept = target / path.lstrip("/")
             kept.parent.mkdir(parents=True, exist_ok=True)
-            subprocess.run(["cp", "-a", "--no-target-directory", str(self._state / f"upper{path}"), str(kept)], check=True)
+            subprocess.run(
+                ["cp", "-a", "--no-target-directory", str(self._state / f"upper{path}"), str(kept)], check=True
+            )
 
     # -- use ---------------------------------------------------------------------------------------------------
 
@@ -204,9 +214,13 @@ class Host:
         inside = ("nsenter", "-t", str(self.pid), "-a", *ENVIRONMENT, "setpriv", "--bounding-set", DROP)
         return ["sh", "-c", enter, str(self._cgroup), *inside, *command]
 
-    def run(self, *command: str, check: bool = True, stdin: str | None = None, timeout: float = 60.0) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *command: str, check: bool = True, stdin: str | None = None, timeout: float = 60.0
+    ) -> subprocess.CompletedProcess[str]:
         """Run a command in the guest and wait for it. With `check` a status other than 0 raises, with what it said."""
-        done = subprocess.run(self.argv(*command), input=stdin or "", capture_output=True, text=True, timeout=timeout, check=False)
+        done = subprocess.run(
+            self.argv(*command), input=stdin or "", capture_output=True, text=True, timeout=timeout, check=False
+        )
         if check and done.returncode:
             raise RuntimeError(f"{shlex.join(command)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
         return done
@@ -250,12 +264,20 @@ class Host:
         return [json.loads(line) for line in lines]
 
     def wait_journal(
-        self, predicate: Callable[[Entry], object], *, unit: str | None = None, since: float | None = None, timeout: float = 10.0
+        self,
+        predicate: Callable[[Entry], object],
+        *,
+        unit: str | None = None,
+        since: float | None = None,
+        timeout: float = 10.0,
     ) -> Entry:
         """The first entry for which `predicate` holds, waited for. Raises `TimeoutError` with the last entries."""
         try:
             entry: Entry = wait_for(
-                "the entry in the journal", lambda: next(filter(predicate, self.journal(unit, since=since)), None), timeout, 0.1
+                "the entry in the journal",
+                lambda: next(filter(predicate, self.journal(unit, since=since)), None),
+                timeout,
+                0.1,
             )
         except TimeoutError as error:
             seen = "\n".join(str(entry.get("MESSAGE")) for entry in self.journal(unit, since=since)[-30:])

@@ -21,7 +21,9 @@ def missing() -> str:
     """Why no host can be booted here, or nothing."""
     if os.geteuid():
         return "only root can boot hosts"
-    tools = [tool for tool in ("mmdebstrap", "ip", "unshare", "nsenter", "setpriv", "dpkg-deb") if shutil.which(tool) is None]
+    tools = [
+        tool for tool in ("mmdebstrap", "ip", "unshare", "nsenter", "setpriv", "dpkg-deb") if shutil.which(tool) is None
+    ]
     if tools:
         return f"{', '.join(tools)} not found: apt-get install {' '.join(DEBIAN_PACKAGES)}"
     trial = subprocess.run(

@@ -11,7 +11,14 @@ from lab import Host
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
-def offer(host: Host, name: str, *, files: Mapping[str, str] = NOTHING, scripts: Mapping[str, str] = NOTHING, control: str = "") -> None:
+def offer(
+    host: Host,
+    name: str,
+    *,
+    files: Mapping[str, str] = NOTHING,
+    scripts: Mapping[str, str] = NOTHING,
+    control: str = "",
+) -> None:
     """Build version 1.0 of a package in the guest, from files by path and scripts by name, and have apt know it."""
     tree = f"/root/{name}"
     head = f"Package: {name}\nVersion: 1.0\nArchitecture: all\nMaintainer: Lab <lab@example.org>\nDescription: made for a test\n{control}"

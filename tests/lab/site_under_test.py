@@ -83,7 +83,11 @@ class Site:
         """Wait until the agent has said in this round that it cannot repair this; or has done so, for it came before all of the damage was done."""
 
         def told() -> bool:
-            failed = (each for each in self.entries(self._mark) if each.get("RESOURCE") == identity and each.get("RESULT") == "failed")
+            failed = (
+                each
+                for each in self.entries(self._mark)
+                if each.get("RESOURCE") == identity and each.get("RESULT") == "failed"
+            )
             return any(failed) or self.looks() == self.right
 
         wait_for(f"{identity} fails", told, 30, 0.1)
@@ -124,7 +128,9 @@ class Site:
 
     def suffer(self, *damages: Damage, kill: float | None = None) -> None:
         """Take this damage, all at the same time, be repaired, and tell of it; the agent is killed so many seconds after the beginning."""
-        what = " and ".join(damage.name for damage in damages) + (f", killed after {kill:.2f} s" if kill is not None else "")
+        what = " and ".join(damage.name for damage in damages) + (
+            f", killed after {kill:.2f} s" if kill is not None else ""
+        )
         self.rounds += 1
         self._mark = time.time()
         self.say(f"{self.rounds}. {what}")
@@ -166,7 +172,9 @@ class Site:
     def check_record(self, what: str, damages: tuple[Damage, ...], entries: list[Entry]) -> None:
         """Each repair is in the journal with its fields; no traceback there is the agent's: it may quote that of the guest book."""
         changed = [entry for entry in entries if entry.get("RESULT") == "changed"]
-        assert all({"RESOURCE", "CAUSE", "PASS", "DURATION_MS"} <= entry.keys() for entry in changed), f"{what}: fields are missing"
+        assert all({"RESOURCE", "CAUSE", "PASS", "DURATION_MS"} <= entry.keys() for entry in changed), (
+            f"{what}: fields are missing"
+        )
         repaired = {entry["RESOURCE"] for entry in changed if entry.get("CHANGES")}
         for damage in damages:
             assert {*damage.repairs} <= repaired, f"{what}: not in the journal: {sorted({*damage.repairs} - repaired)}"
@@ -180,14 +188,18 @@ class Site:
     def check_told(self, what: str, before: list[float], entries: list[Entry], *, exactly: bool) -> None:
         """Whoever watches was told after the last change; without a crash not more often than there were changes."""
         changes = [
-            entry for entry in entries if entry.get("RESOURCE") in TOLD_FOR and entry.get("CHANGES") and entry.get("RESULT") == "changed"
+            entry
+            for entry in entries
+            if entry.get("RESOURCE") in TOLD_FOR and entry.get("CHANGES") and entry.get("RESULT") == "changed"
         ]
         told = self.told()
         if changes:
             last = int(changes[-1]["__REALTIME_TIMESTAMP"]) / 1e6
             assert told[-1:] > [last - 0.1], f"{what}: nobody was told of the change at {last}: {told[-3:]}"
         if exactly:
-            assert len(told) - len(before) <= len(changes), f"{what}: told {len(told) - len(before)} times of {len(changes)} changes"
+            assert len(told) - len(before) <= len(changes), (
+                f"{what}: told {len(told) - len(before)} times of {len(changes)} changes"
+            )
 
     def say(self, text: str) -> None:
         """What is done when, for whoever looks on or has to find out what went wrong."""
@@ -205,7 +217,11 @@ class Site:
         status = self.host.run("holdfast", "status", check=False)
         parts["holdfast status"] = status.stdout + status.stderr
         answer = self.host.run("holdfast", "status", "--format", "json", check=False).stdout
-        wrong = [row["identity"] for row in json.loads(answer)["resources"] if row["state"] not in ("ok", "skipped")] if answer else []
+        wrong = (
+            [row["identity"] for row in json.loads(answer)["resources"] if row["state"] not in ("ok", "skipped")]
+            if answer
+            else []
+        )
         for identity in dict.fromkeys([*(each for damage in damages for each in damage.repairs), *wrong]):
             parts[f"holdfast why {identity}"] = self.host.run("holdfast", "why", identity, check=False).stdout
         return "\n".join(f"-- {title}\n{text}" for title, text in parts.items())
@@ -215,7 +231,10 @@ class Site:
     def footprint(self) -> dict[str, int]:
         """Memory in KB, descriptors and threads of the agent at rest."""
         script = "pid=$(systemctl show -P MainPID holdfast); grep -E '^(VmRSS|Threads)' /proc/$pid/status | tr -d kB; echo fds: $(ls /proc/$pid/fd | wc -l)"
-        return {word.rstrip(":"): int(number) for word, number in (line.split() for line in self.host.sh(script).splitlines())}
+        return {
+            word.rstrip(":"): int(number)
+            for word, number in (line.split() for line in self.host.sh(script).splitlines())
+        }
 
     def half_written(self) -> str:
         """What was seen of files that were not whole; ends the watch for that."""

@@ -53,7 +53,11 @@ def test_a_password_is_locked_and_unlocked(host: Host, driver: Driver):
         return host.sh("getent shadow alice").split(":")[1]
 
     wanted = {"password": HASH, "password_lock": True}
-    assert driver.apply("user.present", "alice", **wanted).changes == {"name": "alice", "password": "********", "password_lock": True}
+    assert driver.apply("user.present", "alice", **wanted).changes == {
+        "name": "alice",
+        "password": "********",
+        "password_lock": True,
+    }
     assert shadow() == f"!{HASH}"
     assert driver.apply("user.present", "alice", **wanted).right
     for drift, field in {"usermod -U alice": "password_lock", "usermod -p '!x' alice": "password"}.items():
@@ -163,7 +167,9 @@ def test_absent_names_what_is_in_the_way(host: Host, driver: Driver):
     host.sh("useradd daemonic")
     host.sh("systemd-run -q --uid=daemonic sleep 1000")
 
-    with pytest.raises(Failed, match=r"cannot remove user daemonic: user daemonic is currently used by process \d+") as failure:
+    with pytest.raises(
+        Failed, match=r"cannot remove user daemonic: user daemonic is currently used by process \d+"
+    ) as failure:
         driver.apply("user.absent", "daemonic")
 
     assert failure.value.kind == "Temporary"
@@ -175,14 +181,19 @@ def test_group_present_and_absent(host: Host, driver: Driver):
     host.sh("useradd alice; useradd bob; useradd carol")
     wanted = {"gid": 2500, "members": ["alice", "bob"]}
 
-    assert driver.plan("group.present", "devs", **wanted).changes == {"name": "devs", "gid": 2500, "members": ["alice", "bob"]}
+    assert driver.plan("group.present", "devs", **wanted).changes == {
+        "name": "devs",
+        "gid": 2500,
+        "members": ["alice", "bob"],
+    }
     assert not driver.apply("group.present", "devs", **wanted).right
     assert host.sh("getent group devs") == "devs:x:2500:alice,bob\n"
     assert driver.apply("group.present", "devs", **wanted).right
     host.sh("gpasswd -a carol devs; groupmod -g 2600 devs")
     assert driver.apply("group.present", "devs", **wanted).changes == wanted
     assert (
-        driver.apply("group.present", "devs", addusers=["carol"], delusers=["bob"]).comment == "group devs was changed (addusers, delusers)"
+        driver.apply("group.present", "devs", addusers=["carol"], delusers=["bob"]).comment
+        == "group devs was changed (addusers, delusers)"
     )
     assert host.sh("getent group devs") == "devs:x:2500:alice,carol\n"
 
@@ -213,7 +224,9 @@ def test_files_of_a_user_who_was_made_anew_are_given_to_him(host: Host):
         "app:\n  user.present: []\n/srv/f:\n  file.managed: [{contents: x}, {user: app}]\n/srv/d:\n  file.directory: [{user: app}, {require: [{user: app}]}]\n",
     )
     host.run("holdfast", "install")
-    wait_for("the files", lambda: host.run("stat", "-c", "%U", "/srv/f", "/srv/d", check=False).stdout == "app\napp\n", 20)
+    wait_for(
+        "the files", lambda: host.run("stat", "-c", "%U", "/srv/f", "/srv/d", check=False).stdout == "app\napp\n", 20
+    )
 
     host.sh("systemctl kill -s STOP holdfast; userdel app; useradd other; systemctl kill -s CONT holdfast")
 

@@ -63,7 +63,9 @@ def test_what_needs_nothing_of_the_host_works(closed):
     assert alice(closed, "version").returncode == 0
 
 
-@pytest.mark.parametrize("words", [("plan",), ("check",), ("apply",), ("plan", "--states", "mine", "--pillar", "/etc/holdfast/pillar")])
+@pytest.mark.parametrize(
+    "words", [("plan",), ("check",), ("apply",), ("plan", "--states", "mine", "--pillar", "/etc/holdfast/pillar")]
+)
 def test_what_cannot_be_read_is_told_with_what_to_do(closed, words):
     """Nothing of what only root may read is shown."""
     done = alice(closed, *words)

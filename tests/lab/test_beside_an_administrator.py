@@ -81,13 +81,19 @@ def test_a_removal_is_not_fought_while_it_runs(agent: lab.Host) -> None:
     """The service stays stopped, the file stays as it is, everything else is repaired; afterwards all is put right at once."""
     agent.write("/srv/slow", "")
     with agent.spawn("apt-get", "-qq", "-y", "purge", "toy", stdout=-1, stderr=-1) as apt:
-        lab.wait_for("the removal is under way", lambda: agent.run("test", "-e", "/srv/begun", check=False).returncode == 0, 20)
+        lab.wait_for(
+            "the removal is under way", lambda: agent.run("test", "-e", "/srv/begun", check=False).returncode == 0, 20
+        )
         agent.sh("echo drift >/etc/toy.conf")
         lab.wait_for(
-            "the agent leaves it alone", lambda: "uses the package manager" in agent.run("holdfast", "status", check=False).stdout, 5
+            "the agent leaves it alone",
+            lambda: "uses the package manager" in agent.run("holdfast", "status", check=False).stdout,
+            5,
         )
         lab.wait_for("the file is left alone", lambda: "obstacle" in why(agent, "file.managed[/etc/toy.conf]"), 5)
-        lab.wait_for("the service is left alone", lambda: "is changing its package" in why(agent, "service.running[toyd]"), 5)
+        lab.wait_for(
+            "the service is left alone", lambda: "is changing its package" in why(agent, "service.running[toyd]"), 5
+        )
         assert repaired(agent)
         assert (active(agent), agent.read("/etc/toy.conf")) == (False, "drift\n")
         agent.run("rm", "/srv/slow")
@@ -109,10 +115,17 @@ def why(host: lab.Host, identity: str) -> str:
 def test_a_lock_alone_holds_back_nothing(agent: lab.Host, locks: list[str]) -> None:
     """Somebody sits in aptitude, or thinks about a question of apt's: he has no package in his hands yet. What has to be installed takes up no worker."""
     agent.write("/etc/holdfast/agent.yaml", "engine: {workers: 1}\n")
-    with agent.spawn("/usr/bin/python3", "-c", HOLD_LOCK, *[f"/var/lib/dpkg/{name}" for name in locks], stdin=-1, stdout=-1) as holder:
+    with agent.spawn(
+        "/usr/bin/python3", "-c", HOLD_LOCK, *[f"/var/lib/dpkg/{name}" for name in locks], stdin=-1, stdout=-1
+    ) as holder:
         holder.stdout.readline()
-        agent.write("/etc/holdfast/states/tiny.sls", "tiny:\n  pkg.installed: []\n/srv/behind:\n  file.managed:\n    - contents: x\n")
-        lab.wait_for("what stands behind it", lambda: agent.run("test", "-e", "/srv/behind", check=False).returncode == 0, 10)
+        agent.write(
+            "/etc/holdfast/states/tiny.sls",
+            "tiny:\n  pkg.installed: []\n/srv/behind:\n  file.managed:\n    - contents: x\n",
+        )
+        lab.wait_for(
+            "what stands behind it", lambda: agent.run("test", "-e", "/srv/behind", check=False).returncode == 0, 10
+        )
         assert "uses the package manager" in why(agent, "pkg.installed[tiny]")
         agent.sh("systemctl stop toyd; echo drift >/etc/toy.conf")
 
@@ -126,9 +139,14 @@ def test_the_agents_own_apt_holds_back_nothing_of_its_own(agent: lab.Host) -> No
     """Also one that a command of a state runs. The service does not require the package here, whose state has to wait for the lock."""
     agent.write("/etc/holdfast/states/toy.sls", STATES.replace("    - require:\n      - pkg: toy\n", ""))
     agent.run("holdfast", "reload")
-    agent.write("/etc/holdfast/states/more.sls", "apt-get -qq -y purge toy; touch /srv/purged:\n  cmd.run:\n    - creates: /srv/purged\n")
+    agent.write(
+        "/etc/holdfast/states/more.sls",
+        "apt-get -qq -y purge toy; touch /srv/purged:\n  cmd.run:\n    - creates: /srv/purged\n",
+    )
     agent.write("/srv/slow", "")
-    lab.wait_for("the removal is under way", lambda: agent.run("test", "-e", "/srv/begun", check=False).returncode == 0, 20)
+    lab.wait_for(
+        "the removal is under way", lambda: agent.run("test", "-e", "/srv/begun", check=False).returncode == 0, 20
+    )
     lab.wait_for("the service is fought for", lambda: active(agent), 20)
     agent.run("rm", "/srv/slow")
 

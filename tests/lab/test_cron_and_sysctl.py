@@ -26,7 +26,9 @@ def test_a_job_is_added_changed_and_removed(host: Host, driver: Driver):
     assert not driver.plan("cron.present", "/bin/true", **job).right
     assert crontab(host, "app") == "MAILTO=ops\n"
     assert driver.apply("cron.present", "/bin/true", **job).changes == {"app": "/bin/true"}
-    assert crontab(host, "app") == f"MAILTO=ops\n{TAG}\n# each night HOLDFAST_CRON_IDENTIFIER:night\n5 3 * * * /bin/true\n"
+    assert (
+        crontab(host, "app") == f"MAILTO=ops\n{TAG}\n# each night HOLDFAST_CRON_IDENTIFIER:night\n5 3 * * * /bin/true\n"
+    )
     assert driver.apply("cron.present", "/bin/true", **job).right
     assert driver.apply("cron.present", "/bin/false", **job | {"special": "@reboot"}).changes == {"app": "/bin/false"}
     assert crontab(host, "app").endswith("HOLDFAST_CRON_IDENTIFIER:night\n@reboot /bin/false\n")
@@ -74,7 +76,11 @@ def test_a_parameter_is_set_kept_and_repaired(host: Host, driver: Driver):
     assert not driver.plan("sysctl.present", FORWARD, value=1).right
     assert driver.apply("sysctl.present", FORWARD, value=1).changes == {FORWARD: "1"}
     assert host.read("/etc/sysctl.d/99-holdfast.conf") == f"{FORWARD} = 1\n"
-    for drift in (f"sysctl -q -w {FORWARD}=0", "rm /etc/sysctl.d/99-holdfast.conf", f"echo {FORWARD}=0 >/etc/sysctl.d/99-holdfast.conf"):
+    for drift in (
+        f"sysctl -q -w {FORWARD}=0",
+        "rm /etc/sysctl.d/99-holdfast.conf",
+        f"echo {FORWARD}=0 >/etc/sysctl.d/99-holdfast.conf",
+    ):
         host.sh(drift)
         assert not driver.apply("sysctl.present", FORWARD, value=1).right, drift
         assert host.read("/etc/sysctl.d/99-holdfast.conf") == f"{FORWARD} = 1\n"
@@ -98,7 +104,11 @@ def test_the_watch_tells_of_the_parameter_and_its_file(host: Host, driver: Drive
     """At once: the kernel has events for what is written there."""
     driver.apply("sysctl.present", FORWARD, value=1)
     watch = driver.watch("sysctl.present", FORWARD, value=1)
-    for change in (f"sysctl -q -w {FORWARD}=0", "rm /etc/sysctl.d/99-holdfast.conf", "echo 1 >/proc/sys/net/ipv4/ip_forward"):
+    for change in (
+        f"sysctl -q -w {FORWARD}=0",
+        "rm /etc/sysctl.d/99-holdfast.conf",
+        "echo 1 >/proc/sys/net/ipv4/ip_forward",
+    ):
         watch.quiet()
         host.sh(change)
         watch.wait(3.0)

@@ -57,7 +57,9 @@ def kept(run: lab.Run, layers: tuple[Path, ...]) -> Iterator[lab.Host]:
     try:
         host.run("holdfast", "install")
         host.write("/etc/holdfast/states/site.sls", STATES)
-        host.wait_journal(lambda entry: entry.get("RESOURCE") == "systemd_unit.running[app]", unit="holdfast", timeout=90)
+        host.wait_journal(
+            lambda entry: entry.get("RESOURCE") == "systemd_unit.running[app]", unit="holdfast", timeout=90
+        )
         quiet(host)
         host.sh("systemctl restart holdfast")
         quiet(host)
@@ -68,14 +70,18 @@ def kept(run: lab.Run, layers: tuple[Path, ...]) -> Iterator[lab.Host]:
 
 def quiet(host: lab.Host) -> None:
     """Wait until all is as declared."""
-    lab.wait_for("the agent has converged", lambda: "converged" in host.run("holdfast", "status", check=False).stdout, 60)
+    lab.wait_for(
+        "the agent has converged", lambda: "converged" in host.run("holdfast", "status", check=False).stdout, 60
+    )
 
 
 def damaged(host: lab.Host, script: str, last: str) -> list[lab.Entry]:
     """Do this as root; what the agent said of changes and failures until `last` was put right and all is quiet."""
     mark = time.time()
     host.sh(script)
-    host.wait_journal(lambda entry: entry.get("RESOURCE") == last and "CHANGES" in entry, unit="holdfast", since=mark, timeout=60)
+    host.wait_journal(
+        lambda entry: entry.get("RESOURCE") == last and "CHANGES" in entry, unit="holdfast", since=mark, timeout=60
+    )
     quiet(host)
     return [entry for entry in host.journal("holdfast", since=mark) if entry.get("RESOURCE") and entry.get("RESULT")]
 
@@ -91,7 +97,10 @@ def test_a_package_that_is_purged_comes_back_before_what_belongs_to_it(kept: lab
     entries = damaged(kept, purge, "file.managed[/etc/nginx/conf.d/site.conf]")
 
     assert of(entries, "failed") == []
-    assert of(entries, "changed", "repaired")[:2] == ["pkg.installed[nginx]", "file.managed[/etc/nginx/conf.d/site.conf]"]
+    assert of(entries, "changed", "repaired")[:2] == [
+        "pkg.installed[nginx]",
+        "file.managed[/etc/nginx/conf.d/site.conf]",
+    ]
     assert kept.run("systemctl", "is-active", "nginx").stdout.strip() == "active"
     assert "kept by Holdfast" in kept.read("/etc/nginx/conf.d/site.conf")
 
@@ -110,6 +119,10 @@ def test_a_unit_that_is_edited_is_put_right_and_restarted(kept: lab.Host) -> Non
     before = kept.sh("systemctl show -P MainPID app")
     entries = damaged(kept, "echo '# by hand' >> /etc/systemd/system/app.service", "systemd_unit.running[app]")
 
-    assert of(entries, "changed", "repaired") == ["file.managed[app/unit]", "service.running[app/service]", "systemd_unit.running[app]"]
+    assert of(entries, "changed", "repaired") == [
+        "file.managed[app/unit]",
+        "service.running[app/service]",
+        "systemd_unit.running[app]",
+    ]
     assert kept.sh("systemctl show -P MainPID app") != before
     assert "by hand" not in kept.read("/etc/systemd/system/app.service")

@@ -82,7 +82,8 @@ def test_nothing_is_left_of_a_killed_test_process(run: Run):
         number, guest = map(int, driver.stdout.readline().split())
         driver.send_signal(signal.SIGKILL)
     wait_for(
-        "the end of the guest", lambda: not Path(f"/proc/{guest}").exists() or "Z" in Path(f"/proc/{guest}/stat").read_text().split()[2]
+        "the end of the guest",
+        lambda: not Path(f"/proc/{guest}").exists() or "Z" in Path(f"/proc/{guest}/stat").read_text().split()[2],
     )
 
     after = Run()

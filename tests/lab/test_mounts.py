@@ -43,7 +43,12 @@ def test_what_is_hidden_by_a_mount_is_made_in_it_and_left_alone_when_it_is_gone(
 
     host.run("mount", "-t", "tmpfs", "-o", "ro", "tmpfs", "/srv/a b")
     host.wait_journal(
-        lambda entry: entry.get("RESOURCE") == "file.managed[/srv/a b/page]" and entry.get("RESULT") == "failed", unit="holdfast"
+        lambda entry: entry.get("RESOURCE") == "file.managed[/srv/a b/page]" and entry.get("RESULT") == "failed",
+        unit="holdfast",
     )
     host.run("mount", "-o", "remount,rw", "/srv/a b")
-    lab.wait_for("the page that could not be written", lambda: host.run("test", "-s", "/srv/a b/page", check=False).returncode == 0, 10)
+    lab.wait_for(
+        "the page that could not be written",
+        lambda: host.run("test", "-s", "/srv/a b/page", check=False).returncode == 0,
+        10,
+    )

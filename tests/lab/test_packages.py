@@ -203,7 +203,9 @@ def test_package_whose_unpacking_was_cut_short_is_unpacked_again(host: Host, dri
     """To apt, what is half installed is installed; it has nothing to do."""
     driver.apply("pkg.installed", "tiny")
     for flag in ("ok", "reinstreq"):
-        host.sh(f"sed -i '/^Package: tiny$/,/^$/s/^Status: .*/Status: install {flag} half-installed/' /var/lib/dpkg/status")
+        host.sh(
+            f"sed -i '/^Package: tiny$/,/^$/s/^Status: .*/Status: install {flag} half-installed/' /var/lib/dpkg/status"
+        )
 
         assert driver.apply("pkg.installed", "tiny").changes == {"tiny": {"old": "", "new": "2.0"}}
         assert driver.apply("pkg.installed", "tiny").right
@@ -228,7 +230,11 @@ def test_an_installation_that_is_killed_when_it_is_done_is_told(host: Host, driv
 
     applied = driver.apply("pkg.installed", "tiny")
 
-    assert (applied.right, applied.changes, applied.comment) == (False, {"tiny": {"old": "", "new": "installed"}}, "installed tiny")
+    assert (applied.right, applied.changes, applied.comment) == (
+        False,
+        {"tiny": {"old": "", "new": "installed"}},
+        "installed tiny",
+    )
     assert version(host, "tiny") == "2.0"
     driver.logged("the package manager failed, but this is right")
 
@@ -237,7 +243,9 @@ def test_a_dpkg_that_left_notes_behind_is_finished_although_all_is_right(host: H
     """Nobody comes back to a package that is right, but every apt would refuse to work until `dpkg --configure -a`."""
     host.sh("cp /usr/bin/dpkg /root/")
     left = "dpkg-query -s tiny >/var/lib/dpkg/updates/0000; echo >>/var/lib/dpkg/updates/0000; kill -KILL $$"
-    host.write("/usr/bin/dpkg", f'#!/bin/sh\n/root/dpkg "$@"\ncase "$*" in *--status-fd*--configure*) {left};; esac\n', 0o755)
+    host.write(
+        "/usr/bin/dpkg", f'#!/bin/sh\n/root/dpkg "$@"\ncase "$*" in *--status-fd*--configure*) {left};; esac\n', 0o755
+    )
 
     assert driver.apply("pkg.installed", "tiny").changes == {"tiny": {"old": "", "new": "installed"}}
 
@@ -286,7 +294,11 @@ needs:
 def transactions(host: Host) -> list[str]:
     """What apt was asked to change and has changed, by its own account."""
     history = host.run("cat", "/var/log/apt/history.log", check=False).stdout
-    return [line.partition(" install ")[2] for line in history.splitlines() if line.startswith("Commandline: ") and " install " in line]
+    return [
+        line.partition(" install ")[2]
+        for line in history.splitlines()
+        if line.startswith("Commandline: ") and " install " in line
+    ]
 
 
 def test_states_that_follow_each_other_are_one_transaction_of_apt(host: Host):
@@ -296,7 +308,9 @@ def test_states_that_follow_each_other_are_one_transaction_of_apt(host: Host):
     host.write("/srv/states/good.sls", good)
     host.write("/srv/states/bad.sls", PACKAGES)
 
-    one = json.loads(host.run("holdfast", "apply", "good", "--states", "/srv/states", "--format", "json", check=False).stdout)
+    one = json.loads(
+        host.run("holdfast", "apply", "good", "--states", "/srv/states", "--format", "json", check=False).stdout
+    )
     installed = {result["id"]: sorted(result["changes"]) for result in one["results"]}
 
     assert transactions(host) == ["tiny nginx-light tiny-needs"]
@@ -305,7 +319,14 @@ def test_states_that_follow_each_other_are_one_transaction_of_apt(host: Host):
     assert "nginx-common" not in installed["web"], "what came along is the first one's"
     host.sh("apt-get -qq purge -y tiny tiny-needs nginx-light nginx-common; rm -f /var/log/apt/history.log")
 
-    other = json.loads(host.run("holdfast", "apply", "bad", "--states", "/srv/states", "--format", "json", check=False).stdout)
+    other = json.loads(
+        host.run("holdfast", "apply", "bad", "--states", "/srv/states", "--format", "json", check=False).stdout
+    )
 
-    assert {result["id"]: result["result"] for result in other["results"]} == {"tiny": True, "missing": False, "web": True, "needs": True}
+    assert {result["id"]: result["result"] for result in other["results"]} == {
+        "tiny": True,
+        "missing": False,
+        "web": True,
+        "needs": True,
+    }
     assert transactions(host) == ["tiny", "nginx-light", "tiny-needs"]

@@ -62,14 +62,24 @@ def test_a_package_whose_configuration_hangs_is_ended_by_its_timeout(agent: lab.
     offer(agent, "sulky", scripts={"postinst": "echo x >>/srv/begun\n[ -e /srv/go ] || sleep 1000\n"})
     agent.write("/etc/holdfast/states/sulky.sls", STATES.format(meta="[{timeout: 3}]"))
     lab.wait_for("the package hangs", lambda: attempts(agent) >= 1, 20, 0.01)
-    agent.wait_journal(lambda entry: "did not finish within 3 s" in str(entry.get("MESSAGE")), unit="holdfast", timeout=20)
+    agent.wait_journal(
+        lambda entry: "did not finish within 3 s" in str(entry.get("MESSAGE")), unit="holdfast", timeout=20
+    )
     lab.wait_for("the file", lambda: content(agent) == "behind", 20)
     agent.write("/srv/behind", "drift")
     lab.wait_for("the repair", lambda: content(agent) == "behind", 5)
 
     assert agent.run("dpkg-query", "-W", "-f", "${db:Status-Abbrev}", "sulky").stdout == "iF "
     agent.write("/srv/go", "")
-    agent.run("pkill", "-x", "sleep", check=False)  # the script itself, where nothing ends what has left the group of apt
+    agent.run(
+        "pkill", "-x", "sleep", check=False
+    )  # the script itself, where nothing ends what has left the group of apt
     agent.run("holdfast", "trigger", "pkg.installed[sulky]", check=False)
-    lab.wait_for("it is configured", lambda: agent.run("dpkg-query", "-W", "-f", "${db:Status-Abbrev}", "sulky").stdout == "ii ", 70)
-    agent.wait_journal(lambda entry: "an installation was interrupted: finishing it" in str(entry.get("MESSAGE")), unit="holdfast")
+    lab.wait_for(
+        "it is configured",
+        lambda: agent.run("dpkg-query", "-W", "-f", "${db:Status-Abbrev}", "sulky").stdout == "ii ",
+        70,
+    )
+    agent.wait_journal(
+        lambda entry: "an installation was interrupted: finishing it" in str(entry.get("MESSAGE")), unit="holdfast"
+    )

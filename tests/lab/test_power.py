@@ -63,7 +63,9 @@ def test_nothing_is_repaired_while_the_system_goes_down(agent: lab.Host) -> None
         asked = time.time()
         down = _reboot(agent)
         lab.wait_for("the states are applied", lambda: converged(agent), 30)
-        told = [entry for entry in agent.journal("holdfast", since=asked) if entry.get("_BOOT_ID") == _boot_before(agent)]
+        told = [
+            entry for entry in agent.journal("holdfast", since=asked) if entry.get("_BOOT_ID") == _boot_before(agent)
+        ]
 
         assert [entry["MESSAGE"] for entry in told if entry.get("RESULT") or "failed" in str(entry["MESSAGE"])] == []
         assert any("the system goes down" in str(entry["MESSAGE"]) for entry in told)
@@ -90,16 +92,22 @@ def test_a_shutdown_that_is_called_off_resumes_repairs(agent: lab.Host) -> None:
     """Logind waits for an inhibitor, in which time nothing is repaired; then it finds that it cannot reboot."""
     agent.write("/run/systemd/system/reboot.target.d/refuse.conf", "[Unit]\nRefuseManualStart=yes\n")
     agent.sh("systemctl daemon-reload")
-    with agent.spawn("systemd-inhibit", "--what=shutdown", "--mode=delay", "sh", "-c", "echo here; read x", stdin=-1, stdout=-1) as holder:
+    with agent.spawn(
+        "systemd-inhibit", "--what=shutdown", "--mode=delay", "sh", "-c", "echo here; read x", stdin=-1, stdout=-1
+    ) as holder:
         holder.stdout.readline()
         agent.run("systemctl", "reboot", check=False)
-        lab.wait_for("the agent has paused", lambda: text(agent) == "the system goes down: nothing is repaired", 5, 0.01)
+        lab.wait_for(
+            "the agent has paused", lambda: text(agent) == "the system goes down: nothing is repaired", 5, 0.01
+        )
         agent.sh("systemctl stop toy0")
         why = agent.run("holdfast", "why", "service.running[toy0]").stdout
         assert agent.run("systemctl", "is-active", "toy0", check=False).stdout.strip() == "inactive"
         holder.communicate("go on\n")
 
-    lab.wait_for("the service runs again", lambda: agent.run("systemctl", "is-active", "toy0", check=False).returncode == 0, 10)
+    lab.wait_for(
+        "the service runs again", lambda: agent.run("systemctl", "is-active", "toy0", check=False).returncode == 0, 10
+    )
     assert "the system goes down, so nothing is repaired" in why
 
 
@@ -111,6 +119,8 @@ def test_everything_is_looked_at_after_a_sleep(agent: lab.Host) -> None:
         assert fake.stdout.readline() == "ready\n"
         fake.stdin.write("PrepareForSleep true\nPrepareForSleep false\n")
         fake.stdin.flush()
-        agent.wait_journal(lambda entry: "the system has slept: checking everything" in str(entry.get("MESSAGE")), unit="holdfast")
+        agent.wait_journal(
+            lambda entry: "the system has slept: checking everything" in str(entry.get("MESSAGE")), unit="holdfast"
+        )
         fake.stdin.close()
     lab.wait_for("all is calm", lambda: converged(agent), 10)

@@ -94,7 +94,10 @@ def test_watch_tells_of_links_that_systemd_is_not_told_of(host: Host, driver: Dr
     watch = driver.watch("service.running", "toy")
     link = "/etc/systemd/system/multi-user.target.wants/toy.service"
 
-    for change, enabled in ((f"rm {link}", "disabled"), (f"ln -s /usr/lib/systemd/system/toy.service {link}", "enabled")):
+    for change, enabled in (
+        (f"rm {link}", "disabled"),
+        (f"ln -s /usr/lib/systemd/system/toy.service {link}", "enabled"),
+    ):
         watch.quiet()
         host.sh(change)
         watch.wait(2.0)
@@ -136,7 +139,9 @@ def test_service_that_dies_at_once_is_an_error_with_its_last_words(host: Host, d
     """systemd calls a start successful that a service survives by a moment only; we do not."""  # noqa: D403 - a name
     add_unit(host, "toy", "[Service]\nExecStart=/bin/sh -c 'sleep 0.05; echo out of luck >&2; exit 3'\n")
 
-    with pytest.raises(Failed, match=r"cannot start toy: it ended at once, exit-code, status 3; its journal says:(.|\n)*out of luck"):
+    with pytest.raises(
+        Failed, match=r"cannot start toy: it ended at once, exit-code, status 3; its journal says:(.|\n)*out of luck"
+    ):
         driver.apply("service.running", "toy")
 
 
@@ -176,7 +181,9 @@ def test_enabled_disabled_masked_and_unmasked(host: Host, driver: Driver):
     """The kinds that only say what happens at boot do just that, once; a unit that cannot be enabled is left alone."""
     add_unit(host, "toy")
     for kind, shown in {"enabled": "enabled", "disabled": "disabled"}.items():
-        assert driver.plan(f"service.{kind}", "toy").right is (kind == "disabled" and state(host, "toy")[1] == "disabled")
+        assert driver.plan(f"service.{kind}", "toy").right is (
+            kind == "disabled" and state(host, "toy")[1] == "disabled"
+        )
         driver.apply(f"service.{kind}", "toy")
         assert driver.apply(f"service.{kind}", "toy").right
         assert state(host, "toy") == ("inactive", shown)
@@ -204,7 +211,9 @@ def test_unmask_covers_what_is_masked_until_the_next_boot(host: Host, driver: Dr
 def test_one_that_failed_too_often_for_systemd_is_started(host: Host, driver: Driver):
     """Killed so often that systemd gives up, and refuses its start by hand for a while."""
     add_unit(host, "toy", SLEEPER.replace("[Install]", "Restart=on-failure\n[Install]"))
-    host.sh("systemctl daemon-reload; for n in 1 2 3 4 5 6; do systemctl start toy && systemctl kill -s KILL toy; sleep 0.2; done || true")
+    host.sh(
+        "systemctl daemon-reload; for n in 1 2 3 4 5 6; do systemctl start toy && systemctl kill -s KILL toy; sleep 0.2; done || true"
+    )
     assert host.run("systemctl", "start", "toy", check=False).returncode
 
     driver.apply("service.running", "toy")

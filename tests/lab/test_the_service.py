@@ -76,7 +76,9 @@ def test_reload_takes_over_new_settings_and_says_so_to_systemd(agent: lab.Host) 
     agent.write("/etc/holdfast/agent.yaml", "engine: {noop: true}\n")
     agent.run("systemctl", "reload", "holdfast")
     drop(agent, "a", "/tmp/a:\n  file.managed:\n    - contents: a\n")
-    agent.wait_journal(lambda entry: "would have created file.managed[/tmp/a]" in str(entry.get("MESSAGE")), unit="holdfast")
+    agent.wait_journal(
+        lambda entry: "would have created file.managed[/tmp/a]" in str(entry.get("MESSAGE")), unit="holdfast"
+    )
 
     assert not exists(agent, "/tmp/a")
     agent.write("/etc/holdfast/agent.yaml", "engine: {nop: false}\n")
@@ -122,13 +124,21 @@ def test_a_hung_loop_is_ended_by_the_watchdog_and_started_again(agent: lab.Host)
 def test_a_kill_at_any_moment_leaves_nothing_half_done(agent: lab.Host, moment: float) -> None:
     """No half-written file, no leftover, and who watched the change is told after the restart."""
     big = "\n".join(f"          line {n}" for n in range(2000))
-    files = "".join(f"/srv/k/f{n}:\n  file.managed:\n    - makedirs: true\n    - contents: |\n{big}\n" for n in range(60))
-    hook = "echo told >>/tmp/told:\n  cmd.wait:\n    - watch:\n" + "".join(f"      - file: /srv/k/f{n}\n" for n in range(60))
+    files = "".join(
+        f"/srv/k/f{n}:\n  file.managed:\n    - makedirs: true\n    - contents: |\n{big}\n" for n in range(60)
+    )
+    hook = "echo told >>/tmp/told:\n  cmd.wait:\n    - watch:\n" + "".join(
+        f"      - file: /srv/k/f{n}\n" for n in range(60)
+    )
     drop(agent, "kill", files + hook)
     lab.wait_for("the first file", lambda: exists(agent, "/srv/k/f0"), 30, 0.01)
     time.sleep(moment)  # the moment is the test's input, not a wait for something
     agent.run("systemctl", "kill", "-s", "KILL", "holdfast")
-    lab.wait_for("the agent is back and done", lambda: exists(agent, "/srv/k/f59") and "converged" in shown(agent, "StatusText"), 60)
+    lab.wait_for(
+        "the agent is back and done",
+        lambda: exists(agent, "/srv/k/f59") and "converged" in shown(agent, "StatusText"),
+        60,
+    )
 
     names = agent.sh("cd /srv/k; ls -A").split()
     sizes = set(agent.sh("cd /srv/k; stat -c %s f*").split())
@@ -142,10 +152,16 @@ def test_d_bus_may_go_and_come_back(agent: lab.Host) -> None:
     drop(agent, "cron", "cron:\n  service.running: []\n")
     agent.wait_journal(lambda entry: "service.running[cron]" in str(entry.get("RESOURCE")), unit="holdfast", timeout=20)
     agent.sh("systemctl restart dbus")
-    lab.wait_for("the agent is calm", lambda: "dbus-gone" not in agent.run("holdfast", "status", check=False).stdout, 30)
+    lab.wait_for(
+        "the agent is calm", lambda: "dbus-gone" not in agent.run("holdfast", "status", check=False).stdout, 30
+    )
     agent.sh("systemctl stop cron")
 
-    lab.wait_for("cron runs again", lambda: agent.run("systemctl", "is-active", "cron", check=False).stdout.strip() == "active", 30)
+    lab.wait_for(
+        "cron runs again",
+        lambda: agent.run("systemctl", "is-active", "cron", check=False).stdout.strip() == "active",
+        30,
+    )
 
 
 REVERSED = """
@@ -212,7 +228,9 @@ def test_a_command_that_is_ended_leaves_nothing_behind(agent: lab.Host) -> None:
 
     agent.sh("rm /etc/holdfast/states/bad.sls; : >/run/left")
     drop(agent, "good", "/srv/escape:\n  cmd.run\n")
-    lab.wait_for("the command has run", lambda: "converged" in shown(agent, "StatusText") and len(left_running(agent)) == 2, 20)
+    lab.wait_for(
+        "the command has run", lambda: "converged" in shown(agent, "StatusText") and len(left_running(agent)) == 2, 20
+    )
     assert "agent/" in groups(agent)
 
 

@@ -88,11 +88,15 @@ class Site:
 
     def snapshot(self) -> dict[str, Any]:
         """What must not change."""
-        return dict(json.loads(self.host.run("python3", "/root/snapshot.py", "/etc", "/root", "/usr/local", VICTIMS).stdout))
+        return dict(
+            json.loads(self.host.run("python3", "/root/snapshot.py", "/etc", "/root", "/usr/local", VICTIMS).stdout)
+        )
 
     def after(self, cases: list[Case]) -> str:
         """What the scripts of the cases that look afterwards complain of."""
-        return self.host.run("bash", "-s", stdin="".join(case.script(f"exec 2>&1; {case.after}") for case in cases)).stdout
+        return self.host.run(
+            "bash", "-s", stdin="".join(case.script(f"exec 2>&1; {case.after}") for case in cases)
+        ).stdout
 
 
 @pytest.fixture
@@ -139,7 +143,9 @@ def test_nothing_that_a_user_plants_gains_him_anything(site: Site) -> None:
     changed = different(before, site.snapshot())
     results = {result["id"]: result for result in applied["results"]}
     leaked = site.as_user(f"grep -rlsI --devices=skip --exclude=src 'secret of' {HOME} {OUT} /tmp /dev/shm; true")
-    temporaries = host.sh("find / -xdev -name '.*.holdfast-*' -not -path '*/managed-temporaries/*'; ls /dev/shm | grep holdfast || true")
+    temporaries = host.sh(
+        "find / -xdev -name '.*.holdfast-*' -not -path '*/managed-temporaries/*'; ls /dev/shm | grep holdfast || true"
+    )
 
     wrong = {
         "changed by plan": planned,
@@ -150,7 +156,9 @@ def test_nothing_that_a_user_plants_gains_him_anything(site: Site) -> None:
         "left behind": temporaries.splitlines(),
     }
     if any(wrong.values()):
-        pytest.fail("\n".join(f"{word}:\n" + textwrap.indent("\n".join(each), "  ") for word, each in wrong.items() if each))
+        pytest.fail(
+            "\n".join(f"{word}:\n" + textwrap.indent("\n".join(each), "  ") for word, each in wrong.items() if each)
+        )
 
 
 @dataclass(frozen=True)
@@ -180,7 +188,12 @@ SECRET = "/srv/victims/trust/secret"
 
 def reads(call: str) -> str:
     """Root's states with a template that calls a function and puts the result where all may read it."""
-    text = "{% set found = salt" + call + " %}\n" + "/srv/out/$N:\n  file.managed:\n    - contents: {{ found | string | json }}\n"
+    text = (
+        "{% set found = salt"
+        + call
+        + " %}\n"
+        + "/srv/out/$N:\n  file.managed:\n    - contents: {{ found | string | json }}\n"
+    )
     return f"mkdir states; cat >states/s.sls <<'END'\n{text}END\n"
 
 
@@ -239,7 +252,9 @@ TRUST = [
 def test_only_what_root_alone_could_have_written_is_believed(site: Site) -> None:
     """States, pillar, settings, grains, kinds, the state directory; and what root's templates read on the user's paths is the user's."""
     host = site.host
-    host.sh("mkdir -p /srv/victims/trust/private /srv/trust; chmod 700 /srv/victims/trust/private; touch /srv/victims/trust/private/hidden")
+    host.sh(
+        "mkdir -p /srv/victims/trust/private /srv/trust; chmod 700 /srv/victims/trust/private; touch /srv/victims/trust/private/hidden"
+    )
     host.write(SECRET, "secret of trust\n", 0o600)
     script = ""
     for case in TRUST:
@@ -267,7 +282,9 @@ def test_only_what_root_alone_could_have_written_is_believed(site: Site) -> None
         if case.refused and (status in {"0", "2"} or case.names.replace("$T", users).replace("$D", place) not in said):
             wrong.append(f"{case.name}: ended with {status}: {said[-600:]}")
     wrong += host.sh("ls /srv/trust/*/mark 2>/dev/null || true").splitlines()
-    wrong += site.as_user(f"grep -rlsE --devices=skip 'secret of trust|hidden' {OUT} {HOME} --exclude='*.sls' || true").splitlines()
+    wrong += site.as_user(
+        f"grep -rlsE --devices=skip 'secret of trust|hidden' {OUT} {HOME} --exclude='*.sls' || true"
+    ).splitlines()
     wrong += host.sh("cd /srv/out; grep -lE '^True|[0-9a-f]{64}' trust-* || true").splitlines()
     wrong += different(before, site.snapshot())
     if wrong:
@@ -278,7 +295,9 @@ def test_what_the_agent_itself_writes_is_not_led_astray(site: Site) -> None:
     """The file of its metrics, its socket, and what a command is told to write: all in a directory that a user leads elsewhere."""
     host = site.host
     host.sh(f"mkdir {VICTIMS}/own; echo secret >{VICTIMS}/own/secret")
-    site.as_user(f"ln -s {VICTIMS}/own {HOME}/l; ln -s {VICTIMS}/own/secret {HOME}/f; ln -s {VICTIMS}/own/secret {HOME}/m.prom")
+    site.as_user(
+        f"ln -s {VICTIMS}/own {HOME}/l; ln -s {VICTIMS}/own/secret {HOME}/f; ln -s {VICTIMS}/own/secret {HOME}/m.prom"
+    )
     host.write("/etc/holdfast/states/site.sls", "/srv/kept: {file.managed: [{contents: kept}]}\n")
     wrong = []
     for settings, place in (
@@ -393,11 +412,15 @@ def test_what_a_user_heaps_up_keeps_nothing_else_from_being_repaired(site: Site)
     """Hundreds of thousands of entries and directories, a tree beyond every path, huge and growing files, a file system that hangs."""
     host = site.host
     host.write("/etc/holdfast/agent.yaml", "durable: false\n")
-    host.sh("install -d -o u -g u /dev/shm/u; cd /dev/shm/u; install -d -o u -g u many wide odd deep deep/deep hung storm storm/in")
+    host.sh(
+        "install -d -o u -g u /dev/shm/u; cd /dev/shm/u; install -d -o u -g u many wide odd deep deep/deep hung storm storm/in"
+    )
     host.write("/etc/holdfast/states/tree/f", "salt\n")
     host.write("/etc/holdfast/states/site.sls", KEPT.replace("/dev/shm/u/many-cleaned:", "cleaned:"))
     host.run("holdfast", "install")
-    lab.wait_for("the last of the resources", lambda: host.run("test", "-e", "/srv/last", check=False).returncode == 0, 20)
+    lab.wait_for(
+        "the last of the resources", lambda: host.run("test", "-e", "/srv/last", check=False).returncode == 0, 20
+    )
     pid = host.run("systemctl", "show", "-P", "MainPID", "holdfast").stdout.strip()
     small = resident(host, pid)
     repaired(host, 0)
@@ -427,7 +450,9 @@ def test_what_a_user_heaps_up_keeps_nothing_else_from_being_repaired(site: Site)
     print(told)  # noqa: T201 - shown with -rP, and when it fails
 
     assert pid == host.run("systemctl", "show", "-P", "MainPID", "holdfast").stdout.strip(), "it is the same process"
-    assert max(times) < 30, told  # after a recheck, one look at each of the bombs comes first; what is stuck would take for ever
+    assert max(times) < 30, (
+        told
+    )  # after a recheck, one look at each of the bombs comes first; what is stuck would take for ever
     assert sorted(times)[len(times) * 3 // 4] < 2, told
     assert big - small < 150 << 10, told
     assert watches < 50_000, told

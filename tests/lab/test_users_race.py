@@ -101,7 +101,13 @@ class Ground:
         for name, descriptor in self.held.items():
             info = os.fstat(descriptor)
             content = os.pread(descriptor, 1000, 0) if stat.S_ISREG(info.st_mode) else None
-            found[name] = info.st_uid, info.st_gid, oct(info.st_mode), content, info.st_nlink if name.endswith("kept") else None
+            found[name] = (
+                info.st_uid,
+                info.st_gid,
+                oct(info.st_mode),
+                content,
+                info.st_nlink if name.endswith("kept") else None,
+            )
         return found
 
     def readable(self) -> list[str]:
@@ -278,7 +284,9 @@ async def test_no_exchange_leads_anything_outside(ground: Ground, kind: str) -> 
     print(told)  # noqa: T201 - shown with -rP, and when it fails
 
     outside = ground.outside()
-    changed = [f"{path}: {seen} -> {outside.get(path)}" for path, seen in ground.before.items() if outside.get(path) != seen]
+    changed = [
+        f"{path}: {seen} -> {outside.get(path)}" for path, seen in ground.before.items() if outside.get(path) != seen
+    ]
     changed += [f"{path}: made" for path in outside.keys() - ground.before.keys()]
     assert changed == []
     assert ground.readable() == []

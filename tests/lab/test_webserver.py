@@ -49,7 +49,11 @@ class Web:
 
     def quiet(self) -> None:
         """Wait until the agent says that all is as declared."""
-        lab.wait_for("the agent has converged", lambda: "converged" in self.host.run("holdfast", "status", check=False).stdout, 60)
+        lab.wait_for(
+            "the agent has converged",
+            lambda: "converged" in self.host.run("holdfast", "status", check=False).stdout,
+            60,
+        )
         lab.wait_for("the page is served", self.serves, 30)
 
 
@@ -135,7 +139,9 @@ def test_a_broken_configuration_in_the_states_is_never_put_in_place(web: Web) ->
     web.quiet()
 
 
-@pytest.mark.parametrize("damage", ["systemctl stop nginx", "systemctl kill -s KILL --kill-whom=all nginx", "systemctl kill -s KILL nginx"])
+@pytest.mark.parametrize(
+    "damage", ["systemctl stop nginx", "systemctl kill -s KILL --kill-whom=all nginx", "systemctl kill -s KILL nginx"]
+)
 def test_a_stopped_or_killed_server_is_started_again(web: Web, damage: str) -> None:
     """Seen over D-Bus."""
     web.damage(damage)
@@ -146,7 +152,11 @@ def test_a_stopped_or_killed_server_is_started_again(web: Web, damage: str) -> N
 def test_a_disabled_unit_is_enabled_again(web: Web) -> None:
     """So that it comes up at the next boot."""
     web.damage("systemctl disable -q nginx")
-    lab.wait_for("it is enabled", lambda: web.host.run("systemctl", "is-enabled", "nginx", check=False).stdout.strip() == "enabled", 20)
+    lab.wait_for(
+        "it is enabled",
+        lambda: web.host.run("systemctl", "is-enabled", "nginx", check=False).stdout.strip() == "enabled",
+        20,
+    )
 
 
 def test_a_removed_package_is_installed_again(web: Web) -> None:
@@ -160,7 +170,9 @@ def test_mode_and_owner_are_restored(web: Web) -> None:
     """Metadata drifts, too."""
     web.damage(f"chmod 600 {PAGE}; chown daemon {PAGE}")
     wanted = "644 root"
-    lab.wait_for("mode and owner are back", lambda: web.host.run("stat", "-c", "%a %U", PAGE).stdout.strip() == wanted, 10)
+    lab.wait_for(
+        "mode and owner are back", lambda: web.host.run("stat", "-c", "%a %U", PAGE).stdout.strip() == wanted, 10
+    )
 
 
 def test_a_parent_that_is_moved_away_is_made_anew(web: Web) -> None:

@@ -36,7 +36,12 @@ def look(tmp_path: Path) -> Callable[..., Report]:
         root = tmp_path / "states"
         root.mkdir(exist_ok=True)
         write(root, {"site.sls": files} if isinstance(files, str) else files)
-        values = {"grains": HOST, "pillar": {"password": "$6$salt$hash"}, "minion_id": "web1", "trusted_uids": frozenset({os.getuid()})}
+        values = {
+            "grains": HOST,
+            "pillar": {"password": "$6$salt$hash"},
+            "minion_id": "web1",
+            "trusted_uids": frozenset({os.getuid()}),
+        }
         return inspect(Request(root, sls, **(values | more)), ignore)
 
     return run

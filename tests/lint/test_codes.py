@@ -23,9 +23,17 @@ def codes_in(path: Path) -> Iterator[str]:
     """Every text of a module that is spelled like a code; `f"{word}-shape"` stands for include, exclude and extend."""
     tree = ast.parse(path.read_text())
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and (CODE.fullmatch(node.value) or node.value in CODES):
+        if (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and (CODE.fullmatch(node.value) or node.value in CODES)
+        ):
             yield node.value
-        if isinstance(node, ast.JoinedStr) and isinstance(node.values[-1], ast.Constant) and node.values[-1].value == "-shape":
+        if (
+            isinstance(node, ast.JoinedStr)
+            and isinstance(node.values[-1], ast.Constant)
+            and node.values[-1].value == "-shape"
+        ):
             yield from ("include-shape", "exclude-shape")
 
 
@@ -60,8 +68,13 @@ def test_the_page_lists_all_of_them():
         for level, part in (("warning", warnings), ("error", errors))
     }
 
-    assert rows == {level: {code: known.meaning for code, known in CODES.items() if known.level == level} for level in rows}
-    assert all(not known.meaning.endswith(".") and "\n" not in known.meaning and "|" not in known.meaning for known in CODES.values())
+    assert rows == {
+        level: {code: known.meaning for code, known in CODES.items() if known.level == level} for level in rows
+    }
+    assert all(
+        not known.meaning.endswith(".") and "\n" not in known.meaning and "|" not in known.meaning
+        for known in CODES.values()
+    )
 
 
 @pytest.mark.parametrize(

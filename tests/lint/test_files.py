@@ -63,7 +63,9 @@ def test_what_only_an_unreached_file_includes_is_unreached(warnings):
 
 
 @pytest.mark.parametrize(
-    "top", ["{% include 'more.jinja' %}\n", "{% import_yaml 'm.yaml' as m %}\nbase:\n  '*': [web]\n", "#!json\n{}\n", None], ids=str
+    "top",
+    ["{% include 'more.jinja' %}\n", "{% import_yaml 'm.yaml' as m %}\nbase:\n  '*': [web]\n", "#!json\n{}\n", None],
+    ids=str,
 )
 def test_silent_where_it_cannot_be_known(top, warnings):
     """A top file that takes its names from elsewhere, or none at all."""

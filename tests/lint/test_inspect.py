@@ -124,7 +124,13 @@ def test_a_kind_that_raises_when_it_is_asked_is_no_traceback(look, monkeypatch):
 
 def test_modules_for_salt_among_the_states_are_told(warnings):
     """Each directory once, with what to do instead; one without Python says nothing."""
-    files = {"site.sls": "x:\n  test.nop: []\n", "_modules/a.py": "", "_modules/b.py": "", "_grains/c.py": "", "_utils/README": ""}
+    files = {
+        "site.sls": "x:\n  test.nop: []\n",
+        "_modules/a.py": "",
+        "_modules/b.py": "",
+        "_grains/c.py": "",
+        "_utils/README": "",
+    }
 
     found = warnings(files)
     assert [(warning.code, warning.place.file.rpartition("/")[2]) for warning in found] == [

@@ -38,7 +38,10 @@ def test_a_key_that_looks_like_another_is_told(text, hint, where, warnings):
     before, _, after = f"# {text}".partition("^")
     files = {"site.sls": before + after + TAIL}
     if where == "source":
-        files = {"site.sls": "/x:\n  file.managed:\n    - source: salt://x.conf\n    - template: jinja\n", "x.conf": before + after}
+        files = {
+            "site.sls": "/x:\n  file.managed:\n    - source: salt://x.conf\n    - template: jinja\n",
+            "x.conf": before + after,
+        }
 
     (warning,) = warnings(files, pillar=PILLAR)
     assert warning.code == "key-missing"
@@ -62,12 +65,14 @@ def test_a_key_whose_value_is_the_content_of_a_file_is_told(warnings):
 
 def test_a_template_in_the_state_itself_is_looked_at(warnings):
     """For keys, for names that nothing gives a value, and for calls that there are not; each in its own line."""
-    lines = (
-        "        {{ salt['pillar.get']('nginx:prot') }}\n        {{ colour }}\n        {% if false %}{{ salt['no.such']() }}{% endif %}\n"
-    )
+    lines = "        {{ salt['pillar.get']('nginx:prot') }}\n        {{ colour }}\n        {% if false %}{{ salt['no.such']() }}{% endif %}\n"
 
     found = warnings(f"#!yaml\n/x:\n  file.managed:\n    - template: jinja\n    - contents: |\n{lines}", pillar=PILLAR)
-    assert [(warning.code, warning.place.line) for warning in found] == [("key-missing", 6), ("template-name", 7), ("template-unknown", 8)]
+    assert [(warning.code, warning.place.line) for warning in found] == [
+        ("key-missing", 6),
+        ("template-name", 7),
+        ("template-unknown", 8),
+    ]
 
 
 def test_a_grain_that_a_module_of_a_formula_would_set_is_told(warnings):

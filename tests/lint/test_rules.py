@@ -17,17 +17,44 @@ def state(kind: str, *lines: str, id_: str = "x") -> str:
 FOUND = [
     # requisites that can never be met
     (state("test.nop", "onfail: [{test: calm}]") + CALM, "requisite-never", 3, "test.nop[calm] cannot fail"),
-    (state("test.nop", "onfail_any: [{test: calm}, {test: loud}]") + CALM + LOUD, "requisite-never", 3, "calm] and test.succeed"),
-    (state("test.nop", "onfail_all: [{test: bad}, {test: calm}]") + CALM + BAD, "requisite-never", 3, "test.nop[calm] cannot fail"),
-    (state("test.nop", "onchanges: [{test: calm}]") + CALM, "requisite-never", 3, "test.nop[calm] never reports a change"),
-    (state("test.nop", "onchanges: [{file: /x}]") + "/x: file.exists\n", "requisite-never", 3, "file.exists[/x] never reports"),
+    (
+        state("test.nop", "onfail_any: [{test: calm}, {test: loud}]") + CALM + LOUD,
+        "requisite-never",
+        3,
+        "calm] and test.succeed",
+    ),
+    (
+        state("test.nop", "onfail_all: [{test: bad}, {test: calm}]") + CALM + BAD,
+        "requisite-never",
+        3,
+        "test.nop[calm] cannot fail",
+    ),
+    (
+        state("test.nop", "onchanges: [{test: calm}]") + CALM,
+        "requisite-never",
+        3,
+        "test.nop[calm] never reports a change",
+    ),
+    (
+        state("test.nop", "onchanges: [{file: /x}]") + "/x: file.exists\n",
+        "requisite-never",
+        3,
+        "file.exists[/x] never reports",
+    ),
     (state("test.nop", "onchanges_any: [{test: bad}]") + BAD, "requisite-never", 3, "never reports a change"),
     (state("test.nop", "prereq: [{test: calm}]") + CALM, "requisite-never", 3, "never reports a change"),
     (CALM + state("test.nop", "onchanges_in: [{test: calm}]"), "requisite-never", 5, "test.nop[calm] never runs"),
-    (state("test.nop", "require: [{test: bad}]", "onfail: [{test: bad}]") + BAD, "requisite-never", 4, "waits for the failure"),
+    (
+        state("test.nop", "require: [{test: bad}]", "onfail: [{test: bad}]") + BAD,
+        "requisite-never",
+        4,
+        "waits for the failure",
+    ),
     (state("test.nop", "watch: [{test: loud}]", "onfail: [{test: loud}]") + LOUD, "requisite-never", 4, ""),
     (
-        state("test.nop", "require: [{test: bad}]", "onfail_all: [{test: bad}, {file: /x}]") + BAD + "/x: file.exists\n",
+        state("test.nop", "require: [{test: bad}]", "onfail_all: [{test: bad}, {file: /x}]")
+        + BAD
+        + "/x: file.exists\n",
         "requisite-never",
         4,
         "",
@@ -54,10 +81,25 @@ FOUND = [
     (state("test.nop", "watch: [{test: calm}]") + CALM, "watch-never", 3, "watch means require"),
     (state("test.nop", "listen: [{test: calm}]") + CALM, "watch-never", 3, "listen has no effect"),
     (state("cmd.run", "name: /x", "creates: /y", "reverse: true"), "reverse-missing", 5, "cmd.run cannot be undone"),
-    (state("file.absent", "name: /x", "watch: [{test: loud}]") + LOUD, "refresh-missing", 4, "file.absent has no refresh: watch means"),
+    (
+        state("file.absent", "name: /x", "watch: [{test: loud}]") + LOUD,
+        "refresh-missing",
+        4,
+        "file.absent has no refresh: watch means",
+    ),
     (state("file.absent", "name: /x", "listen: [{test: loud}]") + LOUD, "refresh-missing", 4, "listen has no effect"),
-    (LOUD[:-4] + "\n    - watch_in: [{file: /x}]\n/x: file.absent\n", "refresh-missing", 3, "file.absent has no refresh"),
-    (state("test.nop", "noop: true", id_="a") + state("test.nop", "require: [{test: a}]"), "requisite-noop", 6, "never applied (noop)"),
+    (
+        LOUD[:-4] + "\n    - watch_in: [{file: /x}]\n/x: file.absent\n",
+        "refresh-missing",
+        3,
+        "file.absent has no refresh",
+    ),
+    (
+        state("test.nop", "noop: true", id_="a") + state("test.nop", "require: [{test: a}]"),
+        "requisite-noop",
+        6,
+        "never applied (noop)",
+    ),
     # what stands before what it needs
     (
         state("file.managed", "name: /srv/a", "contents: b") + state("file.directory", "name: /srv", id_="y"),
@@ -65,7 +107,12 @@ FOUND = [
         2,
         "needs the directory /srv, but file.directory[y]",
     ),
-    (state("service.running", "name: a") + "/etc/systemd/system/a.service: file.managed\n", "needed-earlier", 2, "unit file a.service"),
+    (
+        state("service.running", "name: a") + "/etc/systemd/system/a.service: file.managed\n",
+        "needed-earlier",
+        2,
+        "unit file a.service",
+    ),
     # what is managed twice
     (
         state("pkg.installed", "name: git") + state("pkg.installed", "pkgs: [vim, git]", id_="y"),
@@ -81,15 +128,30 @@ FOUND = [
         "differently",
     ),
     # arguments that do nothing
-    (state("file.managed", "name: /x", "context: {a: 1}"), "argument-needs", 4, "'context' has no effect without 'template'"),
+    (
+        state("file.managed", "name: /x", "context: {a: 1}"),
+        "argument-needs",
+        4,
+        "'context' has no effect without 'template'",
+    ),
     (state("file.managed", "name: /x", "dir_mode: '0755'"), "argument-needs", 4, "without 'makedirs'"),
     (state("cmd.script", "source: /x", "creates: /y", "defaults: {a: 1}"), "argument-needs", 5, "without 'template'"),
-    (state("file.managed", "name: /x", "template: jinja", "moed: '0600'"), "argument-variable", 5, "no argument 'moed': its template"),
+    (
+        state("file.managed", "name: /x", "template: jinja", "moed: '0600'"),
+        "argument-variable",
+        5,
+        "no argument 'moed': its template",
+    ),
     (state("test.nop", "color: red"), "argument-ignored", 3, "test.nop accepts 'color' without effect"),
     (state("file.managed", "name: /x", "attrs: i"), "argument-ignored", 4, "chattr"),
     (state("test.nop", "fire_event: true"), "argument-ignored", 3, "event bus"),
     # owners
-    (state("file.managed", "name: /home/u/x/y", "contents: z"), "owner-undeclared", 2, "/home/u belongs to u add '- user: u'"),
+    (
+        state("file.managed", "name: /home/u/x/y", "contents: z"),
+        "owner-undeclared",
+        2,
+        "/home/u belongs to u add '- user: u'",
+    ),
     (
         state("file.directory", "user: app", id_="/srv/app") + state("file.recurse", "source: /x", id_="/srv/app/etc"),
         "owner-undeclared",
@@ -97,7 +159,8 @@ FOUND = [
         "/srv/app/etc will be root's",
     ),
     (
-        state("user.present", "home: /var/lib/app/", id_="app") + state("file.symlink", "target: y", id_="/var/lib/app/x"),
+        state("user.present", "home: /var/lib/app/", id_="app")
+        + state("file.symlink", "target: y", id_="/var/lib/app/x"),
         "owner-undeclared",
         5,
         "/var/lib/app belongs to app",
@@ -112,7 +175,9 @@ FOUND = [
 ]
 
 
-@pytest.mark.parametrize(("text", "code", "line", "words"), FOUND, ids=[f"{code} {index}" for index, (_, code, _, _) in enumerate(FOUND)])
+@pytest.mark.parametrize(
+    ("text", "code", "line", "words"), FOUND, ids=[f"{code} {index}" for index, (_, code, _, _) in enumerate(FOUND)]
+)
 def test_rule_finds(text, code, line, words, warnings):
     """One warning, with its place down to the column, and words that help."""
     (warning,) = warnings(text)
@@ -176,7 +241,10 @@ def test_requisite_that_the_settings_turn_off(warnings):
     text = LOUD + state("test.nop", "listen: [{test: loud}]") + state("test.nop", "listen_in: [{test: loud}]", id_="y")
     found = warnings(text, options={"disabled_requisites": ["listen", "listen_in"]})
 
-    assert [(warning.code, warning.place.line) for warning in found] == [("requisite-disabled", 5), ("requisite-disabled", 8)]
+    assert [(warning.code, warning.place.line) for warning in found] == [
+        ("requisite-disabled", 5),
+        ("requisite-disabled", 8),
+    ]
 
 
 def test_prereq_and_require_on_one_another_are_an_error(look):

@@ -58,7 +58,10 @@ def test_code_is_ignored_everywhere(warnings):
 
 @pytest.mark.parametrize(
     ("comment", "words"),
-    [("# holdfast: ignore actoin-unguarded", "no code 'actoin-unguarded'"), ("# holdfast: ignore", "does not say which code")],
+    [
+        ("# holdfast: ignore actoin-unguarded", "no code 'actoin-unguarded'"),
+        ("# holdfast: ignore", "does not say which code"),
+    ],
 )
 def test_comment_that_cannot_mean_anything_is_told(comment, words, warnings):
     """A mistyped code would silence nothing, and nobody would know."""
@@ -70,6 +73,8 @@ def test_comment_that_cannot_mean_anything_is_told(comment, words, warnings):
 
 def test_errors_cannot_be_silenced(look):
     """They are not a matter of taste."""
-    report = look("x: # holdfast: ignore unknown-argument\n  cmd.run:\n    - nmae: make # holdfast: ignore unknown-argument\n")
+    report = look(
+        "x: # holdfast: ignore unknown-argument\n  cmd.run:\n    - nmae: make # holdfast: ignore unknown-argument\n"
+    )
 
     assert [error.code for error in report.errors] == ["unknown-argument"]

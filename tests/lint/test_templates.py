@@ -14,7 +14,10 @@ TAIL = "\nx: test.nop\n"
         ("{% set colour = 1 %}\n{% if false %}{{ ^color }}{% endif %}", "did you mean colour?"),
         ("{% if false %}\n{{ ^later }}{% set later = 1 %}\n{% endif %}", "'later'"),
         ("{% for a in [] %}{% set b = 1 %}{% endfor %}\n{% if false %}{{ ^b }}{% endif %}", "use a namespace"),
-        ("{% set root = 'lib' %}{% from root ~ '/map.jinja' import a %}{% if false %}{{ ^inner }}{% endif %}", "is defined"),
+        (
+            "{% set root = 'lib' %}{% from root ~ '/map.jinja' import a %}{% if false %}{{ ^inner }}{% endif %}",
+            "is defined",
+        ),
         ("{% for a in [] %}\n{% else %}{{ ^a if false }}{% endfor %}", "'a'"),
         ("{% macro m(a) %}{{ a }}{{ ^b }}{% endmacro %}", "'b'"),
         ("{% if false %}{% for a in ^xs %}{% endfor %}{% endif %}", "'xs'"),
@@ -80,7 +83,11 @@ def test_what_a_state_file_hands_on_is_known_to_what_it_imports(warnings):
     (warning,) = warnings(files)
 
     assert warning.place.file.endswith("lib/map.jinja")
-    assert (warning.place.line, warning.message, warning.hint) == (2, "nothing gives 'ton' a value", "did you mean tone?")
+    assert (warning.place.line, warning.message, warning.hint) == (
+        2,
+        "nothing gives 'ton' a value",
+        "did you mean tone?",
+    )
 
 
 @pytest.mark.parametrize(
@@ -93,7 +100,10 @@ def test_what_a_state_file_hands_on_is_known_to_what_it_imports(warnings):
 )
 def test_what_is_included_sees_every_name_of_those_that_include(site, warnings):
     """Those of loops and macros as well, in state files as well."""
-    assert warnings({"site.sls": site + TAIL, "part.sls": "{{ '' if user | default('') }}{{ user if false }}"}, "site") == []
+    assert (
+        warnings({"site.sls": site + TAIL, "part.sls": "{{ '' if user | default('') }}{{ user if false }}"}, "site")
+        == []
+    )
 
 
 def test_template_with_a_number_that_python_refuses_is_left_alone(look):
@@ -105,7 +115,9 @@ def test_template_with_a_number_that_python_refuses_is_left_alone(look):
 
 def test_template_nested_beyond_measure_is_left_alone(look):
     """No rule fails on it."""
-    report = look("{% if false %}{{ 1" + " ~ 1" * 3000 + " }}" + "{{ [" * 300 + "x" + "] }}" * 300 + "{% endif %}" + TAIL)
+    report = look(
+        "{% if false %}{{ 1" + " ~ 1" * 3000 + " }}" + "{{ [" * 300 + "x" + "] }}" * 300 + "{% endif %}" + TAIL
+    )
 
     assert report.warnings == ()
 
@@ -165,7 +177,9 @@ CONF = "x:\n  file.managed:\n    - name: /x\n    - source: salt://x.conf\n    - 
 
 def test_template_of_a_file_and_the_context_of_its_state(warnings):
     """What neither gives a value is told where the template uses it."""
-    (warning,) = warnings({"site.sls": CONF, "x.conf": "a {{ port }} {{ host }}\n{{ name }} {{ grains.id }}\n b = {{ prot }}\n"})
+    (warning,) = warnings(
+        {"site.sls": CONF, "x.conf": "a {{ port }} {{ host }}\n{{ name }} {{ grains.id }}\n b = {{ prot }}\n"}
+    )
 
     assert (warning.code, warning.place.line, warning.place.column) == ("template-name", 3, 9)
     assert warning.place.file.endswith("states/x.conf")
@@ -185,4 +199,9 @@ def test_template_of_a_file_that_is_left_alone(text, warnings, tmp_path):
 
 def test_file_that_is_no_template_may_look_like_a_broken_one(warnings):
     """It is not rendered."""
-    assert warnings({"site.sls": "x:\n  file.managed:\n    - name: /x\n    - source: salt://x.conf\n", "x.conf": "{{ broken"}) == []
+    assert (
+        warnings(
+            {"site.sls": "x:\n  file.managed:\n    - name: /x\n    - source: salt://x.conf\n", "x.conf": "{{ broken"}
+        )
+        == []
+    )

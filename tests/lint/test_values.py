@@ -17,7 +17,11 @@ def managed(*lines: str) -> str:
         (managed("name: /f", "user: {{ pillar.get('owner') }}", "mode: 644"), 5, "user"),
         (managed("name: /f", "contents: |\n        {{ pillar.get('nope') }}"), 5, "contents"),
         (managed("name: /srv/{{ pillar.get('nope') }}"), 4, "name"),
-        (managed("name: /f", "template: jinja", "source: /f", "context:\n        port: {{ pillar.get('port') }}"), 8, "port"),
+        (
+            managed("name: /f", "template: jinja", "source: /f", "context:\n        port: {{ pillar.get('port') }}"),
+            8,
+            "port",
+        ),
         ("{% set owner = salt['pillar.get']('a:b', none) %}\n" + managed("name: /f", "user: '{{ owner }}'"), 6, "user"),
         (
             "{% set x = pillar.get('x') %}\nc:\n  cmd.run:\n    - name: /bin/make\n    - env:\n      - A: {{ x }}\n    - creates: /x\n",

@@ -72,13 +72,18 @@ def test_an_acl_of_this_system_is_understood(tmp_path):
     """As setfacl writes it, not only as we believe that it does."""
     file = tmp_path / "f"
     file.touch(mode=0o644)
-    value = acl((0x01, 6, 0xFFFFFFFF), (0x02, 6, 12345), (0x04, 4, 0xFFFFFFFF), (0x10, 6, 0xFFFFFFFF), (0x20, 4, 0xFFFFFFFF))
+    value = acl(
+        (0x01, 6, 0xFFFFFFFF), (0x02, 6, 12345), (0x04, 4, 0xFFFFFFFF), (0x10, 6, 0xFFFFFFFF), (0x20, 4, 0xFFFFFFFF)
+    )
     try:
         os.setxattr(file, ACL, value)
     except OSError:
         pytest.skip("no ACLs on this file system")
     if subprocess.run(["which", "getfacl"], capture_output=True, check=False).returncode == 0:
-        assert "user:12345:rw-" in subprocess.run(["getfacl", "-n", file], capture_output=True, text=True, check=True).stdout
+        assert (
+            "user:12345:rw-"
+            in subprocess.run(["getfacl", "-n", file], capture_output=True, text=True, check=True).stdout
+        )
 
     assert writers(file.stat(), os.getxattr(file, ACL), ROOT) == {12345}
 
@@ -86,10 +91,20 @@ def test_an_acl_of_this_system_is_understood(tmp_path):
 @pytest.mark.parametrize(
     ("uid", "mode", "message", "hint"),
     [
-        (7, stat.S_IFREG | 0o600, "it belongs to uid 7, which is not trusted (0)", "chown it, if you trust what is in it: chown 0 /x"),
+        (
+            7,
+            stat.S_IFREG | 0o600,
+            "it belongs to uid 7, which is not trusted (0)",
+            "chown it, if you trust what is in it: chown 0 /x",
+        ),
         (0, stat.S_IFREG | 0o606, "anyone may write it", "chmod o-w /x"),
         (0, stat.S_IFDIR | 0o770, "the group 9 may write it", "chmod g-w /x"),
-        (7, stat.S_IFDIR | 0o1700, "it belongs to uid 7, which is not trusted (0)", "chown it, if you trust what is in it: chown 0 /x"),
+        (
+            7,
+            stat.S_IFDIR | 0o1700,
+            "it belongs to uid 7, which is not trusted (0)",
+            "chown it, if you trust what is in it: chown 0 /x",
+        ),
     ],
 )
 def test_a_weakness_says_how_to_mend_it(uid, mode, message, hint):

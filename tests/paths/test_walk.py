@@ -27,7 +27,13 @@ def top() -> Iterator[Path]:
             (path / directory).mkdir(parents=True)
             os.chown(path / directory, owner, owner)
         os.chown(path / "home/u", USER, USER)
-        for file, owner in (("home/u/f", USER), ("home/u/sub/f", USER), ("home/v/f", OTHER), ("etc/f", 0), ("etc/d/f", 0)):
+        for file, owner in (
+            ("home/u/f", USER),
+            ("home/u/sub/f", USER),
+            ("home/v/f", OTHER),
+            ("etc/f", 0),
+            ("etc/d/f", 0),
+        ):
             (path / file).write_text(file)
             os.chown(path / file, owner, owner)
         yield path
@@ -304,7 +310,9 @@ def test_parents_are_made_as_they_are_declared(top):
 def test_only_what_root_alone_could_write_is_trusted(top):
     """The file, and all directories on the way, links' targets included; the message names the component and the cure."""
     assert paths.read_trusted(str(top / "etc/f")) == b"etc/f"
-    with pytest.raises(Unsafe, match=rf"cannot trust {top}/home/u/f: {top}/home/u: it belongs to uid {USER}, .*chown 0 {top}/home/u"):
+    with pytest.raises(
+        Unsafe, match=rf"cannot trust {top}/home/u/f: {top}/home/u: it belongs to uid {USER}, .*chown 0 {top}/home/u"
+    ):
         paths.read_trusted(str(top / "home/u/f"))
     (top / "etc/l").symlink_to(top / "home/u/sub/f")
     with pytest.raises(Unsafe, match="belongs to uid"):

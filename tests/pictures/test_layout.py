@@ -34,7 +34,9 @@ def overlapping(found: Layout) -> list[tuple[object, object]]:
 
 
 EDGES = st.integers(1, 25).flatmap(
-    lambda count: st.tuples(st.just(count), st.lists(st.tuples(st.integers(0, count - 1), st.integers(0, count - 1)), max_size=60))
+    lambda count: st.tuples(
+        st.just(count), st.lists(st.tuples(st.integers(0, count - 1), st.integers(0, count - 1)), max_size=60)
+    )
 )
 
 
@@ -47,7 +49,10 @@ def test_any_graph_is_drawn_whole(given_graph: tuple[int, list[tuple[int, int]]]
     assert sorted(found.boxes) == list(range(count))
     assert overlapping(found) == []
     assert all(box.x >= 0 and box.x + box.width <= found.width + 0.01 for box in found.boxes.values())
-    assert all(box.y - box.height / 2 + 0.01 >= 0 and box.y + box.height / 2 <= found.height + 0.01 for box in found.boxes.values())
+    assert all(
+        box.y - box.height / 2 + 0.01 >= 0 and box.y + box.height / 2 <= found.height + 0.01
+        for box in found.boxes.values()
+    )
     assert set(found.paths) == {(before, after) for before, after in edges if before != after}
     for (before, after), points in found.paths.items():
         ends = {(found.boxes[key].x, found.boxes[key].y) for key in (before, after)}

@@ -29,7 +29,9 @@ def labels(root: ET.Element) -> list[str]:
 
 def pair(kind: str = "require", **states: str) -> Drawing:
     """Two resources and one edge."""
-    nodes = [Node(f"test.nop[{name}]", "test.nop", "web", state) for name, state in (states or {"a": "", "b": ""}).items()]
+    nodes = [
+        Node(f"test.nop[{name}]", "test.nop", "web", state) for name, state in (states or {"a": "", "b": ""}).items()
+    ]
     return Drawing(nodes, [Edge(nodes[0].identity, nodes[1].identity, kind)])
 
 
@@ -72,10 +74,20 @@ def test_names_stay_names() -> None:
     root = picture(drawing, EVIL)
     text = list(mermaid(drawing))
 
-    assert {element.tag.removeprefix(SVG) for element in root.iter()} <= {"svg", "title", "rect", "defs", "marker", "path", "text", "g"}
+    assert {element.tag.removeprefix(SVG) for element in root.iter()} <= {
+        "svg",
+        "title",
+        "rect",
+        "defs",
+        "marker",
+        "path",
+        "text",
+        "g",
+    }
     assert not any(name.startswith("on") or name == "href" for element in root.iter() for name in element.attrib)
     assert all(
-        re.fullmatch(r'graph TD|  r\d+\["[^"<>&`\\]*"\](:::\w+)?|  r\d+ -->\|\w+\| r\d+|  classDef \w+ fill:#\w+', line) for line in text
+        re.fullmatch(r'graph TD|  r\d+\["[^"<>&`\\]*"\](:::\w+)?|  r\d+ -->\|\w+\| r\d+|  classDef \w+ fill:#\w+', line)
+        for line in text
     )
     assert len("\n".join(dot(drawing)).split("\n")) == 6
 

@@ -40,7 +40,10 @@ def commands() -> Iterator[tuple[str, str]]:
         for found in SHOWN.finditer(page.read_text()):
             shown = re.sub(r"\[(-\S+)\]", r"\1", (found["line"] or found["inline"]).partition(" > ")[0])
             first, *others = re.split(r" \| ", shown)
-            for words in (first, *(f"{first.split()[0]} {other}" if other.startswith("-") else other for other in others)):
+            for words in (
+                first,
+                *(f"{first.split()[0]} {other}" if other.startswith("-") else other for other in others),
+            ):
                 verb, *rest = re.sub(r"\|\S+", "", words).split(maxsplit=1)
                 yield page.name, " ".join([verb, *rest])
 
@@ -56,7 +59,11 @@ def test_every_command_that_is_shown_is_understood(page: str, words: str) -> Non
         found = command.get_command(context, name)
         assert found is not None, f"{page} shows `holdfast {words}`; there is no {name!r}"
         command = found
-    needed = [parameter.metavar for parameter in command.params if isinstance(parameter, click.Argument) and parameter.required]
+    needed = [
+        parameter.metavar
+        for parameter in command.params
+        if isinstance(parameter, click.Argument) and parameter.required
+    ]
     command.make_context(words, [*args, *(["x[y]"] if needed and not args else [])], parent=context)
 
 
@@ -79,9 +86,15 @@ def test_examples_compile(section: str, files: dict[str, str], tmp_path: Path) -
         (tmp_path / path).write_text(text)
     pillar.mkdir(exist_ok=True)
     trusted = frozenset({os.getuid()})
-    request = Request(states=states, grains={"os_family": "Debian", "os": "Debian"}, minion_id="web1", trusted_uids=trusted)
+    request = Request(
+        states=states, grains={"os_family": "Debian", "os": "Debian"}, minion_id="web1", trusted_uids=trusted
+    )
     data = compile_pillar(pillar, request).data
-    names = [path.removesuffix(".sls").replace("/", ".") for path in files if path.endswith(".sls") and not path.startswith("pillar/")]
+    names = [
+        path.removesuffix(".sls").replace("/", ".")
+        for path in files
+        if path.endswith(".sls") and not path.startswith("pillar/")
+    ]
 
     for name in names:
         sls = () if name == "top" else (name,)

@@ -37,7 +37,9 @@ def test_circles_are_found(tmp_path: Path) -> None:
     (package / "__init__.py").write_text("from holdfast.states.family import one\n")
     (package / "one.py").write_text("def late():\n    import holdfast.states.other\n")
     (tmp_path / "states" / "other.py").write_text("from holdfast.states.family.two import x\n")
-    (package / "two.py").write_text("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from holdfast.states.family import one\n")
+    (package / "two.py").write_text(
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from holdfast.states.family import one\n"
+    )
     found = imports(tmp_path)
     assert found["states.family.one"] == {"states.other"}
     assert found["states.other"] == {"states.family.two", "states.family"}
@@ -48,11 +50,19 @@ def test_circles_are_found(tmp_path: Path) -> None:
 
 def imports(root: Path) -> dict[str, set[str]]:
     """Module -> modules that it imports, of these two folders; importing one runs the `__init__` of its packages, too."""
-    files = {name(path.relative_to(root)): path for folder in ("resources", "states") for path in (root / folder).rglob("*.py")}
+    files = {
+        name(path.relative_to(root)): path
+        for folder in ("resources", "states")
+        for path in (root / folder).rglob("*.py")
+    }
     found: dict[str, set[str]] = {}
     for module, path in files.items():
         named = {target for node in nodes(ast.parse(path.read_text())) for target in targets(node)}
-        around = {".".join(parts[:end]) for parts in (target.split(".") for target in named) for end in range(1, len(parts) + 1)}
+        around = {
+            ".".join(parts[:end])
+            for parts in (target.split(".") for target in named)
+            for end in range(1, len(parts) + 1)
+        }
         found[module] = {target for target in around if target in files and not f"{module}.".startswith(f"{target}.")}
     return found
 

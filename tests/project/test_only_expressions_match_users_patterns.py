@@ -35,7 +35,11 @@ def patterns() -> Iterator[str]:
     for path in sorted(path for folder in COVERED for path in (ROOT / folder).rglob("*.py")):
         tree = ast.parse(path.read_text())
         constants = {
-            target.id for node in tree.body if isinstance(node, ast.Assign) for target in node.targets if isinstance(target, ast.Name)
+            target.id
+            for node in tree.body
+            if isinstance(node, ast.Assign)
+            for target in node.targets
+            if isinstance(target, ast.Name)
         }
         for function in calls(tree, "<module>", constants):
             yield f"{path.relative_to(ROOT)}: {function}"
@@ -61,7 +65,9 @@ def literal(node: ast.expr, constants: set[str]) -> bool:
         case ast.BinOp(left=left, right=right) | ast.IfExp(body=left, orelse=right):
             return literal(left, constants) and literal(right, constants)
         case ast.JoinedStr(values=values):
-            return all(literal(value.value if isinstance(value, ast.FormattedValue) else value, constants) for value in values)
+            return all(
+                literal(value.value if isinstance(value, ast.FormattedValue) else value, constants) for value in values
+            )
         case (
             ast.Call(func=ast.Attribute(value=ast.Constant(), attr="join"), args=[part])
             | ast.GeneratorExp(elt=part)
@@ -82,8 +88,14 @@ def test_no_pattern_of_a_user_is_matched_elsewhere():
 
 def test_patterns_that_come_from_elsewhere_are_seen():
     """Names and attributes are; literals, escaped text and constants of the module are not."""
-    seen = [literal(ast.parse(text, mode="eval").body, {"KNOWN"}) for text in ("pattern", "self.pattern", "f'a{b}'", "'a' + b")]
-    clear = [literal(ast.parse(text, mode="eval").body, {"KNOWN"}) for text in ("'a'", "KNOWN", "f'{KNOWN}{re.escape(b)}'", "re.escape(b)")]
+    seen = [
+        literal(ast.parse(text, mode="eval").body, {"KNOWN"})
+        for text in ("pattern", "self.pattern", "f'a{b}'", "'a' + b")
+    ]
+    clear = [
+        literal(ast.parse(text, mode="eval").body, {"KNOWN"})
+        for text in ("'a'", "KNOWN", "f'{KNOWN}{re.escape(b)}'", "re.escape(b)")
+    ]
 
     assert not any(seen)
     assert all(clear)

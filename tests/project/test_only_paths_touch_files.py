@@ -45,7 +45,9 @@ OS = frozenset(
         "walk",
     ]
 )
-OS_PATH = frozenset(["exists", "getmtime", "getsize", "isdir", "isfile", "islink", "ismount", "lexists", "realpath", "samefile"])
+OS_PATH = frozenset(
+    ["exists", "getmtime", "getsize", "isdir", "isfile", "islink", "ismount", "lexists", "realpath", "samefile"]
+)
 MODULES = {"os": OS, "path": OS_PATH, "shutil": None, "glob": None, "tempfile": None}
 """Module -> its functions that take paths; None: all of them."""
 METHODS = frozenset(
@@ -160,7 +162,9 @@ def calls(module: Path) -> Iterator[tuple[str, str, int]]:
 
     def visit(node: ast.AST, function: str) -> Iterator[tuple[str, str, int]]:
         for child in ast.iter_child_nodes(node):
-            inner = child.name if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)) and not function else function
+            inner = (
+                child.name if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)) and not function else function
+            )
             if isinstance(child, (ast.Attribute, ast.Name)) and (found := named(child, uses_path=uses_path)):
                 yield inner or "the module", found, child.lineno
             yield from visit(child, inner)
@@ -172,7 +176,13 @@ def named(node: ast.Attribute | ast.Name, *, uses_path: bool) -> str | None:
     """What is named, if it may take a path to a file. A mere mention counts: it is handed to somebody who calls it."""
     if isinstance(node, ast.Name):
         return "open" if node.id == "open" else None
-    owner = node.value.id if isinstance(node.value, ast.Name) else node.value.attr if isinstance(node.value, ast.Attribute) else ""
+    owner = (
+        node.value.id
+        if isinstance(node.value, ast.Name)
+        else node.value.attr
+        if isinstance(node.value, ast.Attribute)
+        else ""
+    )
     if owner in MODULES:
         names = MODULES[owner]
         return f"{owner}.{node.attr}" if names is None or node.attr in names else None

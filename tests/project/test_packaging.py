@@ -28,7 +28,9 @@ GIT = shutil.which("git")
 def call(*argv: object, cwd: Path, **variables: str) -> str:
     """Run a command; what it prints."""
     plain = {name: value for name, value in environment().items() if name != "PYTHONPATH"}
-    done = subprocess.run([*map(str, argv)], cwd=cwd, env={**plain, **variables}, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [*map(str, argv)], cwd=cwd, env={**plain, **variables}, capture_output=True, text=True, timeout=60, check=False
+    )
     assert done.returncode == 0, f"{argv}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 
@@ -46,10 +48,24 @@ def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An environment of its own with the wheel; what Holdfast depends on is that of the tests."""
     home = tmp_path_factory.mktemp("installed") / "holdfast"
     call(sys.executable, "-m", "venv", "--without-pip", home, cwd=ROOT)
-    packages = Path(call(home / "bin/python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=ROOT).strip())
+    packages = Path(
+        call(home / "bin/python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=ROOT).strip()
+    )
     (packages / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
     wheel = next(built.glob("*.whl"))
-    call(sys.executable, "-m", "pip", "--python", home / "bin/python", "install", "--quiet", "--no-index", "--no-deps", wheel, cwd=ROOT)
+    call(
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        home / "bin/python",
+        "install",
+        "--quiet",
+        "--no-index",
+        "--no-deps",
+        wheel,
+        cwd=ROOT,
+    )
     return home / "bin/holdfast"
 
 
@@ -82,10 +98,24 @@ def test_an_installed_agent_repairs_drift(installed: Path, tmp_path: Path) -> No
     assert all((tmp_path / page.path).exists() for page in PAGES)
     etc, motd = tmp_path / "etc/holdfast", tmp_path / "motd"
     (etc / "states/motd.sls").write_text(f"{motd}:\n  file.managed:\n    - contents: hello\n")
-    options = ["--config", etc / "agent.yaml", "--states", etc / "states", "--pillar", etc / "pillar", "--state-dir", tmp_path / "state"]
+    options = [
+        "--config",
+        etc / "agent.yaml",
+        "--states",
+        etc / "states",
+        "--pillar",
+        etc / "pillar",
+        "--state-dir",
+        tmp_path / "state",
+    ]
     plain = {name: value for name, value in environment().items() if name != "PYTHONPATH"}
     agent = subprocess.Popen(
-        [installed, "run", *options], cwd=tmp_path, env=plain, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        [installed, "run", *options],
+        cwd=tmp_path,
+        env=plain,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
     try:
         assert agent.stdout is not None
@@ -129,7 +159,11 @@ def test_a_record_is_kept_from_sdist_to_wheel(built: Path, tmp_path: Path) -> No
 
 def make_repository(directory: Path) -> str:
     """Make a git repository of a directory; its commit."""
-    for words in (["init", "--quiet"], ["add", "."], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "--message=x"]):
+    for words in (
+        ["init", "--quiet"],
+        ["add", "."],
+        ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "--message=x"],
+    ):
         call("git", "-C", directory, *words, cwd=directory)
     return call("git", "-C", directory, "rev-parse", "--short=12", "HEAD", cwd=directory).strip()
 
@@ -155,7 +189,9 @@ def test_a_checkout_asks_git(package: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.skipif(GIT is None, reason="there is no git")
-def test_where_the_commit_is_not_known_the_version_is_told_all_the_same(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_the_commit_is_not_known_the_version_is_told_all_the_same(
+    package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """No repository, one further up, a repository that is broken, no git, a record that is no text."""
     make_repository(package.parents[2])
     assert commit(package) == ""

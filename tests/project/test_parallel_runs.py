@@ -32,8 +32,21 @@ def test_a_skipped_test_fails_the_run_on_ci_and_a_module_stays_in_one_process(tm
     (tmp_path / "test_b.py").write_text(SKIPPED)
     (options,) = re.findall(r"-m pytest (.*) \"\$@\"", (ROOT / "scripts/test").read_text())
 
-    command = [sys.executable, "-m", "pytest", *options.split(), "--rootdir", tmp_path, "-p", "no:cacheprovider", "-rP", tmp_path]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "CI": "1"}, cwd=tmp_path)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        *options.split(),
+        "--rootdir",
+        tmp_path,
+        "-p",
+        "no:cacheprovider",
+        "-rP",
+        tmp_path,
+    ]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, "CI": "1"}, cwd=tmp_path
+    )
 
     assert done.returncode == 1, done.stdout + done.stderr
     assert "skipped on CI: a failure" in done.stdout
@@ -45,6 +58,8 @@ def test_a_skipped_test_fails_the_run_on_ci_and_a_module_stays_in_one_process(tm
 def test_the_longest_modules_are_named_as_they_are() -> None:
     """A module that is renamed would lose its place at the beginning."""
     tree = ast.parse(CONFTEST.read_text())
-    (longest,) = [node.value for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "LONGEST"]
+    (longest,) = [
+        node.value for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "LONGEST"
+    ]
 
     assert [name for name in ast.literal_eval(longest) if not (ROOT / name).is_file()] == []

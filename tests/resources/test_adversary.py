@@ -176,7 +176,10 @@ KINDS: list[tuple[str, str, dict[str, Any]]] = [
 
 async def _run(top: Path, kind: str, name: str, arguments: dict[str, Any], adversary: Adversary) -> bool:
     """Whether a run came to its end; one that was refused tells it by an error of ours."""
-    given = {key: value.format(home=top / "home", top=top) if isinstance(value, str) else value for key, value in arguments.items()}
+    given = {
+        key: value.format(home=top / "home", top=top) if isinstance(value, str) else value
+        for key, value in arguments.items()
+    }
     cls = registry.find(kind)
     assert cls is not None
     resource = cls.declare(os.path.normpath(top / "home" / name) if kind.startswith("file.") else name, **given)
@@ -202,7 +205,9 @@ def memory() -> Iterator[Path]:
         yield Path(name)
 
 
-@pytest.mark.parametrize(("kind", "name", "arguments"), KINDS, ids=[f"{number}-{kind}" for number, (kind, _, _) in enumerate(KINDS)])
+@pytest.mark.parametrize(
+    ("kind", "name", "arguments"), KINDS, ids=[f"{number}-{kind}" for number, (kind, _, _) in enumerate(KINDS)]
+)
 def test_no_exchange_at_any_moment_changes_anything_outside(memory, kind, name, arguments):
     """Each exchange before each call; and without one the kind does its work, so that the calls are those of a real run."""
 

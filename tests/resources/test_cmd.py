@@ -62,7 +62,9 @@ async def test_stop_signal_comes_first(host, tmp_path):
     assert (tmp_path / "told").read_text() == "asked\n"
 
 
-@pytest.mark.parametrize(("written", "name"), [("INT", "INT"), ("sigint", "INT"), (2, "INT"), ("15", "TERM"), ("KILL", "KILL")])
+@pytest.mark.parametrize(
+    ("written", "name"), [("INT", "INT"), ("sigint", "INT"), (2, "INT"), ("15", "TERM"), ("KILL", "KILL")]
+)
 def test_signals_are_named_in_several_ways(written, name):
     """With SIG or without, in capitals or not, or by number."""
     assert registry.find("cmd.run").declare("true", stop_signal=written).stop_signal == name
@@ -98,7 +100,9 @@ async def test_prepend_path_umask_and_no_shell(host, tmp_path):
     tool.chmod(0o755)
     assert (await run(host, "cmd.run", "tool", prepend_path=str(tmp_path))).report.changes["stdout"] == "mine"
     assert (await run(host, "cmd.run", "umask", umask="077")).report.changes["stdout"] == "0077"
-    assert (await run(host, "cmd.run", "echo '$HOME' \"a b\"", python_shell=False)).report.changes["stdout"] == "$HOME a b"
+    assert (await run(host, "cmd.run", "echo '$HOME' \"a b\"", python_shell=False)).report.changes[
+        "stdout"
+    ] == "$HOME a b"
 
 
 async def test_refresh_runs_it_again_and_wait_only_then(host):
@@ -114,7 +118,9 @@ async def test_refresh_runs_it_again_and_wait_only_then(host):
     assert not registry.find("cmd.wait").declare("x").action()
 
 
-@pytest.mark.parametrize("verdict", ['{"changed": true, "comment": "did it", "rows": 3}', "changed=yes comment='did it' rows=3"])
+@pytest.mark.parametrize(
+    "verdict", ['{"changed": true, "comment": "did it", "rows": 3}', "changed=yes comment='did it' rows=3"]
+)
 async def test_stateful(host, verdict):
     """The last line of a stateful command's output is its own report."""
     ctx = await run(host, "cmd.run", f"echo working; echo {__import__('shlex').quote(verdict)}", stateful=True)
@@ -133,8 +139,12 @@ async def test_script(host, tmp_path):
     (tmp_path / "states" / "s.py").write_text("#!/usr/bin/env python3\nimport sys; print(sys.argv[1:])\n")
     (tmp_path / "states" / "s.sh").write_text("echo {{ word }} $1\n")
 
-    assert (await run(host, "cmd.script", "salt://s.py", args="--to 'a b'")).report.changes["stdout"] == "['--to', 'a b']"
-    ctx = await run(host, "cmd.script", "named", source="salt://s.sh", args="1", template="jinja", context={"word": "hi"})
+    assert (await run(host, "cmd.script", "salt://s.py", args="--to 'a b'")).report.changes[
+        "stdout"
+    ] == "['--to', 'a b']"
+    ctx = await run(
+        host, "cmd.script", "named", source="salt://s.sh", args="1", template="jinja", context={"word": "hi"}
+    )
     assert ctx.report.changes["stdout"] == "hi 1"
     assert (await run(host, "cmd.script", "salt://s.py inline")).report.changes["stdout"] == "['inline']"
     assert (await run(host, "cmd.script", "salt://s.py")).report.changes["stdout"] == "[]"

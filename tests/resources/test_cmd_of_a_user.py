@@ -76,7 +76,9 @@ async def test_script_is_given_away_when_it_is_complete(monkeypatch, tmp_path):
 async def test_script_is_not_written_where_another_could_exchange_it(tmp_path):
     """A /tmp that lost its sticky bit: any user would be the one who runs it."""
     tmp_path.chmod(0o777)
-    with pytest.raises(Permanent, match=f"cannot trust {tmp_path}/holdfast-script-[0-9a-f]*: {tmp_path}: anyone may write it"):
+    with pytest.raises(
+        Permanent, match=f"cannot trust {tmp_path}/holdfast-script-[0-9a-f]*: {tmp_path}: anyone may write it"
+    ):
         cmd.written(b"echo", str(tmp_path), UID)
     assert list(tmp_path.iterdir()) == []
 

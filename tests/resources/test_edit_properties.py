@@ -42,7 +42,9 @@ WORDS = [
     "a\r",
 ]
 TEXTS = st.one_of(
-    st.builds("".join, st.lists(st.builds("{}{}".format, st.sampled_from(WORDS), st.sampled_from(["\n", "\n", "\r\n", ""])))),
+    st.builds(
+        "".join, st.lists(st.builds("{}{}".format, st.sampled_from(WORDS), st.sampled_from(["\n", "\n", "\r\n", ""])))
+    ),
     st.text("ab=# \n\r\t<>", max_size=30),
 )
 LINES = st.one_of(st.sampled_from(WORDS), st.text("ab=# \t.*", max_size=5))
@@ -52,7 +54,13 @@ PARTS = st.one_of(LINES, TEXTS)
 ARGUMENTS = {
     "file.line": st.fixed_dictionaries(
         {"mode": st.sampled_from(["ensure", "insert", "replace", "delete"]), "content": LINES},
-        optional={"match": LINES, "before": LINES, "after": LINES, "location": st.sampled_from(["start", "end"]), "indent": st.booleans()},
+        optional={
+            "match": LINES,
+            "before": LINES,
+            "after": LINES,
+            "location": st.sampled_from(["start", "end"]),
+            "indent": st.booleans(),
+        },
     ),
     "file.keyvalue": st.fixed_dictionaries(
         {"key_values": st.dictionaries(LINES, LINES, min_size=1, max_size=3)},
@@ -81,11 +89,18 @@ ARGUMENTS = {
         },
     ),
     "file.comment": st.fixed_dictionaries(
-        {"regex": LINES}, optional={"char": st.sampled_from(["#", "# ", "//", "a", " #"]), "ignore_missing": st.booleans()}
+        {"regex": LINES},
+        optional={"char": st.sampled_from(["#", "# ", "//", "a", " #"]), "ignore_missing": st.booleans()},
     ),
-    "file.uncomment": st.fixed_dictionaries({"regex": LINES}, optional={"char": st.sampled_from(["#", "# ", "//", "a", " #"])}),
-    "file.append": st.fixed_dictionaries({"text": st.lists(PARTS, min_size=1, max_size=3)}, optional={"ignore_whitespace": st.booleans()}),
-    "file.prepend": st.fixed_dictionaries({"text": st.lists(PARTS, min_size=1, max_size=3)}, optional={"header": st.booleans()}),
+    "file.uncomment": st.fixed_dictionaries(
+        {"regex": LINES}, optional={"char": st.sampled_from(["#", "# ", "//", "a", " #"])}
+    ),
+    "file.append": st.fixed_dictionaries(
+        {"text": st.lists(PARTS, min_size=1, max_size=3)}, optional={"ignore_whitespace": st.booleans()}
+    ),
+    "file.prepend": st.fixed_dictionaries(
+        {"text": st.lists(PARTS, min_size=1, max_size=3)}, optional={"header": st.booleans()}
+    ),
 }
 
 
@@ -155,7 +170,9 @@ def test_keyvalue_touches_no_other_line(text, key, value):
     text += "\n"
 
     def others(lines: str) -> list[str]:
-        return [line for line in re.split("\n", lines.removesuffix("\n")) if line and not re.match(rf"[ \t]*{key}=", line)]
+        return [
+            line for line in re.split("\n", lines.removesuffix("\n")) if line and not re.match(rf"[ \t]*{key}=", line)
+        ]
 
     assert others(edited(resource, text) or "") == others(text)
 
@@ -163,7 +180,10 @@ def test_keyvalue_touches_no_other_line(text, key, value):
 @given(text=TEXTS, content=TEXTS, start=st.sampled_from(["# >>", ">"]))
 def test_what_is_around_a_block_is_kept(text, content, start):
     """The text before the first and after the last marker is as it was."""
-    resource = edit("file.blockreplace", {"content": content, "marker_start": start, "marker_end": "# <<", "append_if_not_found": True})
+    resource = edit(
+        "file.blockreplace",
+        {"content": content, "marker_start": start, "marker_end": "# <<", "append_if_not_found": True},
+    )
     if resource is None:
         return
     after = edited(resource, text)
@@ -195,9 +215,17 @@ def test_what_is_around_a_block_is_kept(text, content, start):
         ("file.comment", {"regex": "a", "char": " "}, "cannot be told from other text"),
         ("file.replace", {"pattern": "a", "repl": "b", "backup": "../x"}, "is not a suffix"),
         ("file.blockreplace", {"content": "x #-- end managed zone --"}, "content holds marker_end"),
-        ("file.blockreplace", {"append_if_not_found": True, "prepend_if_not_found": True}, "only one of append_if_not_found"),
+        (
+            "file.blockreplace",
+            {"append_if_not_found": True, "prepend_if_not_found": True},
+            "only one of append_if_not_found",
+        ),
         ("file.blockreplace", {"source": "http://x/y"}, "source http://x/y needs a hash"),
-        ("file.blockreplace", {"sources": ["salt://a"], "source_hashes": ["1", "2"]}, "more source_hashes than sources"),
+        (
+            "file.blockreplace",
+            {"sources": ["salt://a"], "source_hashes": ["1", "2"]},
+            "more source_hashes than sources",
+        ),
         ("file.blockreplace", {"source": ["salt://a", "salt://b"]}, "source is one URL"),
         ("file.append", {}, "give either text or a source"),
         ("file.append", {"text": "x", "source": "salt://x"}, "give either text or a source"),

@@ -148,7 +148,9 @@ async def test_a_name_that_a_pattern_takes_too_long_on_fails_its_state_alone(tmp
         ctx = host.context(f"{kind}[x]")
 
         async def given_up():
-            with pytest.raises(Permanent, match=r"regular expression '\(a.*takes longer than 0\.3 s on a text of 61 characters"):
+            with pytest.raises(
+                Permanent, match=r"regular expression '\(a.*takes longer than 0\.3 s on a text of 61 characters"
+            ):
                 await registry.find(kind).declare(str(tmp_path / "managed"), **arguments).check_apply(ctx, True)
 
         assert await longest_pause(given_up, 0.25) < 0.25

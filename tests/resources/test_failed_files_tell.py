@@ -41,7 +41,13 @@ async def tried(ctx: FakeContext, kind: str, path: Path, **arguments: Any) -> Ou
     """What comes of an attempt."""
     resource = registry.find(kind).declare(str(path), **arguments)
     call = Call(
-        0, f"{kind}[it]", {"name": str(path), "__id__": "it"}, Spot(Document("test.sls", "")), resource, Meta.model_validate({}), {}
+        0,
+        f"{kind}[it]",
+        {"name": str(path), "__id__": "it"},
+        Spot(Document("test.sls", "")),
+        resource,
+        Meta.model_validate({}),
+        {},
     )
     outcome, _ = await attempt.run(Job(call, ctx, apply=True), lambda _: None)
     return outcome
@@ -95,7 +101,9 @@ async def test_a_tree_of_which_one_entry_fails(tmp_path: Path) -> None:
     for name in "abc":
         (source / name).write_text(name)
     (top / "b").mkdir(parents=True)
-    outcome = await tried(FakeContext(tmp_path, sources={f"file://{source}": source}), "file.recurse", top, source=f"file://{source}")
+    outcome = await tried(
+        FakeContext(tmp_path, sources={f"file://{source}": source}), "file.recurse", top, source=f"file://{source}"
+    )
     assert outcome.result is False
     assert [*outcome.changes] == [f"{top}/a", f"{top}/c"]
     assert outcome.comment.startswith(f"cannot manage {top}/b as a file: it is a directory")

@@ -100,7 +100,9 @@ NAMESPACE = """
 """
 
 
-def in_namespace(top: Path, mount: str, calls: list[tuple[str, str, dict[str, object]]], *, durable: bool = False) -> list[str]:
+def in_namespace(
+    top: Path, mount: str, calls: list[tuple[str, str, dict[str, object]]], *, durable: bool = False
+) -> list[str]:
     """What some calls say in a process that has mounted something at `top`."""
     script = textwrap.dedent(NAMESPACE.format(calls=repr(calls), durable=durable))
     command = ["unshare", "-Urm", "sh", "-c", f'{mount} && exec "$@"', "sh", sys.executable, "-", str(top)]
@@ -154,7 +156,10 @@ def test_absent_never_crosses_a_mount(tmp_path):
 
     said = in_namespace(tmp_path, f"mount -t tmpfs none {tmp_path}/d/mnt", [("file.absent", "d", {})])
 
-    assert said == [f"Permanent: cannot remove {tmp_path}/d: {tmp_path}/d/mnt is a mount point; unmount it first", "['d']"]
+    assert said == [
+        f"Permanent: cannot remove {tmp_path}/d: {tmp_path}/d/mnt is a mount point; unmount it first",
+        "['d']",
+    ]
     assert (tmp_path / "d" / "f").exists()
 
 
@@ -181,7 +186,11 @@ async def test_not_a_file(host, tmp_path, make):
         target = Path("/dev/null")
     before = target.lstat()
 
-    for kind, arguments in (("file.managed", {"contents": "x"}), ("file.managed", {"mode": "0644"}), ("file.append", {"text": "x"})):
+    for kind, arguments in (
+        ("file.managed", {"contents": "x"}),
+        ("file.managed", {"mode": "0644"}),
+        ("file.append", {"text": "x"}),
+    ):
         with pytest.raises(Permanent, match=f": it is a .*{make}"):
             await run(host, kind, target, **arguments)
 
@@ -200,8 +209,14 @@ async def test_file_below_a_file(host, tmp_path):
 
 async def test_what_an_upstream_would_make_is_no_error_in_a_plan(host, tmp_path):
     """Without apply, a missing parent or owner is somebody else's to make: it would change."""
-    for kind, arguments in (("file.managed", {"contents": "x"}), ("file.directory", {}), ("file.symlink", {"target": "t"})):
-        changed, ctx = await run(host, kind, tmp_path / "no" / "f", apply=False, user="nobody-yet", group="nobody-yet", **arguments)
+    for kind, arguments in (
+        ("file.managed", {"contents": "x"}),
+        ("file.directory", {}),
+        ("file.symlink", {"target": "t"}),
+    ):
+        changed, ctx = await run(
+            host, kind, tmp_path / "no" / "f", apply=False, user="nobody-yet", group="nobody-yet", **arguments
+        )
         assert changed
         assert ctx.report.changes
     (tmp_path / "f").write_text("x\n")

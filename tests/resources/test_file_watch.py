@@ -27,7 +27,12 @@ async def test_drift_is_heard_and_repaired(host, tmp_path):
     await anext(watch)
     await resource.check_apply(ctx, True)
 
-    for damage in (lambda: target.write_text("bad"), target.unlink, lambda: target.chmod(0o600), lambda: target.rename(tmp_path / "g")):
+    for damage in (
+        lambda: target.write_text("bad"),
+        target.unlink,
+        lambda: target.chmod(0o600),
+        lambda: target.rename(tmp_path / "g"),
+    ):
         async with asyncio.timeout(5):
             while not await resource.check_apply(ctx, True):
                 await anext(watch)

@@ -146,7 +146,9 @@ async def test_follow_symlinks(host, top, follow, safe):
     his_link(top / "u/f", "real" if safe else "../victim")
     arguments = {} if follow is None else {"follow_symlinks": follow}
     if follow and not safe:
-        with pytest.raises(Permanent, match=rf"cannot follow {top}/u/f, which belongs to user {USER} and leads to ../victim"):
+        with pytest.raises(
+            Permanent, match=rf"cannot follow {top}/u/f, which belongs to user {USER} and leads to ../victim"
+        ):
             await run(host, "file.managed", top / "u/f", contents="new", user=USER, **arguments)
     else:
         assert await run(host, "file.managed", top / "u/f", contents="new", user=USER, **arguments)
@@ -161,7 +163,8 @@ async def test_without_content_nothing_of_root_s_is_given_away(host, top):
     os.link(top / "victim", top / "u/f")
     for arguments in ({"replace": False, "contents": "x"}, {}):
         with pytest.raises(
-            Permanent, match=rf"cannot change owner or mode of {top}/u/f: it belongs to root, but {top}/u belongs to user {USER}"
+            Permanent,
+            match=rf"cannot change owner or mode of {top}/u/f: it belongs to root, but {top}/u belongs to user {USER}",
         ):
             await run(host, "file.managed", top / "u/f", user=USER, mode="0666", **arguments)
     assert seen(top / "victim") == (0, 0o600, "root's")
@@ -224,7 +227,9 @@ async def test_a_directory_that_is_a_link_leads_nowhere(host, top):
         ("file.exists", {}),
         *EDITS,
     ]:
-        with pytest.raises(HoldfastError, match=rf"cannot follow {top}/u/d, which belongs to user {USER} and leads to {top}/etc"):
+        with pytest.raises(
+            HoldfastError, match=rf"cannot follow {top}/u/d, which belongs to user {USER} and leads to {top}/etc"
+        ):
             await run(host, kind, top / "u/d/f", **arguments)
     assert sorted(path.name for path in (top / "etc").iterdir()) == before
     assert seen(top / "etc/f")[2] == "root's"
@@ -239,7 +244,12 @@ async def test_recursion_puts_right_what_is_his_and_refuses_what_is_not(host, to
         (top / "u" / name).chmod(0o600)
     with pytest.raises(Permanent, match=r"it belongs to root, .* \(and 1 more\)"):
         await run(host, "file.directory", top / "u", user=USER, mode="0755", file_mode="0644", recurse=["user", "mode"])
-    assert [seen(top / "u" / name)[:2] for name in ("a", "b", "root", "too")] == [(USER, 0o644), (USER, 0o644), (0, 0o600), (0, 0o600)]
+    assert [seen(top / "u" / name)[:2] for name in ("a", "b", "root", "too")] == [
+        (USER, 0o644),
+        (USER, 0o644),
+        (0, 0o600),
+        (0, 0o600),
+    ]
 
 
 async def test_a_tree_may_go_from_one_user_to_another(host, top):
@@ -259,7 +269,8 @@ async def test_a_directory_that_a_user_made_in_a_sticky_one_is_not_taken_over(ho
     (top / "tmp/d").mkdir()
     os.chown(top / "tmp/d", USER, USER)
     with pytest.raises(
-        Permanent, match=rf"cannot give {top}/tmp/d to root: it belongs to user {USER}, and {top}/tmp/d|others may have put it there"
+        Permanent,
+        match=rf"cannot give {top}/tmp/d to root: it belongs to user {USER}, and {top}/tmp/d|others may have put it there",
     ):
         await run(host, "file.directory", top / "tmp/d", user="root")
     assert await run(host, "file.directory", top / "tmp/d", user=USER, mode="0700")
@@ -312,7 +323,9 @@ async def test_hash_files_of_users_are_read_like_sources(host, top):
     his_link(top / "u/hashes", top / "victim")
     his(top / "u/source", "his")
     with pytest.raises(Permanent, match="cannot follow"):
-        await run(host, "file.managed", top / "etc/new", source=str(top / "u/source"), source_hash=str(top / "u/hashes"))
+        await run(
+            host, "file.managed", top / "etc/new", source=str(top / "u/source"), source_hash=str(top / "u/hashes")
+        )
 
 
 async def test_files_without_end_are_not_read_to_it(host, top):
@@ -377,7 +390,9 @@ async def test_a_tree_with_another_s_link_is_not_taken_over(host, top):
     os.link(top / "victim", top / "u/hard")
     for _ in range(2):
         with pytest.raises(Permanent, match="hard"):
-            await run(host, "file.directory", top / "u", user="root", mode="0755", file_mode="0644", recurse=["user", "mode"])
+            await run(
+                host, "file.directory", top / "u", user="root", mode="0755", file_mode="0644", recurse=["user", "mode"]
+            )
     assert (top / "victim").stat().st_mode & 0o777 == 0o600
 
 

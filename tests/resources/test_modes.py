@@ -15,9 +15,11 @@ from holdfast.resources.modes import symbolic
 LETTERS = st.text(st.sampled_from("rwxst"), max_size=4)
 FIRST = st.tuples(LETTERS, LETTERS, LETTERS).map(lambda each: "u={},g={},o={}".format(*each))
 MORE = st.lists(
-    st.tuples(st.sampled_from(["u", "g", "o", "a", "ug", "go", "ou"]), st.sampled_from("=+-"), LETTERS | st.sampled_from("ugo")).map(
-        "".join
-    ),
+    st.tuples(
+        st.sampled_from(["u", "g", "o", "a", "ug", "go", "ou"]),
+        st.sampled_from("=+-"),
+        LETTERS | st.sampled_from("ugo"),
+    ).map("".join),
     max_size=3,
 )
 

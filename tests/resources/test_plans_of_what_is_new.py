@@ -15,7 +15,11 @@ TELLING = {
     "append": [{"text": "x"}],
     "blockreplace": [],
     "comment": [],
-    "copy": [{"source": "{tmp}/given"}, {"source": "{tmp}/given", "mode": "0640"}, {"source": "{tmp}/given", "preserve": True}],
+    "copy": [
+        {"source": "{tmp}/given"},
+        {"source": "{tmp}/given", "mode": "0640"},
+        {"source": "{tmp}/given", "preserve": True},
+    ],
     "directory": [{}, {"mode": "0700"}],
     "keyvalue": [{"key": "a", "value": "b", "create_if_missing": True, "append_if_not_found": True}],
     "line": [{"mode": "insert", "content": "x", "create": True, "file_mode": "0600", "location": "end"}],
@@ -75,7 +79,9 @@ async def test_a_plan_tells_mode_and_owner_of_what_it_would_make(function, argum
 
     if function == "recurse":
         file = told(path / "inner" / "file", user)
-        assert plan.report.comment.endswith(f"; new directories with {told(path, user).partition(',')[0]}, files with {file}")
+        assert plan.report.comment.endswith(
+            f"; new directories with {told(path, user).partition(',')[0]}, files with {file}"
+        )
     else:
         assert plan.report.comment.endswith(f" with {told(path, user)}")
 

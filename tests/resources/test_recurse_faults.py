@@ -96,7 +96,9 @@ async def test_new_files_are_closed_until_they_are_done(tmp_path, monkeypatch):
     async with Host(states=tmp_path, var_dir=tmp_path / "var", durable=False) as host:
         monkeypatch.setattr(files.os, "write", watching)
         monkeypatch.setattr(os, "mkdir", making)
-        resource = registry.find("file.recurse").declare(str(target), source=str(tmp_path / "source"), file_mode="0600", dir_mode="0700")
+        resource = registry.find("file.recurse").declare(
+            str(target), source=str(tmp_path / "source"), file_mode="0600", dir_mode="0700"
+        )
         await resource.check_apply(host.context("x"), True)
 
     assert set(modes) == {0o700, 0o600}

@@ -29,11 +29,13 @@ def test_a_kind_of_an_installed_distribution_is_found(tmp_path: Path) -> None:
     (tmp_path / "zdist_kinds.py").write_text(
         "from holdfast import Resource\n\n\nclass Thing(Resource, kind='zdist.present'):\n    async def check_apply(self, ctx, apply):\n        return True\n"
     )
-    code = (
-        "from holdfast.resources import registry as r; print(r.find('zdist.present').kind, r.find('zdist.absent'), 'zdist' in r.families())"
-    )
+    code = "from holdfast.resources import registry as r; print(r.find('zdist.present').kind, r.find('zdist.absent'), 'zdist' in r.families())"
     done = subprocess.run(
-        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": f"{SRC}:{tmp_path}"}, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": f"{SRC}:{tmp_path}"},
+        capture_output=True,
+        text=True,
+        check=True,
     )
 
     assert done.stdout.split() == ["zdist.present", "None", "True"]
@@ -87,7 +89,11 @@ def test_the_names_of_built_in_kinds_are_all_known() -> None:
     for module in pkgutil.walk_packages(kinds.__path__, f"{kinds.__name__}."):
         importlib.import_module(module.name)
 
-    assert {cls.kind: cls.__module__ for cls in subclasses(Resource) if cls.kind and cls.__module__.startswith(kinds.__name__)} == HOMES
+    assert {
+        cls.kind: cls.__module__
+        for cls in subclasses(Resource)
+        if cls.kind and cls.__module__.startswith(kinds.__name__)
+    } == HOMES
 
 
 def test_a_kind_is_loaded_alone() -> None:
@@ -98,7 +104,11 @@ def test_a_kind_is_loaded_alone() -> None:
         "r.find('file.managed'); print('holdfast.resources.kinds.file.recurse' in sys.modules)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(SRC)}, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(SRC)},
+        capture_output=True,
+        text=True,
+        check=True,
     )
 
     assert done.stdout.split("\n")[:2] == ["[]", "False"]
@@ -108,7 +118,8 @@ def test_an_own_kind_cannot_take_the_name_of_a_built_in_one(monkeypatch: pytest.
     """Not even before that has been loaded."""
     monkeypatch.setattr(registry, "_kinds", {})
     with pytest.raises(
-        DeclarationError, match=r"cannot declare file.managed in .*: holdfast.resources.kinds.file.managed has declared it already"
+        DeclarationError,
+        match=r"cannot declare file.managed in .*: holdfast.resources.kinds.file.managed has declared it already",
     ):
 
         class Mine(Resource, kind="file.managed"):

@@ -16,7 +16,12 @@ from holdfast.resources.secrets import MASK, Cover
 
 KEY = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBg\n-----END PRIVATE KEY-----\n"
 PILLAR: dict[str, Any] = {
-    "app": {"db_password": "correct-horse", "port": 8080, "api-key": "correct-horse-battery", "tokens_left": "plenty of them"},
+    "app": {
+        "db_password": "correct-horse",
+        "port": 8080,
+        "api-key": "correct-horse-battery",
+        "tokens_left": "plenty of them",
+    },
     "users": [{"name": "alice", "passwd": "opensesame"}],
     "tls": {"private_key": KEY},
     "token": ["first-token", 123456789],
@@ -92,19 +97,43 @@ def test_secrets_are_covered_in_each_form(told: str) -> None:
     assert MASK in covered
     assert not any(
         part in covered
-        for part in ("hunter2", "aHVudGVy", "h1bnRlcj", "odW50ZXIy", "sesame", "number", "of-", "of libpq", "nobody", "with", "listed")
+        for part in (
+            "hunter2",
+            "aHVudGVy",
+            "h1bnRlcj",
+            "odW50ZXIy",
+            "sesame",
+            "number",
+            "of-",
+            "of libpq",
+            "nobody",
+            "with",
+            "listed",
+        )
     )
     assert Cover(FORMS)({"a": [{f"/{told}": told}]}) == {"a": [{f"/{covered}": covered}]}
 
 
 def test_a_password_that_is_the_name_of_a_field_renames_no_field() -> None:
     """Programs that read JSON rely on the names."""
-    assert Cover({"password": "comment"})({"comment": "a comment", "/comment": 1}) == {"comment": f"a {MASK}", f"/{MASK}": 1}
+    assert Cover({"password": "comment"})({"comment": "a comment", "/comment": 1}) == {
+        "comment": f"a {MASK}",
+        f"/{MASK}": 1,
+    }
 
 
 @pytest.mark.parametrize(
     "told",
-    ["administrator", "shown as it is", "a=b", "mail@host: x", "https://host/a@b", "https://host:80/", "mail me@tcp", "passwords: 5"],
+    [
+        "administrator",
+        "shown as it is",
+        "a=b",
+        "mail@host: x",
+        "https://host/a@b",
+        "https://host:80/",
+        "mail me@tcp",
+        "passwords: 5",
+    ],
 )
 def test_what_is_no_secret_is_shown(told: str) -> None:
     """User names, addresses, ports."""
@@ -140,7 +169,26 @@ def test_what_is_written_as_json_or_by_python_concerns_the_cover(secret: str, be
         assert cover.concerns(json.dumps(data))
 
 
-PARTS = ["password", "PWD", "=", " ", "\n", "\u2003", "\x85", "://", "u:", "@", "tcp(", "é", '"', "'", "\\", "x", "a", "/"]
+PARTS = [
+    "password",
+    "PWD",
+    "=",
+    " ",
+    "\n",
+    "\u2003",
+    "\x85",
+    "://",
+    "u:",
+    "@",
+    "tcp(",
+    "é",
+    '"',
+    "'",
+    "\\",
+    "x",
+    "a",
+    "/",
+]
 
 
 @given(st.lists(st.sampled_from(PARTS), max_size=12).map("".join))
@@ -160,13 +208,20 @@ def test_the_name_of_a_file_is_no_connection() -> None:
 
 def test_many_secrets_cost_little_more_than_one() -> None:
     """Most words of many rows are the same, and are compared once."""
-    rows = json.dumps([{"identity": f"file.managed[/etc/app/{n}.conf]", "comment": "is as declared", "sls": "app"} for n in range(2000)])
+    rows = json.dumps(
+        [
+            {"identity": f"file.managed[/etc/app/{n}.conf]", "comment": "is as declared", "sls": "app"}
+            for n in range(2000)
+        ]
+    )
     few, many = (Cover({f"s{n}": {"password": f"{n:016x}"} for n in range(count)}) for count in (1, 300))
 
     assert effort(lambda: many.concerns(rows), 5, than=lambda: few.concerns(rows)) < 5
 
 
-@pytest.mark.parametrize("part", ["a:", "://a:", "password='", 'password="', "a.", "://", ":@", "pwd=", "aHVu", "@tcp(", "a:a@"])
+@pytest.mark.parametrize(
+    "part", ["a:", "://a:", "password='", 'password="', "a.", "://", ":@", "pwd=", "aHVu", "@tcp(", "a:a@"]
+)
 def test_no_text_of_a_user_takes_long_to_cover(part: str) -> None:
     """Time grows with the length of the text, whatever is in it."""
     text = part * (200_000 // len(part)) + " x:y@tcp( =://"

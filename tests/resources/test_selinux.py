@@ -103,7 +103,9 @@ async def test_where_selinux_is_not_on_it_is_refused(host, tmp_path, monkeypatch
     assert not (tmp_path / "f").exists()
 
 
-@pytest.mark.parametrize("given", [{}, {"type": "etc_t"}, {"setype": "a:b"}, {"setype": ""}, {"seuser": "a b"}, "etc_t"])
+@pytest.mark.parametrize(
+    "given", [{}, {"type": "etc_t"}, {"setype": "a:b"}, {"setype": ""}, {"seuser": "a b"}, "etc_t"]
+)
 def test_what_is_no_label_is_refused_when_it_is_read(given):
     """With the words that there are."""
     with pytest.raises(ValidationError):

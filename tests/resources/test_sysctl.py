@@ -18,7 +18,10 @@ from holdfast.resources.testing import FakeContext
 def kernel(tmp_path, monkeypatch):
     """A directory in place of the kernel's."""
     monkeypatch.setattr(sysctl, "KERNEL", str(tmp_path / "sys"))
-    for name, value in {"net/ipv4/tcp_rmem": "4096\t131072\t6291456\n", "net/ipv4/conf/eth0.1/forwarding": "0\n"}.items():
+    for name, value in {
+        "net/ipv4/tcp_rmem": "4096\t131072\t6291456\n",
+        "net/ipv4/conf/eth0.1/forwarding": "0\n",
+    }.items():
         path = tmp_path / "sys" / name
         path.parent.mkdir(parents=True)
         path.write_text(value)
@@ -91,7 +94,9 @@ async def test_what_cannot_be_read_is_told(kernel, ctx):
         await Present.declare("net.ipv4.tcp_rmem", value=1).check_apply(ctx, False)
 
 
-@pytest.mark.parametrize(("name", "value"), [("net", "1"), ("net..ipv4", "1"), ("../etc/passwd", "1"), ("net.x", ""), ("net.x", "1\n2")])
+@pytest.mark.parametrize(
+    ("name", "value"), [("net", "1"), ("net..ipv4", "1"), ("../etc/passwd", "1"), ("net.x", ""), ("net.x", "1\n2")]
+)
 def test_names_and_values_that_cannot_be_are_refused(name, value):
     """Nothing outside the kernel's directory can be named."""
     with pytest.raises(ValidationError):

@@ -11,7 +11,26 @@ from pydantic import ValidationError
 from holdfast.resources import registry
 from holdfast.resources.meta import Meta
 
-SCALARS = (None, True, False, 0, -1, 10**30, 1.5, float("inf"), float("nan"), "", "a", "~", "\0", "0", "²", "9" * 5000, "a: [", "'")
+SCALARS = (
+    None,
+    True,
+    False,
+    0,
+    -1,
+    10**30,
+    1.5,
+    float("inf"),
+    float("nan"),
+    "",
+    "a",
+    "~",
+    "\0",
+    "0",
+    "²",
+    "9" * 5000,
+    "a: [",
+    "'",
+)
 DATES = (dt.date(2024, 2, 3), dt.datetime(2024, 2, 3, 4, 5, 6, tzinfo=dt.UTC))
 PLAIN = (*SCALARS, *DATES, b"\xff", [], {})
 VALUES = (

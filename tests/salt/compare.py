@@ -16,10 +16,16 @@ Found = tuple[str, str]
 def differences(salt: Answer, ours: Answer, modes: Sequence[str]) -> list[Found]:
     """Every difference between two answers about one tree."""
     if "errors" in salt or "errors" in ours:
-        return [] if "errors" in salt and "errors" in ours else [("compiles", f"Salt: {_brief(salt)}\nours: {_brief(ours)}")]
+        return (
+            []
+            if "errors" in salt and "errors" in ours
+            else [("compiles", f"Salt: {_brief(salt)}\nours: {_brief(ours)}")]
+        )
     found = list(_lists("low", salt["low"], ours["low"]))
     for mode in modes:
-        found += [(aspect, f"{mode}: {text}") for aspect, text in _runs(salt[mode], ours[mode], _looked_at(salt["low"]))]
+        found += [
+            (aspect, f"{mode}: {text}") for aspect, text in _runs(salt[mode], ours[mode], _looked_at(salt["low"]))
+        ]
         found += [(aspect, f"{mode}: {text}") for aspect, text in _disks(salt[f"{mode} disk"], ours[f"{mode} disk"])]
     return found
 
@@ -42,7 +48,9 @@ def _identity(row: Row) -> str:
 
 def _looked_at(low: Sequence[Mapping[str, Any]]) -> set[str]:
     """The targets of prereqs. The look ahead at one may stand for its run, and Salt does not say whether it does."""
-    return {f"{chunk['state']}.{chunk['fun']}[{chunk['__id__']}:{chunk['name']}]" for chunk in low if "prerequired" in chunk}
+    return {
+        f"{chunk['state']}.{chunk['fun']}[{chunk['__id__']}:{chunk['name']}]" for chunk in low if "prerequired" in chunk
+    }
 
 
 def _runs(salt: Sequence[Row], ours: Sequence[Row], looked_at: set[str]) -> Iterator[Found]:

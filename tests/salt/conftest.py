@@ -40,10 +40,14 @@ def pythons() -> dict[str, Path]:
 
 
 @pytest.fixture(scope="session")
-def _workers(jobs: list[Job], pythons: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Asking]]:
+def _workers(
+    jobs: list[Job], pythons: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Asking]]:
     """Both versions, at work at once."""
     asked = {"3007": jobs, "3008": [{**job, "modes": ()} for job in jobs]}  # of 3008 only what it makes of a tree
-    workers = {version: Asking(python, tmp_path_factory.mktemp(version), asked[version]) for version, python in pythons.items()}
+    workers = {
+        version: Asking(python, tmp_path_factory.mktemp(version), asked[version]) for version, python in pythons.items()
+    }
     yield workers
     for worker in workers.values():
         worker.close()

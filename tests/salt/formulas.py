@@ -84,7 +84,9 @@ class Verdict:
         salt = {True: "Salt compiles it", False: "Salt refuses it", None: "Salt was not asked"}[self.salt]
         low = "" if self.differs is None else f"; low data {'differ' if self.differs else 'are equal'}"
         return f"{self.name}: {salt}{low}; " + (
-            f"{number_of(len(self.reasons), 'reason')} why not to apply it here" if self.reasons else "ready to apply here"
+            f"{number_of(len(self.reasons), 'reason')} why not to apply it here"
+            if self.reasons
+            else "ready to apply here"
         )
 
 
@@ -98,9 +100,16 @@ def read(repository: Path, commit: str) -> dict[str, str]:
 
 def trees(name: str, files: Mapping[str, str]) -> Iterator[Tree]:
     """What is compiled of a formula: all of its top-level folders that have an `init.sls`, together."""
-    folders = sorted(path.removesuffix("/init.sls") for path in files if path.count("/") == 1 and path.endswith("/init.sls"))
+    folders = sorted(
+        path.removesuffix("/init.sls") for path in files if path.count("/") == 1 and path.endswith("/init.sls")
+    )
     states = {path: text for path, text in files.items() if path.partition("/")[0] in folders}
-    common: dict[str, Any] = {"sls": tuple(folders), "grains": HOST, "options": {"template_commands": True, "lenient": ["*"]}, "modes": ()}
+    common: dict[str, Any] = {
+        "sls": tuple(folders),
+        "grains": HOST,
+        "options": {"template_commands": True, "lenient": ["*"]},
+        "modes": (),
+    }
     yield Tree(name, states, **common)
     if EXAMPLE in files:
         pillar = {"top.sls": "base: {'*': [example]}\n", "example.sls": files[EXAMPLE]}

@@ -17,7 +17,14 @@ FUNCTIONS = (
     "cmd.wait",
     "file.managed",
 )
-KINDS = (*("require", "watch", "onchanges", "onfail") * 3, "require_any", "watch_any", "onchanges_any", "onfail_any", "listen")
+KINDS = (
+    *("require", "watch", "onchanges", "onfail") * 3,
+    "require_any",
+    "watch_any",
+    "onchanges_any",
+    "onfail_any",
+    "listen",
+)
 ORDERS = (1, 5, 5, 7, 10002, "first", "last", -1, -3)
 
 State = dict[str, Any]
@@ -55,9 +62,15 @@ class _Generator:
         if type_ == "cmd":
             arguments = [{"name": f"echo {id_} >> /DIR/log" + self.random.choice(("", "", "; false"))}]
         elif type_ == "file":
-            arguments = [{"name": f"/DIR/{id_}"}, {"contents": id_}, *([{"makedirs": True}] if self.random.random() < 0.3 else [])]
+            arguments = [
+                {"name": f"/DIR/{id_}"},
+                {"contents": id_},
+                *([{"makedirs": True}] if self.random.random() < 0.3 else []),
+            ]
         elif self.random.random() < 0.15:
-            arguments = [{"names": [f"{id_}{letter}" for letter in self.random.sample("xyz", self.random.randint(1, 3))]}]
+            arguments = [
+                {"names": [f"{id_}{letter}" for letter in self.random.sample("xyz", self.random.randint(1, 3))]}
+            ]
         for chance, argument in (
             (0.07, {"onlyif": self.random.choice(("true", "false"))}),
             (0.07, {"unless": self.random.choice(("true", "false"))}),
@@ -65,7 +78,13 @@ class _Generator:
         ):
             if self.random.random() < chance:
                 arguments.append(argument)
-        return {"id": id_, "type": type_, "function": name, "arguments": arguments, "file": self.random.randrange(self.parts)}
+        return {
+            "id": id_,
+            "type": type_,
+            "function": name,
+            "arguments": arguments,
+            "file": self.random.randrange(self.parts),
+        }
 
     def _relate(self, state: State, before: list[State]) -> None:
         """A requisite of one or two of those before, from this end or from the other."""
@@ -82,11 +101,15 @@ class _Generator:
 
     def _target(self, other: State, kind: str) -> Any:
         exact = {other["type"]: other["id"]}
-        return self.random.choice((exact, exact, exact, other["id"], {"id": other["id"]})) if kind != "listen" else exact
+        return (
+            self.random.choice((exact, exact, exact, other["id"], {"id": other["id"]})) if kind != "listen" else exact
+        )
 
     def _file(self, part: int) -> dict[str, Any]:
         content: dict[str, Any] = {}
-        included = [f".part{other}" if self.random.random() < 0.3 else f"part{other}" for other in range(part + 1, self.parts)]
+        included = [
+            f".part{other}" if self.random.random() < 0.3 else f"part{other}" for other in range(part + 1, self.parts)
+        ]
         if included:
             content["include"] = self.random.sample(included, len(included))
         for state in self.states:

@@ -58,7 +58,9 @@ def _settings(stage: Stage, job: Job, mode: str | None) -> Settings:
 
 
 def _compile(stage: Stage, job: Job, mode: str | None) -> Compiled:
-    return Trees().compile(_settings(stage, job, mode), sls=tuple(job["sls"]), grains=json.loads(json.dumps({**GRAINS, **job["grains"]})))
+    return Trees().compile(
+        _settings(stage, job, mode), sls=tuple(job["sls"]), grains=json.loads(json.dumps({**GRAINS, **job["grains"]}))
+    )
 
 
 def _rows(settings: Settings, compiled: Compiled) -> Iterator[dict[str, Any]]:

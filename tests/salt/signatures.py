@@ -22,7 +22,9 @@ def arguments(kind: str) -> list[str]:
     module = importlib.import_module(f"salt.states.{family}")
     names = {said: name for name, said in getattr(module, "__func_alias__", {}).items()}
     parameters = inspect.signature(getattr(module, names.get(word, word))).parameters.values()
-    return sorted(known.name for known in parameters if known.kind is known.POSITIONAL_OR_KEYWORD and known.name != "name")
+    return sorted(
+        known.name for known in parameters if known.kind is known.POSITIONAL_OR_KEYWORD and known.name != "name"
+    )
 
 
 if __name__ == "__main__":

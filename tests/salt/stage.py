@@ -38,7 +38,9 @@ class Stage:
     """The directories of one tree: `states`, `pillar`, and `disk`, which its states write to."""
 
     def __init__(self, base: Path, job: Job) -> None:
-        self.states, self.pillar, self.disk, self.memory = (base / name for name in ("states", "pillar", "disk", "memory"))
+        self.states, self.pillar, self.disk, self.memory = (
+            base / name for name in ("states", "pillar", "disk", "memory")
+        )
         self._job = job
         for directory in (self.states, self.pillar, self.disk, self.memory):
             directory.mkdir(parents=True)

@@ -48,8 +48,12 @@ def test_the_list_is_that_of_salt(version, pythons):
     """Asked for its signatures, Salt says what `arguments.yaml` does."""
     python = pythons[version]
     asked = json.dumps(sorted(SALT["arguments"]))
-    done = subprocess.run([python, "-W", "ignore", HERE / "signatures.py"], input=asked, stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run(
+        [python, "-W", "ignore", HERE / "signatures.py"], input=asked, stdout=subprocess.PIPE, text=True, check=True
+    )
     (other,) = SALT["only"].keys() - {version}
     without = {kind: set(names) for kind, names in SALT["only"][other].items()}
 
-    assert json.loads(done.stdout) == {kind: sorted(set(names) - without.get(kind, set())) for kind, names in SALT["arguments"].items()}
+    assert json.loads(done.stdout) == {
+        kind: sorted(set(names) - without.get(kind, set())) for kind, names in SALT["arguments"].items()
+    }

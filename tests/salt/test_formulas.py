@@ -29,7 +29,9 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (repository / name).write_bytes(text if isinstance(text, bytes) else text.encode())
     for words in (["init", "-q"], ["add", "."], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x"]):
         subprocess.run(["git", "-C", repository, *words], check=True)
-    commit = subprocess.run(["git", "-C", repository, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
+    commit = subprocess.run(
+        ["git", "-C", repository, "rev-parse", "HEAD"], capture_output=True, text=True, check=True
+    ).stdout.strip()
     (repository / "web/init.sls").write_text("later: [")
     (tmp_path / "shelf" / "other-formula").symlink_to(repository)
     known = tmp_path / "formulas.yaml"
@@ -44,7 +46,10 @@ def test_the_list_names_formulas_by_commit() -> None:
 
     assert len(known) >= 100
     assert list(known) == sorted(known)
-    assert all(re.fullmatch(r"[\w-]+-formula", name) and re.fullmatch(r"[0-9a-f]{40}", commit) for name, commit in known.items())
+    assert all(
+        re.fullmatch(r"[\w-]+-formula", name) and re.fullmatch(r"[0-9a-f]{40}", commit)
+        for name, commit in known.items()
+    )
 
 
 def test_a_formula_is_read_at_its_commit(shelf: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -70,7 +75,10 @@ def test_what_stops_a_formula_is_counted(shelf: Path, tmp_path: Path, monkeypatc
 
     assert [(verdict.salt, bool(verdict.reasons)) for verdict in judged] == [(None, False), (None, True)]
     assert lines[2].startswith("1 of 2 are ready to apply with Holdfast")
-    assert lines[3:] == ["    1  unknown-state (1 of them are stopped by nothing else)", "           1  there is no state 'nowhere'"]
+    assert lines[3:] == [
+        "    1  unknown-state (1 of them are stopped by nothing else)",
+        "           1  there is no state 'nowhere'",
+    ]
 
 
 @pytest.mark.skipif(not SALT.exists(), reason="no Salt to compare with; scripts/test --salt installs it")
@@ -84,6 +92,9 @@ def test_both_sides_are_asked(shelf: Path, tmp_path: Path) -> None:
 
 def test_messages_of_one_kind_are_counted_together() -> None:
     """Names of resources, lines and places differ from state to state."""
-    assert general("file.managed[a] and file.managed[b] (/t/ours/states/x.sls:3:1) differ", Path("/t/ours")) == "X and X differ"
+    assert (
+        general("file.managed[a] and file.managed[b] (/t/ours/states/x.sls:3:1) differ", Path("/t/ours"))
+        == "X and X differ"
+    )
     assert general("'name' stands twice: first in line 7", Path("/t")) == "'name' stands twice: first in line N"
     assert general("requisites form a loop: x[a] requires x[b]", Path("/t")) == "requisites form a loop"

@@ -9,7 +9,9 @@ import yaml
 from compare import differences
 from trees import TREES
 
-pytestmark = pytest.mark.filterwarnings("ignore:invalid escape sequence:DeprecationWarning")  # Jinja's, of a template with '\d'
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:invalid escape sequence:DeprecationWarning"
+)  # Jinja's, of a template with '\d'
 
 HERE = Path(__file__).parent
 DIFFERENCES = {row["name"]: row for row in yaml.safe_load((HERE / "differences.yaml").read_text(encoding="utf-8"))}
@@ -17,7 +19,9 @@ DIFFERENCES = {row["name"]: row for row in yaml.safe_load((HERE / "differences.y
 
 def excused(tree, salt):
     """The aspects in which a tree may differ from a version of Salt."""
-    return {aspect for name in tree.differs if salt in DIFFERENCES[name]["salt"] for aspect in DIFFERENCES[name]["shows"]}
+    return {
+        aspect for name in tree.differs if salt in DIFFERENCES[name]["salt"] for aspect in DIFFERENCES[name]["shows"]
+    }
 
 
 @pytest.mark.parametrize("tree", TREES, ids=lambda tree: tree.name)

@@ -66,11 +66,18 @@ class Host:
         }
         (base / "minion").write_text(json.dumps(config))
         self._opts = salt.config.minion_config(str(base / "minion"))
-        self._opts.update(file_roots={"base": [str(base / "tree/states")]}, pillar_roots={"base": [str(base / "tree/pillar")]})
+        self._opts.update(
+            file_roots={"base": [str(base / "tree/states")]}, pillar_roots={"base": [str(base / "tree/pillar")]}
+        )
         self._opts.update(cachedir=str(base / "tree/memory"), grains=GRAINS)
         self._loaded = {mode: self._new(mode) for mode in ("real", "test")}
         for highstate in self._loaded.values():
-            for loader in (highstate.state.functions, highstate.state.states, highstate.state.utils, highstate.state.rend):
+            for loader in (
+                highstate.state.functions,
+                highstate.state.states,
+                highstate.state.utils,
+                highstate.state.rend,
+            ):
                 list(loader)
         shutil.rmtree(base / "tree")
 

@@ -40,14 +40,22 @@ def _call(position: int, kind: str, name: str, arguments: dict[str, Any] | None 
         **meta.model_dump(exclude_unset=True),
     }
     return Call(
-        position, f"{kind}[{name}]", low, Spot(Document("x.sls", ""), At(position, -1)), cls.declare(name, **given), meta, requisites
+        position,
+        f"{kind}[{name}]",
+        low,
+        Spot(Document("x.sls", ""), At(position, -1)),
+        cls.declare(name, **given),
+        meta,
+        requisites,
     )
 
 
 def edges(*states: tuple[Any, ...], shipped: dict[str, list[str]] | None = None) -> dict[str, list[str]]:
     """Identity -> the identities that it waits for."""
     calls = declared(*states)
-    return {calls[who].identity: [calls[up].identity for up in ups] for who, ups in automatic(calls, shipped).edges.items()}
+    return {
+        calls[who].identity: [calls[up].identity for up in ups] for who, ups in automatic(calls, shipped).edges.items()
+    }
 
 
 FILE = ("file.managed", "/srv/app/conf/a.ini")
@@ -56,11 +64,17 @@ RULES = {
     "a file waits for the nearest directory above it": (("file.directory", "/srv/app"), FILE),
     "a directory waits for the one above it": (("file.directory", "/srv"), ("file.directory", "/srv/app/x")),
     "a file waits for the link it lies behind": (("file.symlink", "/srv/app", {"target": "/opt/app"}), FILE),
-    "a link waits for what it leads to": (("file.directory", "/opt/app"), ("file.symlink", "/srv/app", {"target": "/opt/app/"})),
+    "a link waits for what it leads to": (
+        ("file.directory", "/opt/app"),
+        ("file.symlink", "/srv/app", {"target": "/opt/app/"}),
+    ),
     "a file waits for the tree it lies in": (("file.recurse", "/srv/app", {"source": "salt://app"}), FILE),
     "a file waits for its user": (("user.present", "web"), ("file.managed", "/a", {"user": "web"})),
     "a file waits for its group": (("group.present", "web"), ("file.managed", "/a", {"group": "web"})),
-    "a tree waits for its user": (("user.present", "web"), ("file.recurse", "/a", {"source": "salt://a", "user": "web"})),
+    "a tree waits for its user": (
+        ("user.present", "web"),
+        ("file.recurse", "/a", {"source": "salt://a", "user": "web"}),
+    ),
     "what lies in a home waits for the user who has it": (
         ("user.present", "web", {"home": "/home/web"}),
         ("file.managed", "/home/web/.profile"),
@@ -69,16 +83,28 @@ RULES = {
     "a copy waits for its source": (FILE, ("file.copy", "/b", {"source": FILE[1]})),
     "a move waits for its source": (FILE, ("file.rename", "/b", {"source": FILE[1]})),
     "a command waits for the script it runs": (("file.managed", "/opt/run.sh"), ("cmd.run", "/opt/run.sh --now")),
-    "a command waits for the script it has a shell run": (("file.managed", "/opt/run.sh"), ("cmd.run", "A=1 nice -n 5 sh -e /opt/run.sh")),
+    "a command waits for the script it has a shell run": (
+        ("file.managed", "/opt/run.sh"),
+        ("cmd.run", "A=1 nice -n 5 sh -e /opt/run.sh"),
+    ),
     "a command waits for where it runs": (("file.directory", "/srv/app"), ("cmd.run", "make", {"cwd": "/srv/app/src"})),
     "a command waits for its user": (("user.present", "web"), ("cmd.run", "make", {"runas": "web"})),
-    "a script waits for its source on this host": (("file.managed", "/opt/x"), ("cmd.script", "migrate", {"source": "file:///opt/x"})),
-    "a service waits for its unit file": (("file.managed", "/etc/systemd/system/app.service"), ("service.running", "app")),
+    "a script waits for its source on this host": (
+        ("file.managed", "/opt/x"),
+        ("cmd.script", "migrate", {"source": "file:///opt/x"}),
+    ),
+    "a service waits for its unit file": (
+        ("file.managed", "/etc/systemd/system/app.service"),
+        ("service.running", "app"),
+    ),
     "a service waits for what adds to its unit file": (
         ("file.managed", "/etc/systemd/system/app.service.d/limits.conf"),
         ("service.running", "app"),
     ),
-    "a service waits for the template of its unit": (("file.managed", "/etc/systemd/system/app@.service"), ("service.enabled", "app@one")),
+    "a service waits for the template of its unit": (
+        ("file.managed", "/etc/systemd/system/app@.service"),
+        ("service.enabled", "app@one"),
+    ),
     "a service waits for the package of its name": (("pkg.installed", "nginx"), ("service.running", "nginx")),
     "a user waits for its groups": (("group.present", "devs"), ("user.present", "a", {"groups": ["devs"]})),
     "a user waits for its primary group": (("group.present", "devs"), ("user.present", "a", {"gid": "devs"})),
@@ -86,9 +112,15 @@ RULES = {
         ("group.present", "devs"),
         ("user.present", "a", {"optional_groups": ["devs"]}),
     ),
-    "a user waits for what its home lies in": (("file.directory", "/srv/homes"), ("user.present", "a", {"home": "/srv/homes/a"})),
+    "a user waits for what its home lies in": (
+        ("file.directory", "/srv/homes"),
+        ("user.present", "a", {"home": "/srv/homes/a"}),
+    ),
     "a group waits for its members": (("user.present", "a"), ("group.present", "devs", {"addusers": ["a"]})),
-    "a package waits for its file": (("file.managed", "/opt/a.deb"), ("pkg.installed", "a", {"sources": [{"a": "/opt/a.deb"}]})),
+    "a package waits for its file": (
+        ("file.managed", "/opt/a.deb"),
+        ("pkg.installed", "a", {"sources": [{"a": "/opt/a.deb"}]}),
+    ),
 }
 
 
@@ -104,14 +136,26 @@ def test_rules(states: tuple[Any, ...]) -> None:
 @pytest.mark.parametrize(
     "states",
     [
-        pytest.param((("file.absent", "/srv"), ("file.managed", "/srv/a", {"makedirs": True})), id="what is removed offers nothing"),
-        pytest.param((("user.absent", "a"), ("file.managed", "/a", {"user": "a"})), id="nor do accounts that are removed"),
+        pytest.param(
+            (("file.absent", "/srv"), ("file.managed", "/srv/a", {"makedirs": True})),
+            id="what is removed offers nothing",
+        ),
+        pytest.param(
+            (("user.absent", "a"), ("file.managed", "/a", {"user": "a"})), id="nor do accounts that are removed"
+        ),
         pytest.param((("file.directory", "/srv/ap"), FILE), id="a path is no prefix of text"),
         pytest.param((("file.managed", "/opt/x"), ("cmd.run", "echo /opt/x")), id="an argument is not run"),
         pytest.param((("file.managed", "/opt/x"), ("cmd.run", "sh -c 'x")), id="a command without an end is not read"),
-        pytest.param((("file.managed", "/opt/x"), ("cmd.run", "/opt/x", {"root": "/srv"})), id="a command elsewhere means other paths"),
-        pytest.param((("user.present", "a", {"uid": 7}), ("file.managed", "/a", {"user": "7"})), id="a number is nobody's name"),
-        pytest.param((("service.running", "a"), ("service.running", "b")), id="services have nothing to do with each other"),
+        pytest.param(
+            (("file.managed", "/opt/x"), ("cmd.run", "/opt/x", {"root": "/srv"})),
+            id="a command elsewhere means other paths",
+        ),
+        pytest.param(
+            (("user.present", "a", {"uid": 7}), ("file.managed", "/a", {"user": "7"})), id="a number is nobody's name"
+        ),
+        pytest.param(
+            (("service.running", "a"), ("service.running", "b")), id="services have nothing to do with each other"
+        ),
         pytest.param((("pkg.removed", "nginx"), ("service.dead", "nginx")), id="what is to be dead needs nothing"),
     ],
 )
@@ -124,7 +168,9 @@ def test_several_parts_of_a_unit_all_count() -> None:
     """Not just the last."""
     parts = [("file.managed", f"/etc/systemd/system/app.service{name}") for name in ("", ".d/a.conf", ".d/b.conf")]
 
-    assert edges(*parts, ("service.running", "app"))["service.running[app]"] == [f"file.managed[{name}]" for _, name in parts]
+    assert edges(*parts, ("service.running", "app"))["service.running[app]"] == [
+        f"file.managed[{name}]" for _, name in parts
+    ]
 
 
 def test_of_several_that_offer_the_same_the_last_one_before_counts() -> None:
@@ -142,7 +188,9 @@ def test_what_is_written_is_not_doubled(kind: str) -> None:
 
 def test_listening_is_no_order() -> None:
     """`listen` has nobody wait, so that the automatic edge is not its double."""
-    assert automatic(declared(("file.directory", "/srv"), ("file.managed", "/srv/a", {"requisites": {"listen": (0,)}}))).edges == {1: (0,)}
+    assert automatic(
+        declared(("file.directory", "/srv"), ("file.managed", "/srv/a", {"requisites": {"listen": (0,)}}))
+    ).edges == {1: (0,)}
 
 
 @pytest.mark.parametrize("where", [0, 1])
@@ -210,7 +258,12 @@ def test_who_has_to_do_with_the_files_of_a_package_waits_for_it(state: tuple[Any
 
 def test_what_is_asked_of_the_package_database() -> None:
     """The paths that states name, what is above them, and where units may lie; of the packages that states install."""
-    calls = declared(("pkg.installed", "nginx:amd64"), ("file.managed", "/etc/nginx/x"), ("service.running", "web"), ("pkg.removed", "y"))
+    calls = declared(
+        ("pkg.installed", "nginx:amd64"),
+        ("file.managed", "/etc/nginx/x"),
+        ("service.running", "web"),
+        ("pkg.removed", "y"),
+    )
 
     assert packages(calls) == ["nginx"]
     assert {"/etc/nginx/x", "/etc/nginx", "/etc", "/usr/lib/systemd/system/web.service"} <= interesting(calls)
@@ -220,7 +273,10 @@ def test_every_need_of_the_catalogue_has_a_type_that_is_offered() -> None:
     """No kind asks for what nobody can have."""
     known = {"path", "user", "group", "pkg", "unit-file", "unit-part"}
     needs: list[Need] = [
-        need for states in RULES.values() for call in declared(*states) for need in getattr(call.resource, "needs", tuple)()
+        need
+        for states in RULES.values()
+        for call in declared(*states)
+        for need in getattr(call.resource, "needs", tuple)()
     ]
 
     assert {need.type for need in needs} <= known
@@ -238,7 +294,8 @@ def test_programs_of_a_command() -> None:
 NAMES = st.sampled_from("ab")
 PATHS = st.lists(NAMES, min_size=1, max_size=5).map(lambda parts: "/" + "/".join(parts))
 STATES = st.lists(
-    st.tuples(st.sampled_from(["file.directory", "file.managed", "file.absent", "file.touch"]), PATHS, st.booleans()), max_size=14
+    st.tuples(st.sampled_from(["file.directory", "file.managed", "file.absent", "file.touch"]), PATHS, st.booleans()),
+    max_size=14,
 )
 
 
@@ -249,7 +306,9 @@ def naive(calls: list[Call]) -> set[tuple[int, int]]:
     for call in takers:
         above = [other for other in takers if other is not call and _is_above(other.resource.name, call.resource.name)]
         nearest = max((len(other.resource.name) for other in above), default=0)
-        before = [other.position for other in above if len(other.resource.name) == nearest and other.position < call.position]
+        before = [
+            other.position for other in above if len(other.resource.name) == nearest and other.position < call.position
+        ]
         found |= {(max(before), call.position)} if before else set()
     return found
 

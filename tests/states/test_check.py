@@ -40,7 +40,9 @@ def test_wrong_argument_is_reported_at_its_line(problems, lines, code, line, wor
 
 def test_all_wrong_arguments_of_all_states_are_reported_together(problems):
     """One run is enough to find them."""
-    found = problems("/srv/a:\n  crate.packed:\n    - uesr: x\n    - mode: 8\n/srv/b:\n  crate.packed:\n    - user: ROOT\n")
+    found = problems(
+        "/srv/a:\n  crate.packed:\n    - uesr: x\n    - mode: 8\n/srv/b:\n  crate.packed:\n    - user: ROOT\n"
+    )
 
     assert [(problem.place.line, problem.code) for problem in found] == [
         (2, "argument-missing"),
@@ -62,7 +64,9 @@ def test_argument_of_an_extension_is_reported_where_it_stands(problems):
 
 def test_argument_of_one_name_is_reported_where_it_stands(problems):
     """`names` may give each name arguments of its own."""
-    (problem,) = problems("x:\n  crate.packed:\n    - user: root\n    - names:\n      - /a:\n        - mode: rw\n      - /b\n")
+    (problem,) = problems(
+        "x:\n  crate.packed:\n    - user: root\n    - names:\n      - /a:\n        - mode: rw\n      - /b\n"
+    )
 
     assert problem.place.line == 6
 
@@ -134,7 +138,8 @@ def test_ignored_argument_is_accepted_with_a_warning(compile_tree):
 
 @pytest.mark.parametrize("template", ["", "    - template: jinja\n"], ids=["plain", "template"])
 @pytest.mark.parametrize(
-    "argument", ["signature", "source_hash_sig", "signed_by_any", "signed_by_all", "keyring", "gnupghome", "sig_backend"]
+    "argument",
+    ["signature", "source_hash_sig", "signed_by_any", "signed_by_all", "keyring", "gnupghome", "sig_backend"],
 )
 def test_a_check_of_signatures_is_refused_in_plain_words(problems, argument, template):
     """It would be missed if it had no effect; nor does a template get it as a variable."""
@@ -148,7 +153,12 @@ def test_resources_are_typed(compile_tree):
     """What the engine gets is the declared model, from the values as written."""
     (call,) = compile_tree(GOOD + "    - mode: 0644\n").calls
 
-    assert (call.kind, call.identity, call.resource.name, call.resource.mode) == ("crate.packed", "crate.packed[/srv/a]", "/srv/a", "0644")
+    assert (call.kind, call.identity, call.resource.name, call.resource.mode) == (
+        "crate.packed",
+        "crate.packed[/srv/a]",
+        "/srv/a",
+        "0644",
+    )
     assert call.low["mode"] == 644
     assert (call.place.line, call.reason) == (2, "order 10000")
 
@@ -170,13 +180,17 @@ def test_state_that_applies_only_sometimes_may_contradict_another(compile_tree):
 
     assert [
         warning.code
-        for warning in compile_tree(two.replace("{crate: /srv/a}", "{id: /srv/a}").replace("onfail: [{id: /srv/a}]", "unless: x")).warnings
+        for warning in compile_tree(
+            two.replace("{crate: /srv/a}", "{id: /srv/a}").replace("onfail: [{id: /srv/a}]", "unless: x")
+        ).warnings
     ] == ["contradiction-possible"]
 
 
 def test_contradiction_is_found_behind_a_state_that_goes_with_both(problems):
     """The first declares nothing that the others differ in, or applies only sometimes."""
-    running = "a:\n  service.running: [{name: n}]\nb:\n  service.enabled: [{name: n}]\nc:\n  service.disabled: [{name: n}]\n"
+    running = (
+        "a:\n  service.running: [{name: n}]\nb:\n  service.enabled: [{name: n}]\nc:\n  service.disabled: [{name: n}]\n"
+    )
     assert [(found.code, found.place.line) for found in problems(running)] == [("contradiction", 6)]
 
     crate = "{}:\n  crate.packed: [{{name: /srv/a}}, {{user: {}}}{}]\n".format
@@ -195,7 +209,9 @@ def test_an_edit_of_declared_content_is_a_contradiction(problems, compile_tree):
     assert "put it there, or set replace: false" in problem.message
 
     assert [found.code for found in compile_tree(EDITED % ", {unless: x}").warnings] == ["contradiction-possible"]
-    assert not compile_tree("a:\n  file.append: [{name: /f}, {text: x}]\nb:\n  file.append: [{name: /f}, {text: y}]\n").warnings
+    assert not compile_tree(
+        "a:\n  file.append: [{name: /f}, {text: x}]\nb:\n  file.append: [{name: /f}, {text: y}]\n"
+    ).warnings
 
 
 @pytest.mark.parametrize(
@@ -238,7 +254,9 @@ def test_kind_whose_validator_falls_over_is_a_problem(problems):
     (problem,) = problems("a:\n  crate.packed:\n    - name: /srv/a\n    - user: root\n    - weight: [1]\n")
 
     assert (problem.code, problem.place.line) == ("kind-broken", 2)
-    assert problem.message == "crate.packed[a]: the kind cannot check its arguments: TypeError", "what it said may hold a secret argument"
+    assert problem.message == "crate.packed[a]: the kind cannot check its arguments: TypeError", (
+        "what it said may hold a secret argument"
+    )
 
 
 def test_a_meta_parameter_without_effect_is_warned_of(tmp_path):

@@ -89,7 +89,11 @@ def test_change_of_what_an_imported_template_imports_is_noticed_by_every_file(tr
     change(tree, "between.jinja", between)
     change(tree, "word.jinja", "{% set word = 'one' %}")
     for name in ("first", "second"):
-        change(tree, f"{name}.sls", f"{{% import 'between.jinja' as m %}}\n{name}:\n  lamp.lit:\n    - color: {{{{ m.word }}}}\n")
+        change(
+            tree,
+            f"{name}.sls",
+            f"{{% import 'between.jinja' as m %}}\n{name}:\n  lamp.lit:\n    - color: {{{{ m.word }}}}\n",
+        )
     compiler, wanted = Compiler(), Request(tree, ("first", "second"), trusted_uids=ME)
     assert colors(compiler.compile(wanted)) == ["one", "one"]
 
@@ -100,7 +104,9 @@ def test_change_of_what_an_imported_template_imports_is_noticed_by_every_file(tr
 def test_no_file_sees_what_another_did_to_an_imported_list(tree):
     """Nor does the same file, when it is rendered again."""
     change(tree, "words.jinja", "{% set words = [] %}")
-    text = "{% import 'words.jinja' as m %}{% do m.words.append(1) %}\nfirst:\n  lamp.lit:\n    - color: {{ m.words }}\n"
+    text = (
+        "{% import 'words.jinja' as m %}{% do m.words.append(1) %}\nfirst:\n  lamp.lit:\n    - color: {{ m.words }}\n"
+    )
     change(tree, "first.sls", text)
     change(tree, "second.sls", text.replace("first:", "second:"))
     compiler, wanted = Compiler(), Request(tree, ("first", "second"), trusted_uids=ME)
@@ -112,7 +118,11 @@ def test_no_file_sees_what_another_did_to_an_imported_list(tree):
 
 def test_extended_declarations_are_fresh_in_each_run(tree):
     """What one run adds to a declaration is not there in the next."""
-    change(tree, "plain.sls", "a:\n  lamp.lit:\n    - require: [{lamp: b}]\nx:\n  lamp.lit:\n    - require_in: [{lamp: a}]\n")
+    change(
+        tree,
+        "plain.sls",
+        "a:\n  lamp.lit:\n    - require: [{lamp: b}]\nx:\n  lamp.lit:\n    - require_in: [{lamp: a}]\n",
+    )
     compiler = Compiler()
     request = Request(tree, grains={"os": "Debian"}, trusted_uids=ME)
 
@@ -213,6 +223,12 @@ def test_each_line_of_a_long_file_is_found_without_reading_all_of_it():
         again = Document("x.sls", text)
         return [again.line_text("x.sls", number) for number in range(1, 30_000)]
 
-    assert [document.line_text("x.sls", number) for number in (0, 1, 2, 30_000, 30_001)] == ["", "line 1", "line 2", "the last", ""]
+    assert [document.line_text("x.sls", number) for number in (0, 1, 2, 30_000, 30_001)] == [
+        "",
+        "line 1",
+        "line 2",
+        "the last",
+        "",
+    ]
     assert read() == [f"line {number}" for number in range(1, 30_000)]
     assert effort(read, 6) < 6

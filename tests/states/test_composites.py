@@ -32,7 +32,10 @@ class Flat(Composite, kind="zflat.furnished"):
 
     def parts(self) -> Sequence[Part]:
         """One requires the other."""
-        return (Part("small", "zroom.furnished"), Part("large", "zroom.furnished", {"retry": 2}, {"require": ("small",)}))
+        return (
+            Part("small", "zroom.furnished"),
+            Part("large", "zroom.furnished", {"retry": 2}, {"require": ("small",)}),
+        )
 
 
 class Endless(Composite, kind="zendless.made"):
@@ -102,7 +105,13 @@ def test_parts_stand_directly_before_the_whole(compile_tree):
     """Sorted by what they require of each other; identities say whose they are."""
     compilation = compile_tree(TREE)
 
-    assert order(compilation) == ["lamp.lit[x]", "lamp.lit[den/lamp]", "bell.rung[den/bell]", "zroom.furnished[den]", "lamp.lit[y]"]
+    assert order(compilation) == [
+        "lamp.lit[x]",
+        "lamp.lit[den/lamp]",
+        "bell.rung[den/bell]",
+        "zroom.furnished[den]",
+        "lamp.lit[y]",
+    ]
     assert [call.resource.name for call in compilation.calls][1:3] == ["den lamp", "bell"]
     assert compilation.calls[1].reason == "part of zroom.furnished[den]"
     assert compilation.calls[1].place == compilation.calls[3].place
@@ -125,7 +134,10 @@ def test_who_listens_is_the_part_that_can_act(compile_tree):
     """The others would only fail at it, and the whole has nothing to refresh."""
     compilation = compile_tree(TREE.replace("watch:", "listen:"))
 
-    assert requisites(compilation, "bell.rung[den/bell]") == {"listen": ["lamp.lit[x]"], "watch": ["lamp.lit[den/lamp]"]}
+    assert requisites(compilation, "bell.rung[den/bell]") == {
+        "listen": ["lamp.lit[x]"],
+        "watch": ["lamp.lit[den/lamp]"],
+    }
     assert requisites(compilation, "lamp.lit[den/lamp]") == {}
     assert "listen" not in requisites(compilation, "zroom.furnished[den]")
 
@@ -233,7 +245,14 @@ def test_a_compiler_that_has_compiled_before_makes_the_same(tmp_path):
     moved = compiler.compile(request(root))
     write(root, {"a.sls": "first:\n  lamp.lit:\n    - color: red\n"})
     recolored = compiler.compile(request(root))
-    assert [new is old for new, old in zip(recolored.calls, moved.calls, strict=True)] == [False, True, True, True, True, True]
+    assert [new is old for new, old in zip(recolored.calls, moved.calls, strict=True)] == [
+        False,
+        True,
+        True,
+        True,
+        True,
+        True,
+    ]
     write(root, {"site.sls": TREE.replace("watch:", "color: red\n    - watch:")})
     assert placed(compiler.compile(request(root))) == placed(Compiler().compile(request(root)))
 

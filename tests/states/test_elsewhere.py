@@ -23,7 +23,11 @@ from holdfast.states.elsewhere import ARGUMENTS, FUNCTIONS, NAMES, SALT, SALT_KI
         ("cmd.run", "user: nobody", "did you mean 'runas'?"),
         ("pkg.installed", "packages: [a]", "did you mean 'pkgs'?"),
         ("crate.packed", "owner: root", "did you mean 'user'?"),
-        ("cmd.run", "owner: root", "it takes: bg"),  # it has none of what an owner may mean, and an order is nothing like it
+        (
+            "cmd.run",
+            "owner: root",
+            "it takes: bg",
+        ),  # it has none of what an owner may mean, and an order is nothing like it
         ("file.managed", "odrer: 5", "did you mean 'order'?"),
         ("file.managed", "onlyfi: 'true'", "did you mean 'onlyif'?"),
     ],
@@ -94,7 +98,9 @@ def test_requisite_of_a_type_that_there_is_not(problems, requisite, code, hint):
 
 def test_extension_of_a_type_that_there_is_not(problems):
     """As with requisites."""
-    (problem,) = problems({"one.sls": "x: lamp.lit\n", "two.sls": "include: [one]\nextend:\n  x:\n    lmap: [color: red]\n"})
+    (problem,) = problems(
+        {"one.sls": "x: lamp.lit\n", "two.sls": "include: [one]\nextend:\n  x:\n    lmap: [color: red]\n"}
+    )
 
     assert (problem.code, problem.hint) == ("extend-missing", "there is no state 'lmap': did you mean lamp?")
 
@@ -127,7 +133,11 @@ def test_nothing_is_denied_that_there_is():
         ("y: lamp.lti\n", 1, 4),
         ("lamp.lti: lamp.lti\n", 1, 11),
         ("{% if true %}\ny:\n  lamp.lti\n{% endif %}\n", 3, 3),
-        ("{% for x in [1] %}\ny:\n  {{ 'lamp.lti' }}\n{% endfor %}\n", 2, 1),  # what a template has made is not looked for
+        (
+            "{% for x in [1] %}\ny:\n  {{ 'lamp.lti' }}\n{% endfor %}\n",
+            2,
+            1,
+        ),  # what a template has made is not looked for
         ("y: {lamp.lti: []}\n", 1, 5),
     ],
 )

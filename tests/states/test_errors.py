@@ -65,12 +65,22 @@ INCLUDED = {"one.sls": "a:\n  lamp.lit:\n    - color: red\n", "two.sls": ""}
         ("a:\n  lamp.lit:\n    - names: x", "names-shape", 3, "list"),
         ("a:\n  lamp.lit:\n    - names:\n      - 5", "names-shape", 4, "the number 5"),
         ("a:\n  lamp.lit:\n    - names:\n      - x: [dark]\n      - y", "argument-shape", 4, "colon"),
-        ("a:\n  lamp.lit:\n    - names:\n      - x:\n        - require_in: [b]\n      - y", "names-shape", 5, "whole state"),
+        (
+            "a:\n  lamp.lit:\n    - names:\n      - x:\n        - require_in: [b]\n      - y",
+            "names-shape",
+            5,
+            "whole state",
+        ),
         ("a:\n  crate.packed:\n    - user: u\n    - names:\n      - /x\n      - y", "argument-value", 6, "absolute"),
         ("a:\n  lamp.lit:\n    - names:\n      - x:\n        - size: 1\n      - x", "names-repeated", 6, "'x'"),
         ("a:\n  lamp.lit:\n    - require: b", "requisite-shape", 3, "list"),
         ("a:\n  lamp.lit:\n    - require:\n        lamp: b", "requisite-shape", 3, "list"),
-        ("a:\n  lamp.lit:\n    - require:\n      - lamp: b\n        bell: c", "requisite-shape", 4, "one state to an item"),
+        (
+            "a:\n  lamp.lit:\n    - require:\n      - lamp: b\n        bell: c",
+            "requisite-shape",
+            4,
+            "one state to an item",
+        ),
         ("a:\n  lamp.lit:\n    - require:\n      - lamp.lit: b", "requisite-shape", 4, "'- lamp: b'"),
         ("a:\n  lamp.lit:\n    - require:\n      - lamp: 5", "requisite-shape", 4, "quote"),
         ("a:\n  lamp.lit:\n    - require_in: b", "requisite-shape", 3, "list"),
@@ -89,7 +99,12 @@ INCLUDED = {"one.sls": "a:\n  lamp.lit:\n    - color: red\n", "two.sls": ""}
         ("include: [one]\nextend:\n  red:\n    lamp:\n      - size: 1", "extend-missing", 3, ""),
         ("include: [one]\nextend:\n  a:\n    bell:\n      - size: 1", "extend-missing", 3, "of the type lamp"),
         ("a: lamp.lit\nb:\n  lamp.lit:\n    - require: [{lamp: aa}]", "requisite-missing", 4, ""),
-        ("apache: lamp.lit\nb:\n  lamp.lit:\n    - require:\n      - lamp: apach", "requisite-missing", 5, "did you mean 'apache'?"),
+        (
+            "apache: lamp.lit\nb:\n  lamp.lit:\n    - require:\n      - lamp: apach",
+            "requisite-missing",
+            5,
+            "did you mean 'apache'?",
+        ),
         ("lamp1:\n  lamp.lit:\n    - require:\n      - lamp: lamp2", "requisite-missing", 4, "not included"),
         ("a:\n  lamp.lit:\n    - retry: often", "argument-type", 3, "it must be a mapping"),
         ("a: lamp.lit\nb:\n  lamp.lit:\n    - require:\n      - bell: a", "requisite-missing", 5, "of the type lamp"),
@@ -120,7 +135,8 @@ def test_mistake_has_its_code_its_line_and_a_hint(problems, text, code, line, wo
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "column"), [("- a", 1, 1), ("---\n# x\n  text", 3, 3), ("--- text", 1, 5), ("%YAML 1.1\n---\n- a", 3, 1)]
+    ("text", "line", "column"),
+    [("- a", 1, 1), ("---\n# x\n  text", 3, 3), ("--- text", 1, 5), ("%YAML 1.1\n---\n- a", 3, 1)],
 )
 def test_file_without_a_mapping_is_marked_where_its_content_begins(problems, text, line, column):
     """Not at the file as a whole."""
@@ -137,7 +153,11 @@ def test_mistakes_of_all_stages_are_reported_together(problems):
     calls = {"a.sls": "x:\n  lamp.lit:\n    - require: [nope]\n", "b.sls": "y: lamp.lti"}
     assert [problem.code for problem in problems(calls)] == ["requisite-missing", "unknown-function"]
 
-    everything = {**calls, "c.sls": "z:\n  crate.packed:\n    - name: /z\n    - user: u\n    - dpeth: 1\n", "w.sls": "k: ["}
+    everything = {
+        **calls,
+        "c.sls": "z:\n  crate.packed:\n    - name: /z\n    - user: u\n    - dpeth: 1\n",
+        "w.sls": "k: [",
+    }
     assert [problem.code for problem in problems(everything)] == ["unknown-function", "unknown-argument", "yaml-syntax"]
 
 
@@ -161,9 +181,14 @@ def test_mistakes_of_one_file_are_reported_together(problems):
 def test_requisites_of_both_directions_are_reported_together(problems):
     """And an extension of what is not there, but not what it would have brought."""
     assert [
-        problem.code for problem in problems("a:\n  lamp.lit:\n    - require_in: [b]\nc:\n  lamp.lit:\n    - require: [d]\ne: lmap.lit\n")
+        problem.code
+        for problem in problems(
+            "a:\n  lamp.lit:\n    - require_in: [b]\nc:\n  lamp.lit:\n    - require: [d]\ne: lmap.lit\n"
+        )
     ] == ["requisite-missing", "requisite-missing", "unknown-state"]
-    assert [problem.code for problem in problems("extend:\n  ax:\n    crate: [user: u]\n/a: crate.packed\nb: lmap.lit\n")] == [
+    assert [
+        problem.code for problem in problems("extend:\n  ax:\n    crate: [user: u]\n/a: crate.packed\nb: lmap.lit\n")
+    ] == [
         "extend-missing",
         "unknown-state",
     ]
@@ -179,7 +204,8 @@ def test_requisites_of_both_directions_are_reported_together(problems):
         pytest.param("/a: crate.packed\n", id="argument that an extension may bring"),
         pytest.param("a:\n  lamp: [color: red]\n", id="function that an extension may bring"),
         pytest.param(
-            "a:\n  crate.packed: [name: /x, user: u]\nb:\n  crate.packed: [name: /x, user: v]\n", id="condition that an _in may bring"
+            "a:\n  crate.packed: [name: /x, user: u]\nb:\n  crate.packed: [name: /x, user: v]\n",
+            id="condition that an _in may bring",
         ),
         pytest.param("a:\n  pair.kept: [left: 1]\n", id="argument that another one needs"),
     ],
@@ -231,7 +257,11 @@ def test_loop_names_every_edge_with_file_and_line(problems):
     (problem,) = problems(files)
 
     assert problem.code == "requisite-loop"
-    for edge in ("lamp.lit[a] requires lamp.lit[b]", "lamp.lit[b] watches bell.rung[c]", "bell.rung[c] has onchanges lamp.lit[a]"):
+    for edge in (
+        "lamp.lit[a] requires lamp.lit[b]",
+        "lamp.lit[b] watches bell.rung[c]",
+        "bell.rung[c] has onchanges lamp.lit[a]",
+    ):
         assert edge in problem.message
     for file in ("a.sls:3", "b.sls:3", "c.sls:3"):
         assert file in problem.message
@@ -325,7 +355,9 @@ def test_file_that_includes_only_what_is_loaded_stands_for_it(compile_tree):
 
 def test_disabled_requisites_have_no_effect(compile_tree):
     """The option that Salt has for it."""
-    calls = compile_tree("a:\n  lamp.lit:\n    - require: [{lamp: b}]\nb: lamp.lit\n", options={"disabled_requisites": ["require"]}).calls
+    calls = compile_tree(
+        "a:\n  lamp.lit:\n    - require: [{lamp: b}]\nb: lamp.lit\n", options={"disabled_requisites": ["require"]}
+    ).calls
 
     assert [call.low["__id__"] for call in calls] == ["a", "b"]
     assert calls[0].requisites == {}

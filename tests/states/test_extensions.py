@@ -16,7 +16,10 @@ def test_a_call_of_a_module_of_a_formula_is_refused_with_what_to_do(problems):
     """In a state file, and in the template of a managed file."""
     module = {"_modules/shelf.py": "def size(): ..."}
     source = "x:\n  file.managed:\n    - name: /x\n    - source: salt://x.conf\n    - template: jinja\n"
-    for files in ({"site.sls": "{{ salt['shelf.size']() }}\n"}, {"site.sls": source, "x.conf": "{{ salt['shelf.size']() }}\n"}):
+    for files in (
+        {"site.sls": "{{ salt['shelf.size']() }}\n"},
+        {"site.sls": source, "x.conf": "{{ salt['shelf.size']() }}\n"},
+    ):
         (problem,) = problems(files | module)
         assert problem.code == "template-call"
         assert "_modules/shelf.py is a module for Salt" in problem.hint

@@ -41,7 +41,10 @@ FORMS = {
         "a:\n    b.c:\n        - d: |2\n              one\n",
         "a:\n  b.c:\n    - d: |2\n          one\n",
     ),
-    "a value of several lines": ("a:\n    b.c:\n        - d: one\n            two\n", "a:\n  b.c:\n    - d: one\n        two\n"),
+    "a value of several lines": (
+        "a:\n    b.c:\n        - d: one\n            two\n",
+        "a:\n  b.c:\n    - d: one\n        two\n",
+    ),
     "brackets": ("a:\n    b.c:   {d: 1,\n          e:  2}\n", "a:\n  b.c: {d: 1,\n        e:  2}\n"),
     "several keys in one item": ("a:\n - b:  1\n   c:\n     - d\n", "a:\n  - b: 1\n    c:\n      - d\n"),
     "a blank line goes before a tag that begins": ("a: b.c\n{% for i in x %}\nd: e.f\n", None),
@@ -61,7 +64,10 @@ def test_the_canonical_form(old, new):
 
 
 KEPT = {
-    "a macro's text may have several lines": ("{% from 'm' import m %}\na:\n    b.c:\n        {{ m() }}\n        - d\n", "several lines"),
+    "a macro's text may have several lines": (
+        "{% from 'm' import m %}\na:\n    b.c:\n        {{ m() }}\n        - d\n",
+        "several lines",
+    ),
     "a value laid out by a macro": ("a:\n    b.c:\n        - d: {{ m(1) }}\n", "several lines"),
     "a value with its own newlines": ("a:\n    b.c:\n        - {{ x | join('\\n        - ') }}\n", "several lines"),
     "an indented text": ("a:\n    b.c:\n        - d: |\n            {{ x | indent(12) }}\n", "several lines"),
@@ -69,7 +75,10 @@ KEPT = {
     "a text that was set": ("{% set x = '\\n  b.c' %}\na:\n    b.c: {{ x }}\n", "several lines"),
     "a text block that was set": ("{% set x %}a\nb{% endset %}\na:\n    b.c: {{ x }}\n", "several lines"),
     "an include": ("a:\n    {% include 'x' %}\n    b.c: []\n", "several lines"),
-    "a head within a block": ("a:\n{% if x %}\n    b.c:\n{% else %}\n    b.d:\n{% endif %}\n        - e\n", "belongs to what is in it"),
+    "a head within a block": (
+        "a:\n{% if x %}\n    b.c:\n{% else %}\n    b.d:\n{% endif %}\n        - e\n",
+        "belongs to what is in it",
+    ),
     "a block across declarations": ("{% if x %}\na:\n{% endif %}\n    b.c: []\n", "reaches from one declaration"),
     "a tag that joins lines": ("a:\n{% if x -%}\n    b.c: []\n{% endif %}\n", "joins lines"),
     "branches that are no siblings": (
@@ -178,7 +187,8 @@ PARTS = [
     ":",
 ]
 WILD = st.one_of(
-    st.text(max_size=60), st.lists(st.sampled_from([*PARTS, "\n", "  ", "a", "|", ">", "'", '"', "[", "&a ", "\t"])).map("".join)
+    st.text(max_size=60),
+    st.lists(st.sampled_from([*PARTS, "\n", "  ", "a", "|", ">", "'", '"', "[", "&a ", "\t"])).map("".join),
 )
 
 

@@ -30,7 +30,9 @@ VALUES = """\
 def data(text, pillar):
     """What a file means with a pillar: its data, or that it has none."""
     try:
-        return plain(parse_yaml(Document("x", ""), ENVIRONMENT.from_string(text).render(pillar) + "\n" * text.endswith("\n"))), True
+        return plain(
+            parse_yaml(Document("x", ""), ENVIRONMENT.from_string(text).render(pillar) + "\n" * text.endswith("\n"))
+        ), True
     except CompileError:
         return None, False
 
@@ -66,7 +68,9 @@ class Writer:
     def word(self) -> str:
         """A key or a name that was not there before."""
         self.count += 1
-        return self.draw.choice([f"w{self.count}", f"w{self.count}-{{{{ text }}}}", f"'w{self.count}'", f"w{self.count}"])
+        return self.draw.choice(
+            [f"w{self.count}", f"w{self.count}-{{{{ text }}}}", f"'w{self.count}'", f"w{self.count}"]
+        )
 
     def scalar(self) -> str:
         """A value of one line."""
@@ -119,7 +123,9 @@ class Writer:
     def text(self, indent: int) -> None:
         """The lines of a block scalar."""
         for _ in range(self.draw.randint(1, 4)):
-            self.out.append(" " * (indent + self.draw.choice([0, 0, 0, 2])) + self.draw.choice(["text", "# text", "- text", "a: b"]))
+            self.out.append(
+                " " * (indent + self.draw.choice([0, 0, 0, 2])) + self.draw.choice(["text", "# text", "- text", "a: b"])
+            )
             if self.chance(0.15):
                 self.out.append(self.draw.choice(["", "", " " * (indent + 3)]))
             if self.chance(0.1):
@@ -143,7 +149,9 @@ class Writer:
             self.text(column + step)
         else:
             self.line(indent, before)
-            (self.mapping if kind == "map" else self.items)(column + (0 if kind == "list" and self.chance(0.2) else step), depth + 1)
+            (self.mapping if kind == "map" else self.items)(
+                column + (0 if kind == "list" and self.chance(0.2) else step), depth + 1
+            )
 
     def items(self, indent: int, depth: int) -> None:
         """A list."""

@@ -26,7 +26,10 @@ FINDS = {
         {"top.sls": PCRE.format("x{99999999999999}"), "one.sls": "a: lamp.lit"},
         ("top-shape", 2),
     ),
-    "a mark of a line that a template made up": ({"site.sls": "a: {{ '\\n\\ufdd0x\\ufdd0%s\\ufdd1' }}" % ("9" * 5000)}, ("yaml-syntax", 1)),
+    "a mark of a line that a template made up": (
+        {"site.sls": "a: {{ '\\n\\ufdd0x\\ufdd0%s\\ufdd1' }}" % ("9" * 5000)},
+        ("yaml-syntax", 1),
+    ),
     "a template that prints where something is in memory": ({"site.sls": "a: {{ salt }}"}, ("id-shape", 1)),
     "one that prints a function": ({"site.sls": "a: {{ salt['pillar.get'] }}"}, ("template-error", 1)),
     "one that prints an iterator": ({"site.sls": "\na: {{ ['b']|map('upper') }}"}, ("template-error", 2)),
@@ -36,9 +39,15 @@ FINDS = {
     "other characters end lines only for YAML": ({"site.sls": "# \x85 \u2028\u2029\nb: 5"}, ("id-shape", 2)),
     "also where a template goes over them": ({"site.sls": "# \x85 \u2028\u2029\n{{ 'b' }}: 5"}, ("id-shape", 2)),
     "a second document that is empty": ({"site.sls": ":}\n---"}, ("yaml-syntax", 2)),
-    "text of another template in the middle of a line": ({"one.sls": "", "site.sls": "'{% include \"one.sls\" %}': 5"}, ("id-shape", 1)),
+    "text of another template in the middle of a line": (
+        {"one.sls": "", "site.sls": "'{% include \"one.sls\" %}': 5"},
+        ("id-shape", 1),
+    ),
     "JSON with half of a character": ({"site.sls": '#!json\n{"a\\ud800": {"lamp.lit": []}}'}, ("json-syntax", 0)),
-    "more loops in loops than Python has": ({"site.sls": "{% for a in [1] %}" * 25 + "x" + "{% endfor %}" * 25}, ("template-error", 0)),
+    "more loops in loops than Python has": (
+        {"site.sls": "{% for a in [1] %}" * 25 + "x" + "{% endfor %}" * 25},
+        ("template-error", 0),
+    ),
     "many names that share a large argument": (
         {"site.sls": f"{ARGUMENT}size: &x [{'x,' * 1000}]\n    - color: [{'*x,' * 900}]\n    - names: [{NAMES}]"},
         ("data-size", 2),

@@ -14,7 +14,9 @@ import yaml
 from holdfast.states.errors import CompileError
 from holdfast.states.jinja import render_text
 
-EXPRESSIONS = [next(iter(entry.items())) for entry in yaml.safe_load((Path(__file__).parent / "expressions.yaml").read_text())]
+EXPRESSIONS = [
+    next(iter(entry.items())) for entry in yaml.safe_load((Path(__file__).parent / "expressions.yaml").read_text())
+]
 GRAINS = {
     "id": "web1",
     "os": "Debian",
@@ -134,7 +136,13 @@ def test_files_of_the_tree_can_be_read(compile_tree):
         " salt['slsutil.findup']('web/deep', 'x.txt'), salt['cp.list_states'](), salt['cp.list_master_dirs'](prefix='web/d'), salt['slsutil.renderer']('salt://web/y.sls')] %}\n"
         "a:\n  lamp.lit:\n    - tags: {{ found | json }}\n"
     )
-    files = {"site.sls": text, "web/defaults.yaml": "port: 80", "web/x.txt": "text\n", "web/deep/z": "", "web/y.sls": "k: {{ 1 + 1 }}"}
+    files = {
+        "site.sls": text,
+        "web/defaults.yaml": "port: 80",
+        "web/x.txt": "text\n",
+        "web/deep/z": "",
+        "web/y.sls": "k: {{ 1 + 1 }}",
+    }
 
     assert compile_tree(files, "site").calls[0].low["tags"] == [
         80,
@@ -201,7 +209,9 @@ def test_templates_cannot_change_the_machine(name):
 def alone(code, *args):
     """What a fresh interpreter prints."""
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
-    return subprocess.run([sys.executable, "-c", code, *args], env=environment, capture_output=True, text=True, check=True).stdout
+    return subprocess.run(
+        [sys.executable, "-c", code, *args], env=environment, capture_output=True, text=True, check=True
+    ).stdout
 
 
 def test_the_names_of_calls_are_all_known():

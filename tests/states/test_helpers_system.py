@@ -69,12 +69,15 @@ def test_zone_is_read_from_the_link_or_else_from_the_file(tmp_path, monkeypatch)
 
 def test_fstab_is_read_without_its_comments(tmp_path):
     """A blank in a path is written in octal."""
-    (tmp_path / "fstab").write_text("# all of it\n/dev/sda1 / ext4 rw,noatime 0 1\n/dev/sdb /my\\040data xfs defaults # more\nbroken\n")
+    (tmp_path / "fstab").write_text(
+        "# all of it\n/dev/sda1 / ext4 rw,noatime 0 1\n/dev/sdb /my\\040data xfs defaults # more\nbroken\n"
+    )
     table = f"salt['mount.fstab']('{tmp_path}/fstab')"
 
     assert render(f"{table} | list") == "['/', '/my data']"
     assert (
-        render(f"{table}['/'] | json") == '{"device": "/dev/sda1", "dump": "0", "fstype": "ext4", "opts": ["rw", "noatime"], "pass": "1"}'
+        render(f"{table}['/'] | json")
+        == '{"device": "/dev/sda1", "dump": "0", "fstype": "ext4", "opts": ["rw", "noatime"], "pass": "1"}'
     )
     assert render("salt['mount.fstab']('/nonesuch')") == "{}"
 
@@ -120,7 +123,12 @@ def test_find_prints_what_is_asked_for(files):
 
 
 @pytest.mark.parametrize(
-    "use", ["salt['file.find']('/tmp', delete='f')", "salt['file.find']('/tmp', exec='rm {}')", "salt['file.grep']('/x', 'a', '-i -E')"]
+    "use",
+    [
+        "salt['file.find']('/tmp', delete='f')",
+        "salt['file.find']('/tmp', exec='rm {}')",
+        "salt['file.grep']('/x', 'a', '-i -E')",
+    ],
 )
 def test_what_find_and_grep_cannot_do_is_refused(use):
     """Above all, to change anything."""

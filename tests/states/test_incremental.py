@@ -49,7 +49,9 @@ def requisites(draw, id_):
     """Requisite lists of a state: mostly on states that come before it, so that there is seldom a loop."""
     found = {}
     wide = [{"sls": "a"}, {"sls": "z*"}, {"lamp": "a*"}, "a0"]
-    kinds = st.sampled_from([(), ("require",), ("require", "watch"), ("watch", "onfail_any"), ("onchanges", "listen"), ("prereq",)])
+    kinds = st.sampled_from(
+        [(), ("require",), ("require", "watch"), ("watch", "onfail_any"), ("onchanges", "listen"), ("prereq",)]
+    )
     for kind in draw(kinds):
         if id_ != IDS[0]:
             other = draw(others(id_))
@@ -70,7 +72,11 @@ def requisites(draw, id_):
 def arguments(draw, id_):
     """The arguments of a state, as a list of single-key mappings."""
     type_ = type_of(id_)
-    given = {"user": "joe", "mode": draw(st.sampled_from(["0644", 600]))} if type_ == "crate" else {"color": draw(st.integers(0, 3))}
+    given = (
+        {"user": "joe", "mode": draw(st.sampled_from(["0644", 600]))}
+        if type_ == "crate"
+        else {"color": draw(st.integers(0, 3))}
+    )
     choices = {
         "name": st.sampled_from(PATHS if type_ == "crate" else ("x", "y", *IDS[:2])),
         "order": st.sampled_from([1, 3, -1, "first", "last", 10001, 1.5, "soon"]),
@@ -90,7 +96,14 @@ def arguments(draw, id_):
 @st.composite
 def texts(draw, sls):
     """A state file: its IDs, mostly all of them, and sometimes includes, extensions, exclusions, a template."""
-    lines = draw(rarely(st.sampled_from(["{% import 'm.jinja' as m with context %}", "# {{ grains.os }}", "# {{ pillar.k }}"]))) or ""
+    lines = (
+        draw(
+            rarely(
+                st.sampled_from(["{% import 'm.jinja' as m with context %}", "# {{ grains.os }}", "# {{ pillar.k }}"])
+            )
+        )
+        or ""
+    )
     document = {}
     included = draw(rarely(st.sampled_from([["e"], ["a"], ["c*"], [".a" if sls != "c.d" else "..a"]])))
     if included:
@@ -100,7 +113,11 @@ def texts(draw, sls):
         document[id_] = {f"{type_}.{draw(st.sampled_from(FUNCTIONS[type_]))}": draw(arguments(id_))}
     other = draw(st.sampled_from([id_ for id_ in IDS if id_[0] in (sls[-1], "a")]))
     if draw(rarely(st.just(1))):
-        extended = draw(st.sampled_from([{"onlyif": "test"}, {"name": "/ext"}, {"order": 5}, {"require_in": [{type_of("e2"): "e2"}]}]))
+        extended = draw(
+            st.sampled_from(
+                [{"onlyif": "test"}, {"name": "/ext"}, {"order": 5}, {"require_in": [{type_of("e2"): "e2"}]}]
+            )
+        )
         document["extend"] = {other: {type_of(other): [extended]}}
     body = "\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in document.items())
     return f"{lines}\n{body}" + ("\n# {{ m.color }}\n" if "m.jinja" in lines else "\n")
@@ -126,7 +143,9 @@ EDITS = st.one_of(
     st.tuples(st.sampled_from(FILES), st.sampled_from(ODD)),
     st.tuples(st.just("m.jinja"), st.sampled_from(["{% set color = 1 %}", "{% set color = grains.os %}", None])),
     st.tuples(st.just("top"), st.sampled_from(["base: {'*': [a, b]}", "base: {'web*': [e, '*']}", "base: {}", None])),
-    st.tuples(st.just("*"), st.sampled_from([{"state_auto_order": False}, {"disabled_requisites": ["require", "use"]}, {}])),
+    st.tuples(
+        st.just("*"), st.sampled_from([{"state_auto_order": False}, {"disabled_requisites": ["require", "use"]}, {}])
+    ),
     st.tuples(st.just("*"), st.sampled_from([{"grain": "Arch"}, {"grain": "Debian"}])),
 )
 
@@ -156,7 +175,14 @@ class Site:
     def request(self):
         """What is to be compiled."""
         trusted = frozenset({os.getuid()})
-        return Request(self.root, grains={"os": self.grain}, pillar={"k": 1}, minion_id="web1", options=self.options, trusted_uids=trusted)
+        return Request(
+            self.root,
+            grains={"os": self.grain},
+            pillar={"k": 1},
+            minion_id="web1",
+            options=self.options,
+            trusted_uids=trusted,
+        )
 
 
 def outcome(compiler, request):
@@ -165,7 +191,10 @@ def outcome(compiler, request):
         made = compiler.compile(request)
     except CompileError as error:
         return error.problems, None
-    calls = [(call, call.place, json.dumps(call.low, sort_keys=True), type(call.resource), dict(call.requisites)) for call in made.calls]
+    calls = [
+        (call, call.place, json.dumps(call.low, sort_keys=True), type(call.resource), dict(call.requisites))
+        for call in made.calls
+    ]
     return (calls, json.dumps(made.high), made.top, made.warnings, made.sources), made
 
 
@@ -204,7 +233,9 @@ def test_what_is_the_same_is_the_same_object(site):
     assert all(new is old for new, old in zip(compiler.compile(site.request()).calls, first, strict=True))
     site.edit("b", "\n".join(f"b{number}: {{lamp.lit: [{{color: 2}}]}}" for number in range(3)))
     second = compiler.compile(site.request()).calls
-    assert [new is old for new, old in zip(second, first, strict=True)] == [call.low["__sls__"] != "b" for call in first]
+    assert [new is old for new, old in zip(second, first, strict=True)] == [
+        call.low["__sls__"] != "b" for call in first
+    ]
     site.edit("b", "b0: lamp.lit")
     third = compiler.compile(site.request()).calls
     assert [new is old for new, old in zip(third[:3], first[:3], strict=True)] == [True] * 3
@@ -214,9 +245,7 @@ def test_what_is_the_same_is_the_same_object(site):
 
 def test_kind_that_was_loaded_again_checks_its_states_again(site):
     """A new version of a kind may take other arguments: what the old one found right is not taken for right."""
-    kind = (
-        "class Oddity(Resource, kind='zoddity.seen'):\n    color: {}\n    async def check_apply(self, ctx, apply):\n        return True\n"
-    )
+    kind = "class Oddity(Resource, kind='zoddity.seen'):\n    color: {}\n    async def check_apply(self, ctx, apply):\n        return True\n"
 
     def load(type_):
         exec("from holdfast.resources.contract import Resource\n" + kind.format(type_), {"__name__": "oddities"})
@@ -275,7 +304,9 @@ def test_file_that_has_long_been_the_same_is_not_read_again(site, monkeypatch):
     """What a file looks like tells, but not of one that was changed just before it was read: the next change may not show."""
     read = []
     monkeypatch.setattr(
-        source.Tree, "_read_anew", lambda tree, path, anew=source.Tree._read_anew: read.append(path.name) or anew(tree, path)
+        source.Tree,
+        "_read_anew",
+        lambda tree, path, anew=source.Tree._read_anew: read.append(path.name) or anew(tree, path),
     )
     compiler = Compiler()
     for _ in range(2):

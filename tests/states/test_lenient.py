@@ -15,11 +15,31 @@ ACCEPTED = {
     "argument given twice": ("a: {lamp.lit: [{color: red}, {color: blue}]}", "argument-repeated", {"color": "blue"}),
     "stray item": ("a: {lamp.lit: [{color: red}, 5]}", "argument-shape", {"color": "red"}),
     "boolean guard": ("a: {lamp.lit: [{color: red}, {onlyif: true}]}", "argument-type", {"color": "red"}),
-    "boolean in a list of guards": ("a: {lamp.lit: [{color: red}, {unless: ['false', true]}]}", "argument-type", {"color": "red"}),
-    "bare ID of a require_in": ("a: {lamp.lit: [{color: red}, {require_in: [nobody]}]}", "requisite-missing", {"color": "red"}),
-    "file of a watch_in": ("a: {lamp.lit: [{color: red}, {watch_in: [{sls: nobody}]}]}", "requisite-missing", {"color": "red"}),
-    "text of a require_in": ("a: {lamp.lit: [{color: red}, {require_in: nobody}]}", "requisite-shape", {"color": "red"}),
-    "require_in of one name": ("a: {lamp.lit: [{color: red}, {names: [{b: [{require_in: [a]}]}]}]}", "names-shape", {"color": "red"}),
+    "boolean in a list of guards": (
+        "a: {lamp.lit: [{color: red}, {unless: ['false', true]}]}",
+        "argument-type",
+        {"color": "red"},
+    ),
+    "bare ID of a require_in": (
+        "a: {lamp.lit: [{color: red}, {require_in: [nobody]}]}",
+        "requisite-missing",
+        {"color": "red"},
+    ),
+    "file of a watch_in": (
+        "a: {lamp.lit: [{color: red}, {watch_in: [{sls: nobody}]}]}",
+        "requisite-missing",
+        {"color": "red"},
+    ),
+    "text of a require_in": (
+        "a: {lamp.lit: [{color: red}, {require_in: nobody}]}",
+        "requisite-shape",
+        {"color": "red"},
+    ),
+    "require_in of one name": (
+        "a: {lamp.lit: [{color: red}, {names: [{b: [{require_in: [a]}]}]}]}",
+        "names-shape",
+        {"color": "red"},
+    ),
     "use of nothing": ("a: {lamp.lit: [{color: red}, {use: [{lamp: nobody}]}]}", "requisite-missing", {"color": "red"}),
 }
 """What is wrong -> a state with it, its code, and what the state says all the same."""
@@ -49,7 +69,11 @@ def test_without_it_the_same_is_an_error_that_tells_of_the_setting(problems, cas
 def test_only_the_files_that_match_are_lenient(problems):
     """By the name of their SLS."""
     wrong = "{}: {{lamp.lit: [{{color: 1}}, {{color: 2}}]}}"
-    files = {"site.sls": "include: [nginx.conf, mine]", "nginx/conf.sls": wrong.format("a"), "mine.sls": wrong.format("b")}
+    files = {
+        "site.sls": "include: [nginx.conf, mine]",
+        "nginx/conf.sls": wrong.format("a"),
+        "mine.sls": wrong.format("b"),
+    }
     (problem,) = problems(files, "site", lenient=("nginx*",))
 
     assert problem.place.file.endswith("mine.sls")

@@ -29,7 +29,10 @@ GROWING = "{{% set n = namespace(x='x', l=[1]) %}}{{% for i in range(99) %}}{{% 
         "{% set x %}" + INNER + "{% endset %}",
         "{% macro m() %}" + INNER + "{% endmacro %}\n{% set x = m() %}",
         "{% for a in range(3) recursive %}{{ loop(range(3)) if loop.depth < 20 }}{% endfor %}",
-        "{% macro m() %}{{ caller() }}{{ caller() }}{% endmacro %}" + "{% call m() %}" * 18 + "x" + "{% endcall %}" * 18,
+        "{% macro m() %}{{ caller() }}{{ caller() }}{% endmacro %}"
+        + "{% call m() %}" * 18
+        + "x"
+        + "{% endcall %}" * 18,
         "{% set n = n | default(0) + 1 %}{% if n < 40 %}{% include 'site.sls' %}{% include 'site.sls' %}{% endif %}",
         "{% block a %}{{ self.b() * 2 }}{% endblock %}{% block b %}{% for x in range(2000) %}{{ x }}{% endfor %}{% endblock %}",
     ],
@@ -75,7 +78,10 @@ def test_what_grows_too_large_is_stopped_before_it_is(text, problems, monkeypatc
     monkeypatch.setattr(budget, "SIZE", 100_000)
     (problem,) = problems(text)
 
-    assert (problem.code, problem.place.line) in {("template-limit", 1), ("template-limit", 0)}  # 0: the file as a whole
+    assert (problem.code, problem.place.line) in {
+        ("template-limit", 1),
+        ("template-limit", 0),
+    }  # 0: the file as a whole
     assert "value" in problem.message
 
 
@@ -150,7 +156,12 @@ def test_what_a_filter_or_a_method_makes_is_looked_at_first(text, problems, monk
 
 
 @pytest.mark.parametrize(
-    "text", ["range(99) | permutations", "range(99) | combinations(40)", "range(99) | product(range(99), range(99), range(99))"]
+    "text",
+    [
+        "range(99) | permutations",
+        "range(99) | combinations(40)",
+        "range(99) | product(range(99), range(99), range(99))",
+    ],
 )
 def test_iterators_that_hardly_end_cost_what_they_give(text, problems):
     """Whoever takes their items: a loop, a list, a sum."""
@@ -181,13 +192,18 @@ def test_expressions_that_never_end_are_given_up(text, problems, monkeypatch):
 def test_expressions_of_top_files_are_given_up_too(problems, monkeypatch):
     """They are matched against names that are not ours."""
     monkeypatch.setattr(expressions, "DEADLINE", 0.2)
-    (problem,) = problems({"top.sls": "base:\n  '(a+)+$':\n    - match: pcre\n    - a\n", "a.sls": ""}, minion_id="a" * 60 + "b")
+    (problem,) = problems(
+        {"top.sls": "base:\n  '(a+)+$':\n    - match: pcre\n    - a\n", "a.sls": ""}, minion_id="a" * 60 + "b"
+    )
 
     assert problem.code == "top-shape"
     assert "takes longer than 0.2 s" in problem.message
 
 
-@given(text=st.text("ab0.-\n", max_size=12), pattern=st.sampled_from(["(a+b?)+", "((a|b)+0)*", "(?:[a-z]*\\.)+b", "(x*)*$"]))
+@given(
+    text=st.text("ab0.-\n", max_size=12),
+    pattern=st.sampled_from(["(a+b?)+", "((a|b)+0)*", "(?:[a-z]*\\.)+b", "(x*)*$"]),
+)
 @settings(max_examples=20, deadline=None)
 def test_an_expression_finds_apart_what_it_finds_here(text, pattern):
     """Groups, no groups, no match, replacements."""
@@ -337,7 +353,9 @@ except CompileError as error:
     print(error.problems[0].code, error.problems[0].message)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
-    code, grown = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.splitlines()
+    code, grown = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    ).stdout.splitlines()
 
     assert code == "template-limit the template is stopped: it takes more than 24 MB of memory"
     assert int(grown) < 64 << 10

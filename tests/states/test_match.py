@@ -8,7 +8,13 @@ from holdfast.states.match import BadExpression, Host, matches
 
 HOST = Host(
     "web1.example.org",
-    {"os": "Debian", "roles": ["web", "cache"], "a": {"b": {"c": "deep"}}, "ipv4": ["127.0.0.1", "10.0.0.7"], "ipv6": ["fe80::1%eth0"]},
+    {
+        "os": "Debian",
+        "roles": ["web", "cache"],
+        "a": {"b": {"c": "deep"}},
+        "ipv4": ["127.0.0.1", "10.0.0.7"],
+        "ipv6": ["fe80::1%eth0"],
+    },
     {"tier": "front", "n": 5, "empty": None},
     {"nodegroups": {"fronts": "G@os:Debian and web*", "loop": "N@loop", "listed": ["web*", "or", "db*"]}},
 )
@@ -92,7 +98,9 @@ def test_broken_expression_says_what_is_wrong(kind, expression, words):
         matches(kind, expression, HOST)
 
 
-@pytest.mark.parametrize(("given", "meant"), [("10.0.0.7", True), (["nonsense", "10.0.0.7"], True), (None, False), (7, False), ("", False)])
+@pytest.mark.parametrize(
+    ("given", "meant"), [("10.0.0.7", True), (["nonsense", "10.0.0.7"], True), (None, False), (7, False), ("", False)]
+)
 def test_addresses_of_any_shape_are_matched(given, meant):
     """Grains come from a file of the user's, too."""
     assert matches("ipcidr", "10.0.0.0/8", Host("web1", {"ipv4": given})) is meant

@@ -83,7 +83,27 @@ def test_link_to_the_directory_itself_is_not_followed_without_end(root):
 
 
 @pytest.mark.parametrize(
-    "name", ["a\nb", "a b", "*", "[", "'", '"', "é", "\x1b[31m", "", ".", "a..b", "init", "\u202e", "\\", "a:b", "{{ x }}", "#", "x" * 250]
+    "name",
+    [
+        "a\nb",
+        "a b",
+        "*",
+        "[",
+        "'",
+        '"',
+        "é",
+        "\x1b[31m",
+        "",
+        ".",
+        "a..b",
+        "init",
+        "\u202e",
+        "\\",
+        "a:b",
+        "{{ x }}",
+        "#",
+        "x" * 250,
+    ],
 )
 def test_file_of_any_name_compiles_or_is_told(root, name):
     """And whoever includes it by a glob, too."""
@@ -94,7 +114,9 @@ def test_file_of_any_name_compiles_or_is_told(root, name):
     assert {"a", "z"} <= set(answer(root))
 
 
-@pytest.mark.parametrize("name", ["x" * 5000, "a\\0b", "/", "/etc/passwd", "../../etc/passwd", ".." * 500, "a/b", "a.", ".", "", "\\ud800"])
+@pytest.mark.parametrize(
+    "name", ["x" * 5000, "a\\0b", "/", "/etc/passwd", "../../etc/passwd", ".." * 500, "a/b", "a.", ".", "", "\\ud800"]
+)
 def test_name_that_nothing_can_have_is_missing(root, name):
     """In a template or in an include."""
     (root / "m").write_text("")
@@ -102,7 +124,14 @@ def test_name_that_nothing_can_have_is_missing(root, name):
         (root / "site.sls").write_text(text)
 
         (code,) = answer(root)
-        assert code in {"template-missing", "template-data", "sls-missing", "include-outside", "include-shape", "yaml-syntax"}
+        assert code in {
+            "template-missing",
+            "template-data",
+            "sls-missing",
+            "include-outside",
+            "include-shape",
+            "yaml-syntax",
+        }
 
 
 @given(st.binary(max_size=300))
@@ -187,7 +216,8 @@ def test_few_lines_of_aliases_cannot_stand_for_a_billion_values(anchors):
 def test_merge_keys_cannot_multiply_either():
     """A mapping merged into itself by way of others."""
     text = "x0: &x0 {k0: 1}\n" + "".join(
-        f"x{n}: &x{n} {{<<: [{', '.join([f'*x{n - 1}'] * 50)}], k{n}: [{', '.join([f'*x{n - 1}'] * 50)}]}}\n" for n in range(1, 40)
+        f"x{n}: &x{n} {{<<: [{', '.join([f'*x{n - 1}'] * 50)}], k{n}: [{', '.join([f'*x{n - 1}'] * 50)}]}}\n"
+        for n in range(1, 40)
     )
     with pytest.raises(CompileError) as caught:
         compiled({"site.sls": text})

@@ -64,7 +64,9 @@ def trees(draw, kinds=FORWARD, *, acyclic=True):
     for index, id_ in enumerate(ids):
         others = ids[:index] if acyclic else ids
         chosen = draw(st.lists(st.sampled_from(kinds), unique=True, max_size=3)) if others else []
-        requisites = [(kind, draw(st.lists(st.sampled_from(others), min_size=1, max_size=3, unique=True))) for kind in chosen]
+        requisites = [
+            (kind, draw(st.lists(st.sampled_from(others), min_size=1, max_size=3, unique=True))) for kind in chosen
+        ]
         states.append((id_, draw(ORDERS), requisites))
     return draw(st.permutations(states))
 
@@ -77,20 +79,25 @@ def test_order_is_total_and_honours_every_requisite(states):
 
     assert sorted(at) == sorted(id_ for id_, _, _ in states)
     for id_, _, requisites in states:
-        assert {kind: {calls[target].low["__id__"] for target in targets} for kind, targets in at[id_].requisites.items()} == {
-            kind: set(targets) for kind, targets in requisites
-        }
+        assert {
+            kind: {calls[target].low["__id__"] for target in targets} for kind, targets in at[id_].requisites.items()
+        } == {kind: set(targets) for kind, targets in requisites}
         assert all(at[target].position < at[id_].position for _, targets in requisites for target in targets)
 
 
 @given(trees(), st.randoms())
 def test_order_is_independent_of_writing_where_numbers_decide(states, random):
     """With a number for every state, the order of the file means nothing."""
-    numbered = [(id_, number if order is None else order, requisites) for number, (id_, order, requisites) in enumerate(states, 100)]
+    numbered = [
+        (id_, number if order is None else order, requisites)
+        for number, (id_, order, requisites) in enumerate(states, 100)
+    ]
     shuffled = random.sample(numbered, len(numbered))
 
     first, second = compile_text(written(numbered)), compile_text(written(shuffled))
-    assert [(call.identity, call.requisites) for call in first.calls] == [(call.identity, call.requisites) for call in second.calls]
+    assert [(call.identity, call.requisites) for call in first.calls] == [
+        (call.identity, call.requisites) for call in second.calls
+    ]
 
 
 @given(trees())
@@ -197,7 +204,8 @@ WORDS = [
     "site",
 ]
 SNIPPETS = st.lists(
-    st.sampled_from([*WORDS, ": ", "\n", "\n  ", "\n    - ", "{{ ", " }}", "{% if a %}", "{% endif %}", "\t", " "]), max_size=40
+    st.sampled_from([*WORDS, ": ", "\n", "\n  ", "\n    - ", "{{ ", " }}", "{% if a %}", "{% endif %}", "\t", " "]),
+    max_size=40,
 ).map("".join)
 
 
@@ -219,7 +227,9 @@ def test_chain_of_twenty_thousand_compiles(kind):
     """No recursion anywhere: a chain may be as long as a tree."""
     count = 20_000
     text = "".join(
-        f"s{number}:\n  lamp.lit:\n    - {kind}: [{{lamp: s{number + 1}}}]\n" if number < count - 1 else f"s{number}: lamp.lit\n"
+        f"s{number}:\n  lamp.lit:\n    - {kind}: [{{lamp: s{number + 1}}}]\n"
+        if number < count - 1
+        else f"s{number}: lamp.lit\n"
         for number in range(count)
     )
     order = [call.low["__id__"] for call in compile_text(text).calls]
@@ -230,7 +240,9 @@ def test_chain_of_twenty_thousand_compiles(kind):
 
 def test_loop_of_twenty_thousand_is_found():
     """And named, however long that is."""
-    text = "".join(f"s{number}:\n  lamp.lit:\n    - require: [{{lamp: s{(number + 1) % 20_000}}}]\n" for number in range(20_000))
+    text = "".join(
+        f"s{number}:\n  lamp.lit:\n    - require: [{{lamp: s{(number + 1) % 20_000}}}]\n" for number in range(20_000)
+    )
 
     with pytest.raises(CompileError) as caught:
         compile_text(text)
@@ -257,7 +269,9 @@ def test_order_beyond_all_others_leaves_room_for_names(order):
 
 def test_reasons_say_why_a_state_stands_where_it_does():
     """Its number, or who pulled it forward and by which requisite."""
-    calls = compile_text("a:\n  lamp.lit:\n    - watch: [{bell: b}]\nb: bell.rung\nc:\n  lamp.lit:\n    - order: last\n").calls
+    calls = compile_text(
+        "a:\n  lamp.lit:\n    - watch: [{bell: b}]\nb: bell.rung\nc:\n  lamp.lit:\n    - order: last\n"
+    ).calls
 
     assert [(call.identity, call.reason) for call in calls] == [
         ("bell.rung[b]", "pulled forward by lamp.lit[a] (watch)"),
@@ -268,7 +282,9 @@ def test_reasons_say_why_a_state_stands_where_it_does():
 
 def test_prereq_of_two_states_of_which_one_requires_the_other_comes_before_both():
     """Stop a service before its package and its configuration change: no loop."""
-    calls = compile_text("stop:\n  lamp.lit:\n    - prereq: [pkg, conf]\npkg: lamp.lit\nconf:\n  lamp.lit:\n    - require: [pkg]\n").calls
+    calls = compile_text(
+        "stop:\n  lamp.lit:\n    - prereq: [pkg, conf]\npkg: lamp.lit\nconf:\n  lamp.lit:\n    - require: [pkg]\n"
+    ).calls
 
     assert [call.low["__id__"] for call in calls] == ["stop", "pkg", "conf"]
 
@@ -283,7 +299,8 @@ def test_thousands_of_requisites_on_one_file_share_their_targets():
 
 
 @pytest.mark.parametrize(
-    ("requisite", "words"), [("require", "requires"), ("watch", "watches"), ("onchanges", "has onchanges"), ("prereq", "has prereq")]
+    ("requisite", "words"),
+    [("require", "requires"), ("watch", "watches"), ("onchanges", "has onchanges"), ("prereq", "has prereq")],
 )
 def test_loop_is_told_in_words(requisite, words):
     """A sentence for each edge, with its line."""

@@ -107,7 +107,10 @@ def test_repeated_key_names_both_lines_and_all_of_them_are_found():
     with pytest.raises(CompileError) as caught:
         parse("a: {x: 1, x: 2}\nb: 1\nb: 2")
 
-    assert [(found.code, found.place.line) for found in caught.value.problems] == [("duplicate-key", 1), ("duplicate-id", 3)]
+    assert [(found.code, found.place.line) for found in caught.value.problems] == [
+        ("duplicate-key", 1),
+        ("duplicate-id", 3),
+    ]
     assert "first in line 2" in caught.value.problems[1].message
 
 
@@ -141,7 +144,9 @@ def test_aliases_nest_no_deeper_than_what_is_written_out():
 
 def test_tagged_text_that_is_no_such_value_names_its_line():
     """Nor is an empty one."""
-    assert {problem(f"a: {text}").code for text in ("!!float ''", "!!int 0x", "!!bool ''", "!!binary x")} == {"yaml-tag"}
+    assert {problem(f"a: {text}").code for text in ("!!float ''", "!!int 0x", "!!bool ''", "!!binary x")} == {
+        "yaml-tag"
+    }
 
 
 def test_marks_lead_to_every_key_and_item():
@@ -206,7 +211,8 @@ def test_any_text_parses_or_fails_with_a_place(text):
 def test_parsing_is_faster_than_pyyaml():
     """Measured 4 to 5 times on a quiet machine (bench/compile.py); on a busy one it must still be faster."""
     text = "".join(
-        f"/srv/{n}:\n  lamp.lit:\n    - color: text {n}\n    - size: 3\n    - require:\n      - lamp: /srv/{n // 2}\n" for n in range(1500)
+        f"/srv/{n}:\n  lamp.lit:\n    - color: text {n}\n    - size: 3\n    - require:\n      - lamp: /srv/{n // 2}\n"
+        for n in range(1500)
     )
 
     assert effort(lambda: parse(text), 1, than=lambda: yaml.load(text, yaml.CSafeLoader)) < 1

@@ -52,18 +52,32 @@ def test_templates_see_grains_and_the_pillar_given(pillar):
 
 def test_included_files_come_before_the_file_and_only_once(pillar):
     """Relative names too, and loops are harmless."""
-    files = {"top.sls": "base:\n  '*': [d]\n", "d/init.sls": "include: [.x]\nv: own\n", "d/x.sls": "include: [d]\nv: included\nw: 1\n"}
+    files = {
+        "top.sls": "base:\n  '*': [d]\n",
+        "d/init.sls": "include: [.x]\nv: own\n",
+        "d/x.sls": "include: [d]\nv: included\nw: 1\n",
+    }
 
     assert pillar(files).data == {"v": "own", "w": 1}
 
 
 def test_all_mistakes_are_reported_and_no_line_is_shown(pillar):
     """Pillar files hold secrets, and logs do not."""
-    files = {"a.sls": "password: hunter2: x\n", "b.sls": "- hunter2\n", "c.sls": "{{ nope }} hunter2\n", "d.sls": "include: [nope]\n"}
+    files = {
+        "a.sls": "password: hunter2: x\n",
+        "b.sls": "- hunter2\n",
+        "c.sls": "{{ nope }} hunter2\n",
+        "d.sls": "include: [nope]\n",
+    }
     with pytest.raises(CompileError) as caught:
         pillar(files)
 
-    assert [problem.code for problem in caught.value.problems] == ["yaml-syntax", "sls-shape", "template-undefined", "sls-missing"]
+    assert [problem.code for problem in caught.value.problems] == [
+        "yaml-syntax",
+        "sls-shape",
+        "template-undefined",
+        "sls-missing",
+    ]
     assert "hunter2" not in str(caught.value)
 
 
@@ -112,7 +126,11 @@ DEEP = {"x": 1, "y": {"p": 1, "q": 2}, "w": 5}
         ("none", True, {"l": [2, 3], "d": DEEP, "s": 2, "t": 3}),
         ("overwrite", False, {"l": [2, 3], "d": {"y": {"q": 2}, "w": 5}, "s": 2, "t": 3}),
         ("aggregate", True, {"l": [2, 3], "d": {"y": {"q": 2}, "w": 5}, "s": 2, "t": 3}),
-        ("list", False, {"l": [[1, 2], [2, 3]], "d": [{"x": 1, "y": {"p": 1}}, {"y": {"q": 2}, "w": 5}], "s": [1, 2], "t": 3}),
+        (
+            "list",
+            False,
+            {"l": [[1, 2], [2, 3]], "d": [{"x": 1, "y": {"p": 1}}, {"y": {"q": 2}, "w": 5}], "s": [1, 2], "t": 3},
+        ),
     ],
 )
 def test_settings_say_how_files_are_merged(pillar, strategy, lists, data):
@@ -146,7 +164,12 @@ def test_included_data_may_get_keys_and_variables(pillar, include, data):
 
 def test_what_is_included_twice_counts_at_both_places(pillar):
     """As in Salt: the second time it is laid upon what the first file says."""
-    files = {"top.sls": "base:\n  '*': [a, b]\n", "a.sls": "include: [c]\ns: 1\n", "b.sls": "include: [c]\nt: 1\n", "c.sls": "s: 5\nt: 5\n"}
+    files = {
+        "top.sls": "base:\n  '*': [a, b]\n",
+        "a.sls": "include: [c]\ns: 1\n",
+        "b.sls": "include: [c]\nt: 1\n",
+        "c.sls": "s: 5\nt: 5\n",
+    }
 
     assert pillar(files).data == {"s": 5, "t": 1}
 

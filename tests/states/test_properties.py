@@ -78,7 +78,10 @@ def test_order_does_not_depend_on_the_order_of_files_on_disk(forest, random):
 def test_order_does_not_depend_on_the_order_of_mappings_where_numbers_decide(forest, random):
     """With a number of its own for each state, neither the order of IDs nor of arguments, grains or pillar means anything."""
     numbered = [replace(state, order=number) for number, state in enumerate(forest.states)]
-    other = [replace(state, arguments=dict(reversed(state.arguments.items()))) for state in random.sample(numbered, len(numbered))]
+    other = [
+        replace(state, arguments=dict(reversed(state.arguments.items())))
+        for state in random.sample(numbered, len(numbered))
+    ]
     data = {"b": 1, "a": {"d": 1, "c": 2}, "id": "x"}
     turned = {"id": "x", "a": {"c": 2, "d": 1}, "b": 1}
     first = compiled(write(forest.shuffled(numbered)).files, grains=data, pillar=data)
@@ -136,7 +139,8 @@ def test_loop_put_into_a_good_tree_is_found_and_each_of_its_edges_is_named(fores
     for problem in caught.value.problems:
         assert problem.code == "requisite-loop"
         found = [
-            (Link(match[1], VERBS.get(match[2], match[3]), match[4]), match[5], int(match[6])) for match in EDGE.finditer(problem.message)
+            (Link(match[1], VERBS.get(match[2], match[3]), match[4]), match[5], int(match[6]))
+            for match in EDGE.finditer(problem.message)
         ]
         links = [link for link, _, _ in found]
         assert problem.message.count(";") == len(links) - 1
@@ -164,7 +168,10 @@ def test_in_forms_equal_their_plain_forms(forest, data):
             for call in calls
         ]
         requisites = {
-            call.low["__id__"]: {kind: {names[target] for target in targets} for kind, targets in call.requisites.items()} for call in calls
+            call.low["__id__"]: {
+                kind: {names[target] for target in targets} for kind, targets in call.requisites.items()
+            }
+            for call in calls
         }
         return sorted(plain, key=lambda low: low["__id__"]), requisites
 
@@ -211,7 +218,9 @@ def test_rendering_twice_gives_the_same_text(pieces, keys):
     body = "".join(pieces)
     text = (
         "{% macro m(n) %}<{{ n }}>{% endmacro %}{% set d = {'q': 1, 'p': [2]} %}"
-        "{% for n in range(4) %}" + body + "{% endfor %}{{ grains | dictsort | json }}{{ grains.keys() | sort | join(',') }}"
+        "{% for n in range(4) %}"
+        + body
+        + "{% endfor %}{{ grains | dictsort | json }}{{ grains.keys() | sort | join(',') }}"
     )
 
     def rendered(order):
@@ -225,7 +234,9 @@ def test_extension_equals_writing_it_in_place(forest, data):
     """An argument that another file lays over a state is the argument."""
     state = data.draw(st.sampled_from(forest.states))
     extension = f"extend:\n  {state.id}:\n    {state.type}:\n      - size: 77\n"
-    direct = [replace(each, arguments={**each.arguments, "size": 77}) if each is state else each for each in forest.states]
+    direct = [
+        replace(each, arguments={**each.arguments, "size": 77}) if each is state else each for each in forest.states
+    ]
 
     laid = compiled({**write(forest).files, "z.sls": extension})
     assert essence(laid) == essence(compiled(write(forest.shuffled(direct)).files))
@@ -247,20 +258,27 @@ def test_excluded_state_is_as_if_it_had_not_been_written(forest, data):
 
     with_it = compiled({**files, "z.sls": f"exclude:\n  - id: {gone.id}\n"})
     without = compiled(write(others).files)
-    assert [(call.identity, call.requisites) for call in with_it.calls] == [(call.identity, call.requisites) for call in without.calls]
+    assert [(call.identity, call.requisites) for call in with_it.calls] == [
+        (call.identity, call.requisites) for call in without.calls
+    ]
 
 
 @given(forests(kinds=("require",), orders=NUMBERED), st.data())
 def test_use_means_the_same_from_either_end_and_takes_over_only_what_is_not_there(forest, data):
     """`use` here is `use_in` there: arguments that the user does not have, no requisites, no order."""
-    source, user = data.draw(st.lists(st.sampled_from(forest.states), min_size=2, max_size=2, unique_by=lambda state: state.id))
+    source, user = data.draw(
+        st.lists(st.sampled_from(forest.states), min_size=2, max_size=2, unique_by=lambda state: state.id)
+    )
     plain = {call.low["__id__"]: call.low for call in compiled(write(forest).files).calls}
 
     def with_use(at, key, other):
         arguments = {**at.arguments, key: f"[{{{other.type}: {other.id}}}]"}
         states = [replace(state, arguments=arguments) if state is at else state for state in forest.states]
         calls = compiled(write(forest.shuffled(states)).files).calls
-        return {call.low["__id__"]: {key: value for key, value in call.low.items() if key not in ("use", "use_in")} for call in calls}
+        return {
+            call.low["__id__"]: {key: value for key, value in call.low.items() if key not in ("use", "use_in")}
+            for call in calls
+        }
 
     taken = {key: value for key, value in plain[source.id].items() if key in source.arguments}
     expected = {**plain, user.id: {**taken, **plain[user.id]}}
@@ -280,7 +298,10 @@ def test_includes_load_each_file_once(forest, includes, loop):
 
 
 MISTAKES = {
-    "unknown-argument": lambda state: (replace(state, type="crate", function="packed", arguments={"user": "u", "zzz": 1}), "zzz"),
+    "unknown-argument": lambda state: (
+        replace(state, type="crate", function="packed", arguments={"user": "u", "zzz": 1}),
+        "zzz",
+    ),
     "unknown-function": lambda state: (replace(state, function="zzz"), "zzz"),
     "unknown-state": lambda state: (replace(state, type="zzz"), "zzz"),
     "requisite-missing": lambda state: (replace(state, arguments={"require": "[{lamp: zzz}]"}), "zzz"),
@@ -290,7 +311,10 @@ MISTAKES = {
     "argument-repeated": lambda state: (replace(state, arguments={"size": "1\n    - size: zzz"}), "zzz"),
     "duplicate-key": lambda state: (replace(state, arguments={"size": "{x: 1, x: zzz}"}), "zzz"),
     "id-shape": lambda state: (replace(state, function="rung: []\nzzz"), "zzz"),
-    "sls-missing": lambda state: (replace(state, function="rung: []\ninclude: [zzz]\n" + state.id + "2:\n  lamp.lit"), "zzz"),
+    "sls-missing": lambda state: (
+        replace(state, function="rung: []\ninclude: [zzz]\n" + state.id + "2:\n  lamp.lit"),
+        "zzz",
+    ),
     "template-undefined": lambda state: (replace(state, arguments={"size": "{{ zzz }}"}), "zzz"),
     "yaml-alias": lambda state: (replace(state, arguments={"size": "*zzz"}), "zzz"),
 }
@@ -305,7 +329,9 @@ def test_mistake_in_a_good_tree_is_told_at_a_line_that_has_it(code, forest, data
     at = data.draw(st.sampled_from(forest.states))
     broken, word = MISTAKES[code](replace(at, order=None))
     links = tuple(link for link in forest.links if at.id not in (link.id, link.target))
-    files = write(replace(forest, states=tuple(broken if state is at else state for state in forest.states), links=links)).files
+    files = write(
+        replace(forest, states=tuple(broken if state is at else state for state in forest.states), links=links)
+    ).files
 
     with on_disk(files) as root:
         with pytest.raises(CompileError) as caught:

@@ -35,10 +35,19 @@ def test_both_outputs_and_the_combined_one_exclude_each_other(tmp_path: Path):
     assert "cmd.run[token] cannot send 'combined' and 'stderr': it sends 'combined' instead" in problem.message
     assert problem.place.line == 10
 
-    assert len(compiled(tmp_path, receiving("{contents: {cmd: token, key: combined}}") + both.replace("KEY", "combined")).calls) == 4
+    assert (
+        len(
+            compiled(
+                tmp_path, receiving("{contents: {cmd: token, key: combined}}") + both.replace("KEY", "combined")
+            ).calls
+        )
+        == 4
+    )
 
 
-@pytest.mark.parametrize("recv", ["{contents: {cmd: token, key: stdout}}", "[{contents: {id: make-token, key: stdout}}]"])
+@pytest.mark.parametrize(
+    "recv", ["{contents: {cmd: token, key: stdout}}", "[{contents: {id: make-token, key: stdout}}]"]
+)
 def test_the_sender_runs_before_whoever_receives(tmp_path: Path, recv: str):
     """By ID or name, as a mapping or a list; low data keep what was written."""
     sender, receiver = compiled(tmp_path, receiving(recv)).calls
@@ -55,14 +64,26 @@ def test_the_sender_runs_before_whoever_receives(tmp_path: Path, recv: str):
     ("recv", "code", "text"),
     [
         ("{contents: {cmd: tokn, key: stdout}}", "requisite-missing", "did you mean 'token'"),
-        ("{contents: {cmd: token, key: stdot}}", "recv-sender", "cmd.run[token] sends no 'stdot'|did you mean 'stdout'"),
-        ("{content: {cmd: token, key: stdout}}", "recv-type", "file.managed cannot receive 'content'|did you mean 'contents'"),
+        (
+            "{contents: {cmd: token, key: stdot}}",
+            "recv-sender",
+            "cmd.run[token] sends no 'stdot'|did you mean 'stdout'",
+        ),
+        (
+            "{content: {cmd: token, key: stdout}}",
+            "recv-type",
+            "file.managed cannot receive 'content'|did you mean 'contents'",
+        ),
         ("{name: {cmd: token, key: stdout}}", "recv-type", "cannot receive 'name'"),
         ("{makedirs: {cmd: token, key: stdout}}", "recv-type", "'makedirs' of file.managed[/etc/token] cannot be text"),
         ("{contents: {cmd: token}}", "argument-value", "a sender, and what of it"),
         ("{contents: stdout}", "argument-value", "is written `contents: {cmd: ID, key: stdout}`"),
         ("[contents]", "argument-value", "says nothing"),
-        ("[{contents: {cmd: token, key: stdout}}, {contents: {cmd: token, key: stderr}}]", "argument-value", "from one state only"),
+        (
+            "[{contents: {cmd: token, key: stdout}}, {contents: {cmd: token, key: stderr}}]",
+            "argument-value",
+            "from one state only",
+        ),
         ("{contents: {cmd: 'tok*', key: stdout}}", "", ""),
         ("{source: {cmd: token, key: stdout}}", "", ""),  # not any text is one, but some is
     ],
@@ -111,5 +132,7 @@ def test_a_circle_is_found(tmp_path: Path):
     with pytest.raises(CompileError, match="form a loop"):
         compiled(
             tmp_path,
-            receiving("{contents: {cmd: token, key: stdout}}").replace("make-token}]", "make-token}, {require: [{file: /etc/token}]}]"),
+            receiving("{contents: {cmd: token, key: stdout}}").replace(
+                "make-token}]", "make-token}, {require: [{file: /etc/token}]}]"
+            ),
         )

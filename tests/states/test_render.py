@@ -135,7 +135,10 @@ def test_what_a_template_misses_is_shown_in_its_line(problems, line, column, sai
 
 def test_error_inside_an_imported_macro_names_the_macro(problems):
     """The innermost template line is the one to look at."""
-    files = {"site.sls": "{% from './lib.jinja' import m %}\n{{ m() }}\n", "lib.jinja": "{% macro m() %}\n\n{{ nope }}\n{% endmacro %}\n"}
+    files = {
+        "site.sls": "{% from './lib.jinja' import m %}\n{{ m() }}\n",
+        "lib.jinja": "{% macro m() %}\n\n{{ nope }}\n{% endmacro %}\n",
+    }
     (problem,) = problems(files)
 
     assert place(problem) == ("lib.jinja", 3)
@@ -174,7 +177,13 @@ def test_first_line_chooses_the_renderers(compile_tree, text, ids):
 
 
 @pytest.mark.parametrize(
-    ("line", "hint"), [("#!py", "programs"), ("#!pyobjects", "programs"), ("#!mako|yaml", "#!jinja|yaml"), ("#!yaml|jinja", "#!jinja|yaml")]
+    ("line", "hint"),
+    [
+        ("#!py", "programs"),
+        ("#!pyobjects", "programs"),
+        ("#!mako|yaml", "#!jinja|yaml"),
+        ("#!yaml|jinja", "#!jinja|yaml"),
+    ],
 )
 def test_unknown_renderer_is_an_error(problems, line, hint):
     """Salt would leave the file out without a word."""
@@ -186,7 +195,10 @@ def test_unknown_renderer_is_an_error(problems, line, hint):
 
 def test_templates_cannot_change_what_others_see(compile_tree):
     """Grains and pillar are copies for each file."""
-    files = {"a.sls": "{% do pillar.update({'k': 'changed'}) %}a: lamp.lit", "b.sls": "b:\n  lamp.lit:\n    - color: {{ pillar.k }}"}
+    files = {
+        "a.sls": "{% do pillar.update({'k': 'changed'}) %}a: lamp.lit",
+        "b.sls": "b:\n  lamp.lit:\n    - color: {{ pillar.k }}",
+    }
 
     assert compile_tree(files).calls[1].low["color"] == "v"
 
@@ -221,7 +233,9 @@ def test_line_of_options_changes_jinja_for_its_file(compile_tree):
     loop = '{% for x in "ab" %}\n{{ x }}: lamp.lit\n{% endfor %}\n'
     first = compile_tree({"a.sls": '#jinja2: {"trim_blocks": true, "lstrip_blocks": true}\n' + loop})
     second = compile_tree(
-        {"a.sls": '#!jinja|yaml\n#jinja2: {"variable_start_string": "<<", "variable_end_string": ">>"}\n<< "c" >>: lamp.lit\n'}
+        {
+            "a.sls": '#!jinja|yaml\n#jinja2: {"variable_start_string": "<<", "variable_end_string": ">>"}\n<< "c" >>: lamp.lit\n'
+        }
     )
 
     assert [(call.low["__id__"], call.place.line) for call in first.calls] == [("a", 3), ("b", 3)]
@@ -264,7 +278,10 @@ def test_managed_templates_render_with_their_variables():
     """`render_text` serves `template: jinja` of managed files."""
     text = "{{ grains.os }} {{ salt['pillar.get']('a:b') }} {{ port }}\n"
 
-    assert render_text(text, name="x.conf", variables={"port": 80}, grains={"os": "Debian"}, pillar={"a": {"b": 1}}) == "Debian 1 80\n"
+    assert (
+        render_text(text, name="x.conf", variables={"port": 80}, grains={"os": "Debian"}, pillar={"a": {"b": 1}})
+        == "Debian 1 80\n"
+    )
 
 
 def test_managed_template_imports_from_its_root(tmp_path):
@@ -274,7 +291,9 @@ def test_managed_template_imports_from_its_root(tmp_path):
 
     trusted = frozenset({os.getuid()})
 
-    assert render_text(text, name="x", variables={"port": 1}, grains={}, pillar={}, tree=Tree(tmp_path, trusted)) == "[1]"
+    assert (
+        render_text(text, name="x", variables={"port": 1}, grains={}, pillar={}, tree=Tree(tmp_path, trusted)) == "[1]"
+    )
 
 
 @pytest.mark.parametrize(("text", "line"), [("a\n{{ nope }}", 2), ("a\n\n{% if %}", 3)])

@@ -233,7 +233,9 @@ def test_link_of_a_user_is_not_read_through(home: Path, secret: Path, call: str)
     assert "Unsafe" not in said
 
 
-@pytest.mark.parametrize("call", ["salt['file.read']('{}')", "salt['file.grep']('{}', 'root')", "salt['file.contains']('{}', 'r')"])
+@pytest.mark.parametrize(
+    "call", ["salt['file.read']('{}')", "salt['file.grep']('{}', 'root')", "salt['file.contains']('{}', 'r')"]
+)
 def test_file_that_a_user_moved_there_and_could_not_read_is_refused(home: Path, secret: Path, call: str) -> None:
     """A hard link to root's file is published by nobody."""
     os.link(secret, home / "x")

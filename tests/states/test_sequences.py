@@ -60,7 +60,9 @@ def test_a_strict_state_is_not_superseded_by_a_lenient_one(compile_tree, problem
     )
     assert problem.code == "contradiction"
 
-    compiled = compile_tree({"site.sls": f"include: [others]\n{own}", "others.sls": others}, "site", lenient=("others",))
+    compiled = compile_tree(
+        {"site.sls": f"include: [others]\n{own}", "others.sls": others}, "site", lenient=("others",)
+    )
     assert followed(compiled) == {"file.absent[b]": ["file.managed[a]"]}
 
 
@@ -74,9 +76,7 @@ def test_the_order_of_execution_says_which_is_earlier(compile_tree):
 def test_states_under_a_condition_supersede_nothing(compile_tree):
     """Which of the two applies is not known, so both are kept, as in strict states; a warning tells."""
     for condition in ("onlyif: x", "onchanges: [c]", "prereq: [c]"):
-        text = (
-            f"a:\n  file.managed: [{{name: /x}}, {{{condition}}}]\nc:\n  file.managed: [{{name: /y}}]\nb:\n  file.absent: [{{name: /x}}]\n"
-        )
+        text = f"a:\n  file.managed: [{{name: /x}}, {{{condition}}}]\nc:\n  file.managed: [{{name: /y}}]\nb:\n  file.absent: [{{name: /x}}]\n"
         compiled = compile_tree(text, lenient=("*",))
 
         assert followed(compiled) == {}

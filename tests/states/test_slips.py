@@ -8,7 +8,12 @@ import pytest
 @pytest.mark.parametrize(
     ("text", "code", "line", "hint"),
     [
-        ("x:\nlamp.lit:\n  - color: red\n", "id-shape", 2, "indent it and its arguments by two spaces, so that it belongs to 'x'"),
+        (
+            "x:\nlamp.lit:\n  - color: red\n",
+            "id-shape",
+            2,
+            "indent it and its arguments by two spaces, so that it belongs to 'x'",
+        ),
         ("y: lamp.lit\nx:\nlamp.lit:\n  - color: red\nz: lamp.lit\n", "id-shape", 3, "belongs to 'x'"),
         ("lamp.lit:\n  - color: red\n", "id-shape", 1, "write its ID above it"),
         ("__x:\nlamp.lit:\n  - color: red\n", "id-shape", 2, "belongs to '__x'"),

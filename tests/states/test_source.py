@@ -118,7 +118,9 @@ def test_unreadable_file_is_refused():
         root = Path(name)
         root.chmod(0o755)
         file(root / "good.sls", "a: lamp.lit\n").chmod(0o200)
-        done = subprocess.run([sys.executable, "-c", code, str(root), str(ME)], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(root), str(ME)], capture_output=True, text=True, check=True
+        )
 
     assert done.stdout == "source-unreadable cannot use this file: cannot read the file: Permission denied\n"
 
@@ -160,7 +162,16 @@ def test_name_that_is_not_utf8_is_refused_and_printable(root):
 
 def test_without_top_file_every_file_applies_in_the_order_of_paths(root):
     """`init.sls` stands for its directory; names with `_` or `.` in front are left out, directories too."""
-    for name in ("z.sls", "b/init.sls", "b/a.sls", "_off.sls", ".hidden.sls", "_dir/x.sls", ".git/x.sls", "b/notes.txt"):
+    for name in (
+        "z.sls",
+        "b/init.sls",
+        "b/a.sls",
+        "_off.sls",
+        ".hidden.sls",
+        "_dir/x.sls",
+        ".git/x.sls",
+        "b/notes.txt",
+    ):
         (root / name).parent.mkdir(exist_ok=True, mode=0o755)
         file(root / name, f"{name}: lamp.lit\n")
 
@@ -214,7 +225,9 @@ def test_directory_that_cannot_be_listed_is_no_empty_one(root, monkeypatch):
     assert compile_it(root) == ["a"]
 
 
-@pytest.mark.parametrize("name", ["//etc/hostname", "salt:////etc/hostname", "/etc/hostname", "../secret", "a/../../secret"])
+@pytest.mark.parametrize(
+    "name", ["//etc/hostname", "salt:////etc/hostname", "/etc/hostname", "../secret", "a/../../secret"]
+)
 def test_no_template_is_read_from_outside_the_root(root, name):
     """Not even with two slashes, which are a root of their own."""
     with pytest.raises(FileNotFoundError):

@@ -67,7 +67,9 @@ FIELDS = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "argument", "words"), FIELDS, ids=[f"{kind} {argument}" for kind, argument, _ in FIELDS])
+@pytest.mark.parametrize(
+    ("kind", "argument", "words"), FIELDS, ids=[f"{kind} {argument}" for kind, argument, _ in FIELDS]
+)
 def test_values_that_cannot_work_are_told(kind, argument, words, problems):
     """Each at its line, with what is wrong with it."""
     extra = {"sysctl.present": ["value: 1"]}.get(kind, [])
@@ -162,7 +164,9 @@ def test_one_of_several_sources_is_enough(compile_tree):
 
 def test_a_source_is_told_with_its_nearest_name(problems):
     """A slip of spelling."""
-    (problem,) = problems({"site.sls": state("file.managed", "source: salt://web/ngnix.conf", name="/x"), "web/nginx.conf": ""})
+    (problem,) = problems(
+        {"site.sls": state("file.managed", "source: salt://web/ngnix.conf", name="/x"), "web/nginx.conf": ""}
+    )
 
     assert problem.hint == "did you mean salt://web/nginx.conf?"
 
@@ -251,7 +255,8 @@ def test_templates_of_a_directory_are_looked_at(problems):
 
 
 @pytest.mark.parametrize(
-    ("text", "line"), [("{% if true %}", 4), ("a\n        {{ 1 | nofilter }}", 5), ("a\n        {{ salt['no.such']() }}", 5)]
+    ("text", "line"),
+    [("{% if true %}", 4), ("a\n        {{ 1 | nofilter }}", 5), ("a\n        {{ salt['no.such']() }}", 5)],
 )
 def test_a_template_in_the_state_itself_is_looked_at(text, line, problems):
     """In the line where the text stands."""
@@ -292,7 +297,12 @@ def test_content_that_is_not_rendered_may_look_like_a_template(compile_tree):
 )
 def test_what_the_template_of_a_file_imports_or_includes_is_looked_at(using, name, problems):
     """At its own line, however many others lie between; relative names begin beside the template that has them."""
-    files = {"site.sls": CONF, "x.conf": using, "lib/b.jinja": "{% include './a.jinja' %}{% include 'lib/b.jinja' %}", "lib/a.jinja": ""}
+    files = {
+        "site.sls": CONF,
+        "x.conf": using,
+        "lib/b.jinja": "{% include './a.jinja' %}{% include 'lib/b.jinja' %}",
+        "lib/a.jinja": "",
+    }
 
     (problem,) = problems(files | {name: "a\n{% for x in [1] %}\n{{ x }}\n"})
     assert problem.place.file.endswith(name)
@@ -301,7 +311,9 @@ def test_what_the_template_of_a_file_imports_or_includes_is_looked_at(using, nam
 
 def test_what_is_included_and_missing_is_told_where_it_is_named(problems):
     """In the template that includes it, which another one includes."""
-    (problem,) = problems({"site.sls": CONF, "x.conf": "{% include 'b.jinja' %}", "b.jinja": "\n{% include './c.jinja' %}"})
+    (problem,) = problems(
+        {"site.sls": CONF, "x.conf": "{% include 'b.jinja' %}", "b.jinja": "\n{% include './c.jinja' %}"}
+    )
 
     assert problem.place.file.endswith("b.jinja")
     assert (problem.code, problem.place.line) == ("template-missing", 2)

@@ -35,7 +35,9 @@ class Commands(Bench):
 
     async def started(self, meta: dict[str, Any], *, watch: bool = False, **options: Any) -> Engine:
         """An engine that looks at the command."""
-        engine = Engine(self.host, EngineOptions(recheck=0, converged_timeout=0), Journal(None), self._emit, watch=watch)
+        engine = Engine(
+            self.host, EngineOptions(recheck=0, converged_timeout=0), Journal(None), self._emit, watch=watch
+        )
         await engine.swap(self.declared(meta, **options))
         return engine
 

@@ -256,7 +256,10 @@ class Placed(Edgeable, Setting, kind="zplaced.present"):
 
     def needs(self) -> tuple[Need, ...]:
         """The other ones."""
-        return (*([Need("setting", self.within)] if self.within else ()), *([Need("user", self.owner)] if self.owner else ()))
+        return (
+            *([Need("setting", self.within)] if self.within else ()),
+            *([Need("user", self.owner)] if self.owner else ()),
+        )
 
     async def probe(self, ctx: Any) -> Any:
         """Without its place, which is nothing on the machine."""
@@ -381,7 +384,9 @@ class FakeHost:
         return FakeContext(identity)
 
 
-def state(name: str, /, kind: str = "zsetting.present", *, meta: Mapping[str, Any] | None = None, **spec: Any) -> tuple[Any, ...]:
+def state(
+    name: str, /, kind: str = "zsetting.present", *, meta: Mapping[str, Any] | None = None, **spec: Any
+) -> tuple[Any, ...]:
     """One declared state: `state("b", require=["a"], value="x")`."""
     return name, kind, dict(meta or {}), spec
 
@@ -393,7 +398,9 @@ def compilation(*states: tuple[Any, ...]) -> Compilation:
     later: dict[str, list[str]] = {}
     for i, (name, kind, meta, spec) in enumerate(states):
         senders = {RECV: [source["id"] for source in meta["recv"].values() if "id" in source]} if "recv" in meta else {}
-        requisites = {k: tuple(position[t] for t in named) for k, named in {**senders, **spec}.items() if k in RELATIONS and named}
+        requisites = {
+            k: tuple(position[t] for t in named) for k, named in {**senders, **spec}.items() if k in RELATIONS and named
+        }
         arguments = {k: v for k, v in spec.items() if k not in {*RELATIONS, LATER}}
         if LATER in spec:
             later[f"{kind}[{name}]"] = [f"{states[position[other]][1]}[{other}]" for other in spec[LATER]]
@@ -411,7 +418,15 @@ def compilation(*states: tuple[Any, ...]) -> Compilation:
         }
         resource = KINDS[kind].declare(low["name"], **arguments)
         calls.append(
-            Call(i, f"{kind}[{name}]", low, Spot(Document("test.sls", ""), At(i, -1)), resource, Meta.model_validate(meta), requisites)
+            Call(
+                i,
+                f"{kind}[{name}]",
+                low,
+                Spot(Document("test.sls", ""), At(i, -1)),
+                resource,
+                Meta.model_validate(meta),
+                requisites,
+            )
         )
     return Compilation(superseded(tuple(calls), later))
 

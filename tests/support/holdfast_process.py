@@ -14,14 +14,24 @@ COMMAND = [sys.executable, "-W", "error", "-m", "holdfast.agent.cli.main"]
 
 def environment():
     """An environment in which the checkout is importable and nothing is coloured."""
-    kept = {name: value for name, value in os.environ.items() if name not in ("NOTIFY_SOCKET", "WATCHDOG_USEC", "JOURNAL_STREAM")}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("NOTIFY_SOCKET", "WATCHDOG_USEC", "JOURNAL_STREAM")
+    }
     return {**kept, "PYTHONPATH": str(SRC), "NO_COLOR": "1"}
 
 
 def holdfast(*words, check=None, timeout=60, **options):
     """Run one verb to its end; `check` is the exit code that it must have."""
     done = subprocess.run(
-        [*COMMAND, *map(str, words)], capture_output=True, text=True, timeout=timeout, env=environment(), check=False, **options
+        [*COMMAND, *map(str, words)],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env=environment(),
+        check=False,
+        **options,
     )
     assert "Traceback" not in done.stderr, done.stderr
     if check is not None:
@@ -116,7 +126,14 @@ class Agent:
         """Wait until it is up and its first states are applied or refused."""
         self.wait(
             lambda: any(
-                word in self.log for word in ("converged in", "looked in", "there is nothing to do", "nothing runs until", "paused until")
+                word in self.log
+                for word in (
+                    "converged in",
+                    "looked in",
+                    "there is nothing to do",
+                    "nothing runs until",
+                    "paused until",
+                )
             ),
             "the first pass",
         )

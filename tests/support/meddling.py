@@ -16,8 +16,32 @@ from holdfast.resources.kinds.file import disk, removal, trees
 from holdfast.resources.paths import handle, mounts, place, walk
 
 SEAM = (files, disk, removal, sysctl, trees, handle, mounts, place, walk)
-ON_PATHS = ("chmod", "chown", "lstat", "mkdir", "open", "readlink", "rename", "rmdir", "stat", "symlink", "unlink", "utime")
-ON_DESCRIPTORS = ("fchmod", "fchown", "fstat", "getxattr", "listxattr", "read", "scandir", "sendfile", "setxattr", "write")
+ON_PATHS = (
+    "chmod",
+    "chown",
+    "lstat",
+    "mkdir",
+    "open",
+    "readlink",
+    "rename",
+    "rmdir",
+    "stat",
+    "symlink",
+    "unlink",
+    "utime",
+)
+ON_DESCRIPTORS = (
+    "fchmod",
+    "fchown",
+    "fstat",
+    "getxattr",
+    "listxattr",
+    "read",
+    "scandir",
+    "sendfile",
+    "setxattr",
+    "write",
+)
 CALLS = frozenset({*ON_PATHS, *ON_DESCRIPTORS})
 
 
@@ -60,6 +84,8 @@ def state_of(top: Path) -> dict[str, tuple[object, ...]]:
     found: dict[str, tuple[object, ...]] = {}
     for path in (top, *top.rglob("*")):
         seen = path.lstat()
-        content = path.read_bytes() if stat.S_ISREG(seen.st_mode) else path.readlink() if stat.S_ISLNK(seen.st_mode) else None
+        content = (
+            path.read_bytes() if stat.S_ISREG(seen.st_mode) else path.readlink() if stat.S_ISLNK(seen.st_mode) else None
+        )
         found[str(path.relative_to(top))] = (seen.st_ino, seen.st_mode, seen.st_uid, seen.st_gid, content)
     return found

@@ -44,7 +44,11 @@ class Disk:
 
 def files(path: Path) -> dict[str, bytes]:
     """The database and its log, as a process finds them that starts after this one was killed; suffix -> content."""
-    return {end: path.with_name(path.name + end).read_bytes() for end in ("", "-wal") if path.with_name(path.name + end).exists()}
+    return {
+        end: path.with_name(path.name + end).read_bytes()
+        for end in ("", "-wal")
+        if path.with_name(path.name + end).exists()
+    }
 
 
 def put(kept: dict[str, bytes], path: Path) -> Path:

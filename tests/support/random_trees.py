@@ -17,7 +17,17 @@ from hypothesis import strategies as st
 from holdfast.states.compile import Compiler
 from holdfast.states.data import Compilation, Request
 
-FORWARD = ("require", "watch", "onchanges", "onfail", "require_any", "watch_any", "onchanges_any", "onfail_any", "onfail_all")
+FORWARD = (
+    "require",
+    "watch",
+    "onchanges",
+    "onfail",
+    "require_any",
+    "watch_any",
+    "onchanges_any",
+    "onfail_any",
+    "onfail_all",
+)
 """Requisites whose targets run first."""
 TURNABLE = ("require", "watch", "onchanges", "onfail")
 """Those that can be written at the other end."""
@@ -115,12 +125,19 @@ def file_of(name: str) -> str:
 
 
 ORDERS = st.none() | st.integers(-20, 20) | st.sampled_from(["first", "last"])
-ARGUMENTS = st.dictionaries(st.sampled_from(["color", "size", "tags"]), st.sampled_from(["red", 5, "[a, b]", "{x: 1}", "'5'", "~", "0644"]))
+ARGUMENTS = st.dictionaries(
+    st.sampled_from(["color", "size", "tags"]), st.sampled_from(["red", 5, "[a, b]", "{x: 1}", "'5'", "~", "0644"])
+)
 
 
 @st.composite
 def forests(
-    draw: st.DrawFn, *, size: int = 8, kinds: Sequence[str] = FORWARD, orders: st.SearchStrategy[Any] = ORDERS, names: bool = False
+    draw: st.DrawFn,
+    *,
+    size: int = 8,
+    kinds: Sequence[str] = FORWARD,
+    orders: st.SearchStrategy[Any] = ORDERS,
+    names: bool = False,
 ) -> Forest:
     """Good trees. With `names` some states have several."""
     ids = draw(st.permutations([f"s{number}" for number in range(draw(st.integers(2, size)))]))
@@ -132,7 +149,8 @@ def forests(
         states.append(Declared(id_, draw(st.sampled_from(FILES)), type_, function, draw(orders), draw(ARGUMENTS), own))
         for kind in draw(st.lists(st.sampled_from(kinds), unique=True, max_size=2)) if index else ():
             links += [
-                Link(id_, kind, target) for target in draw(st.lists(st.sampled_from(ids[:index]), min_size=1, max_size=2, unique=True))
+                Link(id_, kind, target)
+                for target in draw(st.lists(st.sampled_from(ids[:index]), min_size=1, max_size=2, unique=True))
             ]
     return Forest(tuple(draw(st.permutations(states))), tuple(links))
 

@@ -38,7 +38,24 @@ ODD = (0.01, 0.05, 0.15)
 DEEP = 5
 """Levels of values in each other."""
 STRANGE = [
-    *("null", "~", "", "true", "0", "-1", "1.5", "1e999", ".inf", "-.inf", ".nan", "0x" + "f" * 300, "9" * 40, "0644", "1:30", "1_000"),
+    *(
+        "null",
+        "~",
+        "",
+        "true",
+        "0",
+        "-1",
+        "1.5",
+        "1e999",
+        ".inf",
+        "-.inf",
+        ".nan",
+        "0x" + "f" * 300,
+        "9" * 40,
+        "0644",
+        "1:30",
+        "1_000",
+    ),
     *("2001-01-01", "2001-01-01T00:00:00Z", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "2001-99-99"),
     *(
         "!!binary aGVsbG8=",
@@ -69,8 +86,32 @@ STRANGE = [
         "'salt://x'",
         "'a\nb'",
     ),
-    *('"\\0"', '"/a\\0b"', '"\\ud800"', '"\\udcff"', '"\\u202e"', '"\\x1b[31m"', '"\\u2028"', '"é"', f"'{'x' * 5000}'", f"'{'/x' * 3000}'"),
-    *("[]", "{}", "[[]]", "[{}]", "[null]", "[a]", "[1, a]", "{a: b}", "[{a: b}]", "[{a: b, c: d}]", "{a: {b: {c: d}}}", "{'': ''}"),
+    *(
+        '"\\0"',
+        '"/a\\0b"',
+        '"\\ud800"',
+        '"\\udcff"',
+        '"\\u202e"',
+        '"\\x1b[31m"',
+        '"\\u2028"',
+        '"é"',
+        f"'{'x' * 5000}'",
+        f"'{'/x' * 3000}'",
+    ),
+    *(
+        "[]",
+        "{}",
+        "[[]]",
+        "[{}]",
+        "[null]",
+        "[a]",
+        "[1, a]",
+        "{a: b}",
+        "[{a: b}]",
+        "[{a: b, c: d}]",
+        "{a: {b: {c: d}}}",
+        "{'': ''}",
+    ),
     *(
         "{? [a] : b}",
         "{? {a: b} : c}",
@@ -136,7 +177,13 @@ WORDS = [
     "10.0.0.0/8",
 ]
 NUMBERS = ("0", "1", "5", "60", "0.5", "-3")
-PLAIN = {"boolean": ("true", "false"), "integer": NUMBERS, "number": NUMBERS, "string": [f"'{word}'" for word in WORDS], "null": ("null",)}
+PLAIN = {
+    "boolean": ("true", "false"),
+    "integer": NUMBERS,
+    "number": NUMBERS,
+    "string": [f"'{word}'" for word in WORDS],
+    "null": ("null",),
+}
 """Type of a schema -> values of it."""
 REQUISITES = [
     "require",
@@ -203,7 +250,9 @@ class Shapes:
         items = [f"{name}: {self.of(known[name], root, depth + 1)}" for name in names]
         more = schema.get("additionalProperties")
         if isinstance(more, dict):
-            items += [f"'{self.rng.choice(WORDS)}': {self.of(more, root, depth + 1)}" for _ in range(self.rng.randrange(3))]
+            items += [
+                f"'{self.rng.choice(WORDS)}': {self.of(more, root, depth + 1)}" for _ in range(self.rng.randrange(3))
+            ]
         items += [f"state: {self.value(depth + 1)}"] if self.rng.random() < self.odd else []
         return "{" + ", ".join(items) + "}"
 
@@ -233,10 +282,14 @@ class Shapes:
             lines.append(f"{env}:")
             for target in self.rng.sample(WORDS, self.rng.randint(1, 3)):
                 items = [
-                    self.rng.choice(("a", "'*'", f"match: {self.rng.choice(WORDS)}", "ignore_missing: true", self.value()))
+                    self.rng.choice(
+                        ("a", "'*'", f"match: {self.rng.choice(WORDS)}", "ignore_missing: true", self.value())
+                    )
                     for _ in range(3)
                 ]
-                lines.append(f"  '{target}': " + (self.value() if self.rng.random() < self.odd else f"[{', '.join(items)}]"))
+                lines.append(
+                    f"  '{target}': " + (self.value() if self.rng.random() < self.odd else f"[{', '.join(items)}]")
+                )
         return "\n".join(lines)
 
     def pillar(self) -> str:
@@ -256,7 +309,13 @@ class Shapes:
             schema = self.kinds.get(kind, self.meta)
             fields = [*self._fields(schema, 4), *self._fields(self.meta, 3)]
             fields += [(word, self.value()) for word in REQUISITES if self.rng.random() < self.odd / 3]
-            id_ = self.value() if self.rng.random() < self.odd else f"/tmp/s{number}" if kind.startswith("file.") else f"s{number}"
+            id_ = (
+                self.value()
+                if self.rng.random() < self.odd
+                else f"/tmp/s{number}"
+                if kind.startswith("file.")
+                else f"s{number}"
+            )
             items = [f"{{{name}: {value}}}" for name, value in fields]
             items += [self.value()] if self.rng.random() < self.odd else []
             lines.append(f"? {id_}\n: {{{kind}: [{', '.join(items)}]}}")
@@ -266,7 +325,18 @@ class Shapes:
         """A line of the control socket."""
         if self.rng.random() < 0.1:
             return self.rng.choice(
-                (b"", b"null", b"[]", b"{", b"\xff", b"[" * 60_000, b'{"verb":' * 5000, b"NaN", b'{"verb": NaN}', b"9" * 5000)
+                (
+                    b"",
+                    b"null",
+                    b"[]",
+                    b"{",
+                    b"\xff",
+                    b"[" * 60_000,
+                    b'{"verb":' * 5000,
+                    b"NaN",
+                    b'{"verb": NaN}',
+                    b"9" * 5000,
+                )
             )
         odd = [
             None,
@@ -369,7 +439,13 @@ class Examiner:
             show(made.calls, made.high)
 
     def _asked(self, part: str) -> Request:
-        return Request(self.root / part, grains=GRAINS, pillar=PILLAR, minion_id="web1", trusted_uids=frozenset({self.root.stat().st_uid}))
+        return Request(
+            self.root / part,
+            grains=GRAINS,
+            pillar=PILLAR,
+            minion_id="web1",
+            trusted_uids=frozenset({self.root.stat().st_uid}),
+        )
 
     def _write(self, name: str, text: str) -> Path:
         path = self.root / name
@@ -389,5 +465,8 @@ class Examiner:
             problems, said = None, str(error)
         assert problems or (problems is None and said), "an error without words"
         for problem in problems or ():
-            told(problem, veil=problem.place.file.startswith(str(self.root / "pillar")) and problem.code != "renderer-unknown")
+            told(
+                problem,
+                veil=problem.place.file.startswith(str(self.root / "pillar")) and problem.code != "renderer-unknown",
+            )
         return None

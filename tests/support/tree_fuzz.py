@@ -149,7 +149,9 @@ def corpus() -> list[Tree]:
             files = case["files"] if isinstance(case["files"], dict) else {"site.sls": case["files"]}
             found.append({name: text.encode() for name, text in files.items()})
     roots = sorted(ROOT.glob("config/examples/*/states"))
-    return found + [{str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()} for root in roots]
+    return found + [
+        {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()} for root in roots
+    ]
 
 
 def mutate(tree: Tree, others: list[Tree], rng: random.Random) -> Tree:
@@ -158,7 +160,18 @@ def mutate(tree: Tree, others: list[Tree], rng: random.Random) -> Tree:
     for _ in range(rng.choice((1, 1, 1, 2, 3, 5))):
         if rng.random() < 0.04 or not result:
             name = rng.choice(
-                ("one.sls", "two.sls", "site.sls", "top.sls", "a/init.sls", "a.sls", "x.sls/y.sls", "_m.jinja", "a b.sls", "é.sls")
+                (
+                    "one.sls",
+                    "two.sls",
+                    "site.sls",
+                    "top.sls",
+                    "a/init.sls",
+                    "a.sls",
+                    "x.sls/y.sls",
+                    "_m.jinja",
+                    "a b.sls",
+                    "é.sls",
+                )
             )
             result[name] = rng.choice([*rng.choice(others).values(), b""])
         name = rng.choice(sorted(result))
@@ -202,7 +215,9 @@ def _in_lines(content: bytes, other: bytes, rng: random.Random) -> bytes:
 def _in_bytes(content: bytes, other: bytes, rng: random.Random) -> bytes:
     """One byte another."""
     changed = bytearray(content or b"x")
-    changed[rng.randrange(len(changed))] = rng.choice((0, 9, 10, 13, 32, 45, 58, 123, 125, 127, 194, 237, 255, rng.randrange(256)))
+    changed[rng.randrange(len(changed))] = rng.choice(
+        (0, 9, 10, 13, 32, 45, 58, 123, 125, 127, 194, 237, 255, rng.randrange(256))
+    )
     return bytes(changed)
 
 
@@ -230,7 +245,9 @@ def _in_data(content: bytes, other: bytes, rng: random.Random) -> bytes:
         case _:
             parent[key] = chosen
     try:
-        return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, default_flow_style=rng.choice((None, False, True))).encode()
+        return yaml.safe_dump(
+            data, sort_keys=False, allow_unicode=True, default_flow_style=rng.choice((None, False, True))
+        ).encode()
     except (yaml.YAMLError, RecursionError):
         return content
 
@@ -258,13 +275,17 @@ class Bench:
     def examine(self, tree: Tree) -> None:
         """Compile a tree as states and as pillar, anew and again. Raises whatever breaks a promise: that is a find."""
         self._write(tree)
-        asked = Request(self.root, grains=GRAINS, pillar=PILLAR, minion_id="web1", trusted_uids=frozenset({self.root.stat().st_uid}))
+        asked = Request(
+            self.root, grains=GRAINS, pillar=PILLAR, minion_id="web1", trusted_uids=frozenset({self.root.stat().st_uid})
+        )
         with in_time(SECONDS):
             fresh = self._states(Compiler(), asked)
             assert self._states(self.kept, asked) == fresh, "a compiler that has seen other trees gives another answer"
             assert self._states(self.kept, asked) == fresh, "compiling again gives another answer"
             pillar = self._pillar(PillarCompiler(self.root), asked)
-            assert self._pillar(self.pillars, asked) == pillar, "a compiler that has seen other pillars gives another answer"
+            assert self._pillar(self.pillars, asked) == pillar, (
+                "a compiler that has seen other pillars gives another answer"
+            )
             self._lint(asked, bad=isinstance(fresh, list))
 
     def _write(self, tree: Tree) -> None:
@@ -333,7 +354,9 @@ def told(problem: Problem, *, veil: bool = False) -> tuple[Any, ...]:
         lines = re.sub("\r(?!\n)", "\n", path.read_bytes().decode("utf-8-sig", "replace")).split("\n")
         assert place.line <= len(lines), f"{place} is behind the end of the file"
         line = lines[place.line - 1].rstrip("\r")
-        assert problem.text in ("", (veiled(line[:500]) if veil else line)[:500]), f"{place} shows another line: {problem.text!r}"
+        assert problem.text in ("", (veiled(line[:500]) if veil else line)[:500]), (
+            f"{place} shows another line: {problem.text!r}"
+        )
         assert place.column <= len(line) + 1, f"{place} is behind the end of the line"
     return place, problem.code, problem.message, problem.hint, problem.text
 
@@ -345,14 +368,20 @@ def in_order(calls: tuple[Call, ...]) -> None:
     for call in calls:
         for kind, targets in call.requisites.items():
             if kind not in ("prereq", "listen"):
-                assert all(target < call.position for target in targets), f"{call.identity} runs before what it has {kind} on"
+                assert all(target < call.position for target in targets), (
+                    f"{call.identity} runs before what it has {kind} on"
+                )
             elif kind == "prereq":
-                assert all(target > call.position for target in targets), f"{call.identity} runs after what it has prereq on"
+                assert all(target > call.position for target in targets), (
+                    f"{call.identity} runs after what it has prereq on"
+                )
 
 
 def show(calls: tuple[Call, ...], high: Any) -> None:
     """All that `holdfast show` prints can be printed."""
-    drawing = Drawing([Node(call.identity, call.kind, call.low["__sls__"]) for call in calls], [Edge(*edge) for edge in edges(calls)])
+    drawing = Drawing(
+        [Node(call.identity, call.kind, call.low["__sls__"]) for call in calls], [Edge(*edge) for edge in edges(calls)]
+    )
     low = [call.low for call in calls]
     for text in (
         *dot(drawing),

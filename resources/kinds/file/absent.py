@@ -56,7 +56,11 @@ class Absent(Reversible, PathResource, kind="file.absent"):
 
             async def account() -> None:
                 if budget.removed:
-                    note(ctx, {"removed": f"{budget.removed} entries of {self.name}"}, f"removed {budget.removed} entries of {self.name}")
+                    note(
+                        ctx,
+                        {"removed": f"{budget.removed} entries of {self.name}"},
+                        f"removed {budget.removed} entries of {self.name}",
+                    )
 
             ctx.report.begin(account)
             if stat.S_ISDIR(seen.st_mode):

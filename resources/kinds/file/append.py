@@ -13,7 +13,9 @@ from holdfast.resources.kinds.file.content import finished, parse_contents
 from holdfast.resources.kinds.file.edit import Edit, ended
 from holdfast.resources.kinds.file.sources import Sourced
 
-Lines = Annotated[tuple[str, ...], BeforeValidator(lambda value: tuple(str(parse_contents(item)) for item in parse_list(value)))]
+Lines = Annotated[
+    tuple[str, ...], BeforeValidator(lambda value: tuple(str(parse_contents(item)) for item in parse_list(value)))
+]
 
 
 class Held(Sourced, Edit):
@@ -54,7 +56,9 @@ class Held(Sourced, Edit):
 
     def missing(self, text: str, given: tuple[str, ...]) -> str:
         """The lines that `text` does not hold. What is given twice is missing twice: the `}` of one block is not that of another."""
-        return "".join(finished(part, newline=True) for part in given if not stands(text, part, tolerant=self.ignore_whitespace))
+        return "".join(
+            finished(part, newline=True) for part in given if not stands(text, part, tolerant=self.ignore_whitespace)
+        )
 
 
 class Append(Held, kind="file.append"):
@@ -96,7 +100,9 @@ def stands(text: str, part: str, *, tolerant: bool = False) -> bool:
     `tolerant`: nor do blanks before them, and where there are blanks between words any number will do, none included.
     """
     wanted = [_line(line.rstrip(), tolerant=tolerant) for line in part.rstrip("\n").split("\n")]
-    lines = [line.rstrip() for line in text.removesuffix("\n").split("\n")] if text else []  # no text: not even a blank line
+    lines = (
+        [line.rstrip() for line in text.removesuffix("\n").split("\n")] if text else []
+    )  # no text: not even a blank line
     starts = range(len(lines) - len(wanted) + 1)
     return any(all(line.fullmatch(lines[start + n]) for n, line in enumerate(wanted)) for start in starts)
 

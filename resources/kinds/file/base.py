@@ -44,7 +44,9 @@ REASONS = {
     errno.ELOOP: "too many symbolic links",
     errno.EBUSY: "it is in use",
 }
-WINDOWS = dict.fromkeys(("win_owner", "win_perms", "win_deny_perms", "win_inheritance", "win_perms_reset"), "Windows only")
+WINDOWS = dict.fromkeys(
+    ("win_owner", "win_perms", "win_deny_perms", "win_inheritance", "win_perms_reset"), "Windows only"
+)
 """Arguments of Salt's that mean nothing here."""
 
 
@@ -73,7 +75,9 @@ class telling:  # noqa: N801 - used like a function, as those of contextlib
     def __enter__(self) -> None:
         """Nothing is to be done."""
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         """Tell. Raises `Permanent` or `Temporary`."""
         if isinstance(error, OSError):
             raise failure(self._doing, self._path, error) from None
@@ -142,7 +146,9 @@ class Ownership(NamedTuple):
         """Raise `Permanent` when the user or group does not exist."""
         for word, name, number in (("user", self.user, self.uid), ("group", self.group, self.gid)):
             if number == UNKNOWN:
-                raise Permanent(f"cannot give {path} to {word} {name}: there is no such {word}; declare it, or correct the name")
+                raise Permanent(
+                    f"cannot give {path} to {word} {name}: there is no such {word}; declare it, or correct the name"
+                )
 
     def put(self, place: Place, seen: os.stat_result) -> None:
         """Set what differs on what was seen at a place, never on what a link there leads to. Raises `OSError` and `Unsafe`."""
@@ -223,7 +229,12 @@ ModeOrKeep = Annotated[str, BeforeValidator(parse_mode_or_keep)]
 class PathResource(Recvable, Resource):
     """A resource that is one path."""
 
-    concerns: ClassVar[Mapping[str, Concern]] = {"mode": "security", "user": "security", "group": "security", "": "content"}
+    concerns: ClassVar[Mapping[str, Concern]] = {
+        "mode": "security",
+        "user": "security",
+        "group": "security",
+        "": "content",
+    }
     removes: ClassVar[bool] = False
     """It is right when nothing is there."""
 
@@ -243,7 +254,9 @@ class PathResource(Recvable, Resource):
         if isinstance(other, PathResource) and self.removes and other.removes and type(self) is not type(other):
             return None
         if isinstance(other, PathResource) and (self.partial or other.partial):
-            return None if self.partial and other.partial else other.refuses(self) if self.partial else self.refuses(other)
+            return (
+                None if self.partial and other.partial else other.refuses(self) if self.partial else self.refuses(other)
+            )
         return super().contradicts(other)
 
     def concern(self, changes: Mapping[str, Any]) -> Concern:

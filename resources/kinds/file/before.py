@@ -32,7 +32,9 @@ async def before(ctx: Context, path: str) -> Declaration | None:
         data = await ctx.blocking(read_whole, handle.fd, now, LIMIT, path)
     kept = stat.S_IMODE(now.st_mode) if place.keeps_attributes(now, -1) else stat.S_IMODE(now.st_mode) & 0o777
     owner, mode = {"name": path, "user": str(now.st_uid), "group": str(now.st_gid)}, f"{kept:04o}"
-    copy = str(ctx.var_dir / f"before-{hashlib.sha256(os.fsencode(path)).hexdigest()[:16]}")  # a state may come to manage another file
+    copy = str(
+        ctx.var_dir / f"before-{hashlib.sha256(os.fsencode(path)).hexdigest()[:16]}"
+    )  # a state may come to manage another file
     with telling("keep a copy of", path):
         await ctx.write_file(copy, data, mode=0o600, touches=False)
     return Declaration("file.managed", {**owner, "mode": mode, "source": copy, "follow_symlinks": False}, copy)

@@ -77,7 +77,9 @@ class BlockReplace(Sourced, Edit, kind="file.blockreplace"):
         """The text with the block as declared, each time it occurs. Raises `Permanent` when it has no end or no place."""
         content = self._finished("".join([*(finished(part, newline=True) for part in given[:-1]), *given[-1:]]))
         if self._ends_early(content):
-            raise Permanent(f"cannot edit {self.name}: the content holds marker_end {self.marker_end!r}: the block would end there")
+            raise Permanent(
+                f"cannot edit {self.name}: the content holds marker_end {self.marker_end!r}: the block would end there"
+            )
         lines, new, found = split(text), [], False
         rest = iter(enumerate(lines))
         for _, line in rest:

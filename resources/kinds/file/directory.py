@@ -116,7 +116,9 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
         if wrong and place is not None and seen is not None:
             place.demand_own(seen, "change owner or mode of")
         if apply and wrong and inside is not None and inside.holders and self.recurse:
-            await self._below(ctx, inside, {}, {}, apply=False)  # what is refused there must not become root's with the directory
+            await self._below(
+                ctx, inside, {}, {}, apply=False
+            )  # what is refused there must not become root's with the directory
         own: dict[str, Any] = {"directory": "new"} if seen is None else wrong
         done: dict[str, Any] = {} if apply else own
         removed: dict[str, Any] = {}
@@ -218,7 +220,9 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
         else:
             removal.remove(place)
 
-    async def _below(self, ctx: Context, inside: Inside, removed: dict[str, Any], found: dict[str, dict[str, str]], *, apply: bool) -> None:
+    async def _below(
+        self, ctx: Context, inside: Inside, removed: dict[str, Any], found: dict[str, dict[str, str]], *, apply: bool
+    ) -> None:
         """Add what is removed of what is in it, and what is wrong with the rest, both by path; with `apply` once it is done."""
         if self.clean:
             extra = await ctx.long_blocking(trees.surplus, inside, ctx.managed_below(self.name), self.exclude_pat)
@@ -250,7 +254,9 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
         group = self.group if "group" in self.recurse else None
         by_mode = "mode" in self.recurse
         directories = await ownership(ctx, user, group, octal(self.dir_mode or self.mode) if by_mode else None)
-        others = await ownership(ctx, user, group, octal(self.file_mode or self.dir_mode or self.mode) if by_mode else None)
+        others = await ownership(
+            ctx, user, group, octal(self.file_mode or self.dir_mode or self.mode) if by_mode else None
+        )
         return trees.Recursion(
             None if "ignore_dirs" in self.recurse else directories,
             None if "ignore_files" in self.recurse else others,

@@ -45,7 +45,9 @@ LARGEST, LARGEST_OF_USERS = 64 << 20, 4 << 20
 def known_backup(value: str | bool | None) -> str | bool | None:
     """Refuse a suffix that would lead to another directory."""
     if isinstance(value, str) and ("/" in value or "\0" in value):
-        raise ValueError(f"{value!r} is not a suffix: write one like .bak, or minion for a copy in the agent's own directory")
+        raise ValueError(
+            f"{value!r} is not a suffix: write one like .bak, or minion for a copy in the agent's own directory"
+        )
     return value
 
 
@@ -166,7 +168,9 @@ class Edit(Placed):
     async def _read(self, ctx: Context, place: Place | None, seen: os.stat_result | None) -> str:
         if place is None or seen is None:
             if not self.makes():
-                raise Permanent(f"cannot edit {self.name}: it does not exist; make it first, for instance with file.managed")
+                raise Permanent(
+                    f"cannot edit {self.name}: it does not exist; make it first, for instance with file.managed"
+                )
             return ""
         if not stat.S_ISREG(seen.st_mode):
             raise Permanent(f"cannot edit {self.name}: it is {what(seen.st_mode)}")
@@ -178,7 +182,9 @@ class Edit(Placed):
         with telling("read", place.path):
             return (await read(ctx, place, seen)).decode(errors="surrogateescape")
 
-    async def _write(self, ctx: Context, path: str, place: Place | None, seen: os.stat_result | None, text: str) -> None:
+    async def _write(
+        self, ctx: Context, path: str, place: Place | None, seen: os.stat_result | None, text: str
+    ) -> None:
         await ctx.report.announce()
         if place is None or seen is None:
             owner = await self.owner_of_new(ctx)
@@ -200,7 +206,9 @@ class Edit(Placed):
 
         async def check(_: str) -> None:
             if _looks(place.look()) != _looks(seen):
-                raise Temporary(f"cannot edit {self.name}: it was changed by somebody else while it was edited", delay=0.1)
+                raise Temporary(
+                    f"cannot edit {self.name}: it was changed by somebody else while it was edited", delay=0.1
+                )
 
         return check
 
@@ -211,7 +219,9 @@ class Edit(Placed):
             copy = place.beside(f"{place.name}{self.backup}")
             with telling("back up to", copy.path):
                 data = await read(ctx, place, seen)
-                await ctx.write_file(copy, data, mode=stat.S_IMODE(seen.st_mode) & 0o777, uid=seen.st_uid, gid=seen.st_gid, touches=False)
+                await ctx.write_file(
+                    copy, data, mode=stat.S_IMODE(seen.st_mode) & 0o777, uid=seen.st_uid, gid=seen.st_gid, touches=False
+                )
 
 
 def is_brief(pattern: str, text: str) -> bool:

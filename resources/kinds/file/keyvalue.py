@@ -77,7 +77,11 @@ class KeyValue(Edit, kind="file.keyvalue"):
         if (self.key is None) == (not self.key_values):
             raise ValueError("give either key and value, or key_values")
         for key, value in self._pairs():
-            if not key or key != key.strip() or any(end in text for end in "\r\n" for text in (key, value, self.separator)):
+            if (
+                not key
+                or key != key.strip()
+                or any(end in text for end in "\r\n" for text in (key, value, self.separator))
+            ):
                 raise ValueError(
                     f"{key!r} cannot be a key here: keys have no blanks at their ends, and neither they nor values a line break"
                 )
@@ -117,12 +121,18 @@ class KeyValue(Edit, kind="file.keyvalue"):
             key, written, value = found
             seen[key] += 1
             if self.count == -1 or seen[key] <= self.count:
-                kept.append(line if value is not None and self._equal(value, wanted[key]) else self._line(written, wanted[key], line))
+                kept.append(
+                    line
+                    if value is not None and self._equal(value, wanted[key])
+                    else self._line(written, wanted[key], line)
+                )
         added = [key for key, times in seen.items() if not times]
         return self._with(added, wanted, "".join(kept)) if added and self._adds(text) else "".join(kept)
 
     def _adds(self, text: str) -> bool:
-        return (self.append_if_not_found or self.prepend_if_not_found or (self.create_if_missing and not text)) and not self.search_only
+        return (
+            self.append_if_not_found or self.prepend_if_not_found or (self.create_if_missing and not text)
+        ) and not self.search_only
 
     def _with(self, keys: list[str], wanted: Mapping[str, str], text: str) -> str:
         like = text[: text.find("\n") + 1]

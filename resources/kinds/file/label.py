@@ -37,7 +37,9 @@ class Label(BaseModel):
     def wrong(self, path: str, place: Place | None) -> dict[str, str]:
         """What is to be told of a label that is not as declared. Raises `Permanent` where SELinux is not on, or the label cannot be read."""
         if not is_on():
-            raise Permanent(f"cannot label {path}: SELinux is not on here ({SWITCH} is missing); turn it on, or remove selinux")
+            raise Permanent(
+                f"cannot label {path}: SELinux is not on here ({SWITCH} is missing); turn it on, or remove selinux"
+            )
         if place is None:
             return {}
         with telling("read the SELinux label of", path):

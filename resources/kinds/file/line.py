@@ -123,17 +123,23 @@ class Line(Edit, kind="file.line"):
         """The lines with ours among them. Raises `Permanent` when its place cannot be found."""
         first, last = self._find(lines, "after"), self._find(lines, "before")
         if first is None and last is None:
-            words = " and ".join(f"{word} {getattr(self, word)!r}" for word in ("after", "before") if getattr(self, word))
+            words = " and ".join(
+                f"{word} {getattr(self, word)!r}" for word in ("after", "before") if getattr(self, word)
+            )
             raise Permanent(f"cannot edit {self.name}: no line matches {words}")
         start = 0 if first is None else first + 1
         end = len(lines) if last is None else last
         if start > end:
-            raise Permanent(f"cannot edit {self.name}: what {self.after!r} matches (line {start}) comes after what {self.before!r} matches")
+            raise Permanent(
+                f"cannot edit {self.name}: what {self.after!r} matches (line {start}) comes after what {self.before!r} matches"
+            )
         if any(map(self._is_it, lines[start:end])):
             return lines
         between = end - start if first is not None and last is not None and self.mode == "ensure" else 0
         if between > 1:
-            raise Permanent(f"cannot edit {self.name}: {between} lines are between after and before; mode ensure replaces one; use insert")
+            raise Permanent(
+                f"cannot edit {self.name}: {between} lines are between after and before; mode ensure replaces one; use insert"
+            )
         if first is not None and (last is None or self.mode == "ensure"):
             lines[first] = ended(lines[first])
             lines[start : start + between] = [self._like(lines[first])]

@@ -35,7 +35,17 @@ from holdfast.resources.kinds.file.base import (
     telling,
 )
 from holdfast.resources.kinds.file.before import before
-from holdfast.resources.kinds.file.disk import MODE, Look, back_up, compare, difference, inherited, read, settled, source_mode
+from holdfast.resources.kinds.file.disk import (
+    MODE,
+    Look,
+    back_up,
+    compare,
+    difference,
+    inherited,
+    read,
+    settled,
+    source_mode,
+)
 from holdfast.resources.kinds.file.edit import Edit
 from holdfast.resources.kinds.file.label import Label
 from holdfast.resources.paths import Place, Unsafe
@@ -149,11 +159,16 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
         """Give the template what is no argument, as Salt does; `show_diff` is what `show_changes` was once called."""
         if not isinstance(given, dict):
             return given
-        known = {"show_changes" if key == "show_diff" and "show_changes" not in given else key: value for key, value in given.items()}
+        known = {
+            "show_changes" if key == "show_diff" and "show_changes" not in given else key: value
+            for key, value in given.items()
+        }
         more = {key: value for key, value in known.items() if key not in cls.model_fields and key not in cls.refused}
         if not more or not known.get("template") or not isinstance(known.get("defaults") or {}, dict):
             return known
-        return {key: value for key, value in known.items() if key not in more} | {"defaults": {**more, **(known.get("defaults") or {})}}
+        return {key: value for key, value in known.items() if key not in more} | {
+            "defaults": {**more, **(known.get("defaults") or {})}
+        }
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -184,7 +199,11 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
     def refuses(self, part: PathResource) -> str | None:
         """Content that stands in the state is as that says, or as the edit does."""
         said = self.contents if self.replace and self.template is None and not self.encoding else None
-        if said is None or not isinstance(part, Edit) or not part.changes_text(content.finished(said, newline=self.contents_newline)):
+        if (
+            said is None
+            or not isinstance(part, Edit)
+            or not part.changes_text(content.finished(said, newline=self.contents_newline))
+        ):
             return None
         return f"{part.kind} changes the content that {self.kind} declares; put it there, or set replace: false"
 
@@ -319,7 +338,9 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
             url, digest, data = await content.fetch(ctx, self.source, trusted=self.template is not None)
             digest = digest or self.source_hash
             if digest is not None and not self.skip_verify:
-                await content.verify(ctx, url, data, *await content.expected(ctx, digest, self.source_hash_name or url, self.name))
+                await content.verify(
+                    ctx, url, data, *await content.expected(ctx, digest, self.source_hash_name or url, self.name)
+                )
         elif (text := self._text(ctx)) is not None:
             data = self._encoded(text)
         if data is None:
@@ -343,10 +364,19 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
         try:
             return text.encode(self.encoding or "utf-8", self.encoding_errors)
         except UnicodeEncodeError as error:
-            raise Permanent(f"cannot write {self.name}: {self.encoding or 'utf-8'} has no character {text[error.start]!r}") from None
+            raise Permanent(
+                f"cannot write {self.name}: {self.encoding or 'utf-8'} has no character {text[error.start]!r}"
+            ) from None
 
     def _render(self, ctx: Context, data: bytes, name: str) -> bytes:
-        own = {"source": name, "name": self.name, "user": self.user, "group": self.group, "mode": self.mode, "saltenv": "base"}
+        own = {
+            "source": name,
+            "name": self.name,
+            "user": self.user,
+            "group": self.group,
+            "mode": self.mode,
+            "saltenv": "base",
+        }
         variables = {**own, **(self.defaults or {}), **(self.context or {})}
         return self._encoded(ctx.render(content.decoded(data, name), name=name, variables=variables))
 
@@ -394,7 +424,9 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
                 done = await ctx.run(*shlex.split(command), path, check=False)
                 if done.retcode != 0:
                     said = (done.stderr.strip() or done.stdout.strip() or f"status {done.retcode}").splitlines()[-1]
-                    raise Permanent(f"cannot replace {self.name}: check_cmd {command!r} refuses the new content: {said}")
+                    raise Permanent(
+                        f"cannot replace {self.name}: check_cmd {command!r} refuses the new content: {said}"
+                    )
 
         return check
 

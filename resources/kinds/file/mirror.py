@@ -15,7 +15,16 @@ from holdfast.resources.context import Context
 from holdfast.resources.diff import LIMIT, hidden, unified
 from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.kinds.file import removal, trees
-from holdfast.resources.kinds.file.base import NEW_DIRECTORY, NEW_FILE, Ownership, found, make_parents, put_link, status, telling
+from holdfast.resources.kinds.file.base import (
+    NEW_DIRECTORY,
+    NEW_FILE,
+    Ownership,
+    found,
+    make_parents,
+    put_link,
+    status,
+    telling,
+)
 from holdfast.resources.kinds.file.content import decoded
 from holdfast.resources.kinds.file.disk import Look, back_up, compare, difference, inherited, read, settled
 from holdfast.resources.kinds.file.sourcetree import Entry, by_directory
@@ -104,7 +113,9 @@ class Mirror:
         keep = {self._path(entry.inside) + ("/." if entry.is_directory else "") for entry in entries}
         with telling("look through", self._top):
             inside = self._inside()
-        extra = await self._ctx.long_blocking(trees.surplus, inside, keep | set(self._ctx.managed_below(self._top)), exclude)
+        extra = await self._ctx.long_blocking(
+            trees.surplus, inside, keep | set(self._ctx.managed_below(self._top)), exclude
+        )
         if not self._apply:
             self.removed = extra
             return
@@ -260,7 +271,14 @@ class Mirror:
         if self._rules.variables is None:
             return data
         user, group = self._rules.files.user, self._rules.files.group
-        variables = {"source": url, "name": path, "user": user, "group": group, "saltenv": "base", **self._rules.variables}
+        variables = {
+            "source": url,
+            "name": path,
+            "user": user,
+            "group": group,
+            "saltenv": "base",
+            **self._rules.variables,
+        }
         return self._ctx.render(decoded(data, url), name=url, variables=variables).encode()
 
     def _tell(self, look: Look, wrong: dict[str, str]) -> None:
@@ -269,7 +287,9 @@ class Mirror:
             self._new.add("files")
             self._diffs.append("" if instead else unified(b"", look.wanted or b"", look.path))
             mode = NEW_FILE if look.owner.mode is None else look.owner.mode
-            self.changes[look.path] = {"diff": "New file", "mode": f"{mode:04o}"} if self._apply else {"newfile": look.path}
+            self.changes[look.path] = (
+                {"diff": "New file", "mode": f"{mode:04o}"} if self._apply else {"newfile": look.path}
+            )
         elif look.differs:
             diff = difference(look)
             self._diffs.append("" if instead else diff)

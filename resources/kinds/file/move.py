@@ -135,7 +135,9 @@ class Copy(OwnedResource, kind="file.copy"):
             ctx.report.comment = f"{self.name} exists, and force is not set"
             return True
         if origin is None or given is None or not stat.S_ISREG(given.st_mode):
-            raise Permanent(f"cannot copy {self.source}: it is {'missing' if given is None else what(given.st_mode) + ', not a file'}")
+            raise Permanent(
+                f"cannot copy {self.source}: it is {'missing' if given is None else what(given.st_mode) + ', not a file'}"
+            )
         if seen is not None and not stat.S_ISREG(seen.st_mode):
             raise Permanent(f"cannot copy to {self.name}: it is {what(seen.st_mode)}")
         with telling("copy", self.source):

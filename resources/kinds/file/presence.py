@@ -87,7 +87,9 @@ class Touch(Placed, kind="file.touch"):
         """Make it, or set its times. Raises `Permanent` for a dangling link."""
         place, seen = found(self.name, follow=True)
         if seen is None and status(self.name) is not None:
-            raise Permanent(f"cannot touch {self.name}: it is a link that leads nowhere; remove it, or touch what it should lead to")
+            raise Permanent(
+                f"cannot touch {self.name}: it is a link that leads nowhere; remove it, or touch what it should lead to"
+            )
         if seen is not None and not self.action() and self._times(seen) == (seen.st_atime, seen.st_mtime):
             ctx.report.comment = f"{self.name} is as declared"
             return True
@@ -106,7 +108,10 @@ class Touch(Placed, kind="file.touch"):
 
     def _times(self, seen: os.stat_result) -> tuple[float, float]:
         """The times it should have."""
-        return (seen.st_atime if self.atime is None else self.atime, seen.st_mtime if self.mtime is None else self.mtime)
+        return (
+            seen.st_atime if self.atime is None else self.atime,
+            seen.st_mtime if self.mtime is None else self.mtime,
+        )
 
     def _touch(self, place: Place, seen: os.stat_result | None) -> None:
         with telling("touch", self.name):

@@ -57,8 +57,16 @@ class Pruned(PathResource, kind="file.pruned"):
         if apply:
             ctx.report.touched = True
             await ctx.long_blocking(_remove, place, empty)
-        done = f"removed {self.name}" if self.name in empty else f"removed {len(empty)} empty directories below {self.name}"
-        note(ctx, {"deleted": empty if self.recurse or self.ignore_errors else self.name}, done if apply else f"would have {done}")
+        done = (
+            f"removed {self.name}"
+            if self.name in empty
+            else f"removed {len(empty)} empty directories below {self.name}"
+        )
+        note(
+            ctx,
+            {"deleted": empty if self.recurse or self.ignore_errors else self.name},
+            done if apply else f"would have {done}",
+        )
         return False
 
     def _empty(self, place: Place) -> list[str]:

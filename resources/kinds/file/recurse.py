@@ -29,7 +29,9 @@ def local_directories(urls: tuple[str, ...]) -> tuple[str, ...]:
         raise ValueError("source is missing")
     for url in urls:
         if not url.startswith(content.SCHEMES) or url.startswith(content.REMOTE):
-            raise ValueError(f"{url!r} is not a directory that can be copied: write salt://, file:// or an absolute path")
+            raise ValueError(
+                f"{url!r} is not a directory that can be copied: write salt://, file:// or an absolute path"
+            )
     return tuple(url.partition("?")[0].rstrip("/") or "/" for url in urls)
 
 

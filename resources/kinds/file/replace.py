@@ -158,7 +158,9 @@ def anchored(regex: str) -> re.Pattern[str]:
     whole = core.endswith("$") and (len(core) - len(core[:-1].rstrip("\\"))) % 2 == 1
     core, end = (core[:-1], "$") if whole else (core, "")
     try:
-        return re.compile(f"(?{flags or ''}:{core}\n){end}" if "x" in (flags or "") else f"(?{flags or ''}:{core}){end}")
+        return re.compile(
+            f"(?{flags or ''}:{core}\n){end}" if "x" in (flags or "") else f"(?{flags or ''}:{core}){end}"
+        )
     except re.error as error:
         raise ValueError(f"{regex!r} cannot be matched at the beginning of a line: {error}") from None
 

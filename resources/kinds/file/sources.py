@@ -51,7 +51,9 @@ class Sourced(FromSources, BaseModel):
         """The sources, and the files of hashes."""
         urls = [url for pair in self.all_sources() for url in pair]
         rendered = {url for url, _ in self.all_sources()} if self.template else ()
-        return [Drawn(url, template=url in rendered) for url in urls if url is not None and url.startswith(content.SCHEMES)]
+        return [
+            Drawn(url, template=url in rendered) for url in urls if url is not None and url.startswith(content.SCHEMES)
+        ]
 
     def outside_paths(self, ctx: Context) -> list[str]:
         """Paths of those that are to be watched."""
@@ -68,5 +70,11 @@ class Sourced(FromSources, BaseModel):
         text = content.decoded(data, url)
         if self.template is None:
             return text
-        variables = {"source": url, "name": getattr(self, "name", ""), "saltenv": "base", **(self.defaults or {}), **(self.context or {})}
+        variables = {
+            "source": url,
+            "name": getattr(self, "name", ""),
+            "saltenv": "base",
+            **(self.defaults or {}),
+            **(self.context or {}),
+        }
         return ctx.render(text, name=url, variables=variables)

@@ -57,7 +57,9 @@ def read_tree(top: str, choice: Choice, *, keep_links: bool) -> list[Entry]:
     Blocks. Raises `Permanent` for a link that leads nowhere or back, and for what is neither file, link nor directory.
     """
     entries = {entry.inside: entry for entry in _walk(top, "", keep_links, (), Budget())}
-    meant = {inside for inside, entry in entries.items() if choice.means(inside) and (choice.empty or not entry.is_directory)}
+    meant = {
+        inside for inside, entry in entries.items() if choice.means(inside) and (choice.empty or not entry.is_directory)
+    }
     meant |= {parent for inside in meant for parent in parents(inside)}
     return [entries[inside] for inside in sorted(meant, key=lambda inside: inside.split("/"))]
 
@@ -74,7 +76,11 @@ def load(listing: bytes) -> list[Entry]:
 
 def file_names(listing: bytes) -> Iterator[str]:
     """The paths, below the directory, of the files among them."""
-    return (entry.inside for entry in (load(listing) if listing else ()) if entry.target is None and stat.S_ISREG(entry.mode))
+    return (
+        entry.inside
+        for entry in (load(listing) if listing else ())
+        if entry.target is None and stat.S_ISREG(entry.mode)
+    )
 
 
 def parents(inside: str) -> Iterator[str]:
@@ -84,7 +90,9 @@ def parents(inside: str) -> Iterator[str]:
         yield inside
 
 
-def _walk(path: str, inside: str, keep_links: bool, above: tuple[tuple[int, int], ...], budget: Budget) -> Iterator[Entry]:
+def _walk(
+    path: str, inside: str, keep_links: bool, above: tuple[tuple[int, int], ...], budget: Budget
+) -> Iterator[Entry]:
     """What is in the directory at a path, and below; links are followed where that is safe, and else an error."""
     with telling("look through", path):
         directory = paths.directory(path)
@@ -93,7 +101,9 @@ def _walk(path: str, inside: str, keep_links: bool, above: tuple[tuple[int, int]
         raise Unsafe(f"cannot copy {path}: it is closed to others, and {directory.reason}")
     here = (directory.info.st_dev, directory.info.st_ino)
     if here in above:
-        raise Permanent(f"cannot copy {path}: it is a link that leads back to a directory above it; set keep_symlinks: true, or remove it")
+        raise Permanent(
+            f"cannot copy {path}: it is a link that leads back to a directory above it; set keep_symlinks: true, or remove it"
+        )
     for name in names:
         budget.spend(directory, len(above))
         if not is_temporary(name):

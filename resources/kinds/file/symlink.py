@@ -66,7 +66,9 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
     def needs(self) -> tuple[Need, ...]:
         """What any file needs, and what it leads to: who goes through it wants that to be there."""
         own = super().needs()
-        return (*own, Need("path", posixpath.normpath(self.target), vital=False)) if self.target.startswith("/") else own
+        return (
+            (*own, Need("path", posixpath.normpath(self.target), vital=False)) if self.target.startswith("/") else own
+        )
 
     @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
@@ -96,7 +98,9 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
                     self._make_way(place)
                 with telling("link", self.name):
                     put_link(place, self.target, owner)
-        self._tell(ctx, seen, leads, wrong, "" if apply or leads is not None else f" with {owner.owner_of_new()}", apply=apply)
+        self._tell(
+            ctx, seen, leads, wrong, "" if apply or leads is not None else f" with {owner.owner_of_new()}", apply=apply
+        )
         return False
 
     def _leads(self, place: Place | None, seen: os.stat_result | None) -> str | None:
@@ -105,11 +109,20 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
             with telling("read link", self.name):
                 return place.readlink()
         if seen is not None and not (self.force or self.backupname):
-            raise Permanent(f"cannot link {self.name}: {what(seen.st_mode)} is in the way; remove it, or set force: true")
+            raise Permanent(
+                f"cannot link {self.name}: {what(seen.st_mode)} is in the way; remove it, or set force: true"
+            )
         return None
 
     def _tell(
-        self, ctx: Context, seen: os.stat_result | None, leads: str | None, wrong: dict[str, str], foreseen: str, *, apply: bool
+        self,
+        ctx: Context,
+        seen: os.stat_result | None,
+        leads: str | None,
+        wrong: dict[str, str],
+        foreseen: str,
+        *,
+        apply: bool,
     ) -> None:
         """Changes as Salt words them, which has none in noop where something must make way, and a sentence."""
         changes: dict[str, Any] = {"new": self.name}
@@ -137,7 +150,9 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
             backup = place.beside(self.backupname) if beside else place_of(path)
             with telling(f"rename to {backup.path}", self.name):
                 if backup.look() is not None and not self.force:
-                    raise Permanent(f"cannot rename {self.name} to {backup.path}: that exists; remove it, or set force: true")
+                    raise Permanent(
+                        f"cannot rename {self.name} to {backup.path}: that exists; remove it, or set force: true"
+                    )
                 place.rename(backup)
         else:
             removal.remove(place)

@@ -81,7 +81,9 @@ def below(top: Directory, depth: int | None = None) -> Iterator[tuple[Place, os.
     yield from _below(top, 1, depth, Budget())
 
 
-def _below(directory: Directory, level: int, depth: int | None, budget: Budget) -> Iterator[tuple[Place, os.stat_result]]:
+def _below(
+    directory: Directory, level: int, depth: int | None, budget: Budget
+) -> Iterator[tuple[Place, os.stat_result]]:
     if depth is not None and level > depth:
         return
     for name in list(directory.names()):  # so that its descriptor is not held while what is in it is gone through
@@ -138,7 +140,9 @@ class _Work:
             self._budget.spend(directory, level)
             place = directory.entry(name)
             seen = place.look()
-            if seen is None or is_temporary(name):  # gone since it was listed; or it will have owner and mode of the file that it becomes
+            if seen is None or is_temporary(
+                name
+            ):  # gone since it was listed; or it will have owner and mode of the file that it becomes
                 continue
             if now is not directory and place.refusal(seen) and (seen.st_nlink == 1 or stat.S_ISDIR(seen.st_mode)):
                 place = now.entry(name)
@@ -159,7 +163,11 @@ class _Work:
 
     def _entry(self, place: Place, seen: os.stat_result) -> None:
         owner = self._rules.directories if stat.S_ISDIR(seen.st_mode) else self._rules.others
-        wrong = owner.wrong(seen) if owner is not None and not excluded(place.path, self._top.path, self._rules.exclude) else {}
+        wrong = (
+            owner.wrong(seen)
+            if owner is not None and not excluded(place.path, self._top.path, self._rules.exclude)
+            else {}
+        )
         if owner is None or not wrong:
             return
         try:
@@ -185,7 +193,9 @@ def matches(inside: str, patterns: Collection[str]) -> bool:
     Blocks. Raises `Unbounded` for an expression that takes too long on this path.
     """
     return any(
-        expression(pattern[2:]).search(inside) is not None if pattern.startswith("E@") else fnmatch.fnmatchcase(inside, pattern)
+        expression(pattern[2:]).search(inside) is not None
+        if pattern.startswith("E@")
+        else fnmatch.fnmatchcase(inside, pattern)
         for pattern in patterns
     )
 
@@ -224,7 +234,11 @@ def surplus(top: Directory, keep: Collection[str], exclude: Collection[str]) -> 
                 all_of_it = False
                 continue
             inside = None
-            if (place.path in on_the_way or exclude) and (seen := place.look()) is not None and stat.S_ISDIR(seen.st_mode):
+            if (
+                (place.path in on_the_way or exclude)
+                and (seen := place.look()) is not None
+                and stat.S_ISDIR(seen.st_mode)
+            ):
                 inside = enter(place, seen)
             if place.path in on_the_way or inside is not None:
                 before = len(extra)
@@ -256,7 +270,9 @@ def whole(top: Directory, paths: Iterable[str]) -> list[str]:
         with suppress(OSError):
             place = reach(top, path)
             seen = place.look() if place is not None else None
-            inside = enter(place, seen) if place is not None and seen is not None and stat.S_ISDIR(seen.st_mode) else None
+            inside = (
+                enter(place, seen) if place is not None and seen is not None and stat.S_ISDIR(seen.st_mode) else None
+            )
             if inside is not None and len(found) <= LISTED:
                 found += [each.path for each, _ in islice(below(inside), LISTED)]
     return sorted(found)

@@ -12,7 +12,9 @@ sys.stdout.flush()
 while True:
     for path in PATHS:
         try:
-            with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_NOFOLLOW)) as file:
+            with open(
+                path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_NOFOLLOW)
+            ) as file:
                 s = os.fstat(file.fileno())
                 key = (s.st_ino, s.st_size, s.st_mtime_ns)
                 if seen.get(path) != key:

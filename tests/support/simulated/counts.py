@@ -24,7 +24,11 @@ def miscounted(view: View, *, settled: bool) -> Iterator[str]:
                 yield f"{vertex.identity} is not counted"
             continue
         groups[group] = groups.get(group, 0) - 1
-        if (group.state, group.dirty, group.watched) != (state, vertex.dirty, vertex.watcher is not None and vertex.armed):
+        if (group.state, group.dirty, group.watched) != (
+            state,
+            vertex.dirty,
+            vertex.watcher is not None and vertex.armed,
+        ):
             yield f"{vertex.identity} is {state}, and counted as {group}"
         if state not in QUIET and vertex not in census.listed(state):
             yield f"{vertex.identity} is {state}, and not listed"

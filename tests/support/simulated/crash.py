@@ -44,7 +44,9 @@ class Scene:
 class Doomed(Life):
     """A life of which `wanted` scenes are kept, chosen at random; None: all."""
 
-    def __init__(self, plan: Plan, directory: Path, chance: random.Random, wanted: int | None, scene: Scene | None = None) -> None:
+    def __init__(
+        self, plan: Plan, directory: Path, chance: random.Random, wanted: int | None, scene: Scene | None = None
+    ) -> None:
         super().__init__(plan, _again(scene.world) if scene else World())
         path = Path(tempfile.mkdtemp(dir=directory)) / "journal"
         self._disk = Disk(put(scene.journal, path) if scene else path)
@@ -123,7 +125,9 @@ def crashes(seed: int, wanted: int | None = 8) -> list[str]:
 def doomed(seed: int) -> Plan:
     """The plan of a seed, as far as an agent that dies can have it."""
     whole = planned(seed)
-    return replace(whole, stop=None, recheck=False, troubles=tuple(each for each in whole.troubles if each[1] not in HARMLESS)[:15])
+    return replace(
+        whole, stop=None, recheck=False, troubles=tuple(each for each in whole.troubles if each[1] not in HARMLESS)[:15]
+    )
 
 
 def deaths(plan: Plan, wanted: int | None = 8) -> list[str]:
@@ -145,7 +149,10 @@ def repeats(seed: int) -> list[str]:
     """What goes wrong, or happens once too often, in a life without failures but with drift, new states and restarts in good order."""
     chance, whole = random.Random(seed), planned(seed)
     troubles = [each if each[1] != "pause" else (each[0], "restart") for each in whole.troubles if each[1] in CALM]
-    states = [(name, kind, {key: meta[key] for key in meta.keys() & {"recv", "noop"}}, spec) for name, kind, meta, spec in whole.states]
+    states = [
+        (name, kind, {key: meta[key] for key in meta.keys() & {"recv", "noop"}}, spec)
+        for name, kind, meta, spec in whole.states
+    ]
     plan = replace(whole, stop=None, recheck=False, states=tuple(states), troubles=tuple(troubles))
     with tempfile.TemporaryDirectory(prefix="holdfast-crash-", dir=MEMORY) as directory:
         life = Doomed(plan, Path(directory), chance, 0)

@@ -46,7 +46,9 @@ class Deeds:
     def starts(self, active: Active) -> None:
         """An undoing puts back what was."""
         vertex, world = active.vertex, self._world
-        active.excused = vertex in self._excused or not _lonely(vertex)  # what others want of it may be over when it ends
+        active.excused = vertex in self._excused or not _lonely(
+            vertex
+        )  # what others want of it may be over when it ends
         self._excused.discard(vertex)
         if vertex.call.low["__id__"].startswith(UNDO):
             name, wish = vertex.resource.name, getattr(vertex.resource, "value", None)
@@ -91,7 +93,11 @@ class Deeds:
         now, every = asyncio.get_running_loop().time(), vertex.call.meta.rerun
         last = self._succeeded.pop(vertex, None)
         if outcome.result and _lonely(vertex):
-            if last is not None and not active.excused and not (isinstance(every, float) and now >= last + every - CLOCK):
+            if (
+                last is not None
+                and not active.excused
+                and not (isinstance(every, float) and now >= last + every - CLOCK)
+            ):
                 self._wrong(vertex, f"has run {now - last:g} s ago, and again for no reason")
             self._succeeded[vertex] = now
 
@@ -104,13 +110,19 @@ class Deeds:
         if outcome.refreshed:
             if "refresh" not in did:
                 self._wrong(active.vertex, f"tells of a refresh, and did {sorted(did)}")
-        elif outcome.changed is not bool(did & {"change", "run"}) and not (did and (outcome.touched or outcome.attempts > 1)):
+        elif outcome.changed is not bool(did & {"change", "run"}) and not (
+            did and (outcome.touched or outcome.attempts > 1)
+        ):
             self._wrong(active.vertex, f"tells of {outcome.changes or 'nothing'}, and did {sorted(did)}")
 
 
 def _lonely(vertex: Vertex) -> bool:
     """Nothing but itself can be why it runs."""
-    return not vertex.requisites and not vertex.prerequired and not any(below.call.meta.recv for below in vertex.downstream)
+    return (
+        not vertex.requisites
+        and not vertex.prerequired
+        and not any(below.call.meta.recv for below in vertex.downstream)
+    )
 
 
 def _batched(vertex: Vertex, outcome: Outcome) -> bool:

@@ -86,7 +86,9 @@ class Life(Bench):
         """An agent starts."""
         plan = self.plan
         recheck = {"recheck": 150.0, "recheck_splay": 0.0} if plan.recheck else {}
-        self._engine = self.engine(workers=plan.workers, ordering=plan.ordering, stop_timeout=5, flap_limit=5, flap_window=20, **recheck)
+        self._engine = self.engine(
+            workers=plan.workers, ordering=plan.ordering, stop_timeout=5, flap_limit=5, flap_window=20, **recheck
+        )
         self._rules = Rules(self._engine, self.machine, self.found)
         self.loop.after_step = self._step
         await self._take_over(list(states), "start")
@@ -168,7 +170,9 @@ class Life(Bench):
         vertex, log = self._vertex(name), len(self.machine.log)
         assert vertex is not None
         near = {each.resource.name for each in reached(self._engine, vertex)}
-        ticking = [each for each in self._engine._graph if each.call.meta.poll or isinstance(each.call.meta.rerun, float)]
+        ticking = [
+            each for each in self._engine._graph if each.call.meta.poll or isinstance(each.call.meta.rerun, float)
+        ]
         polled = {each.resource.name for one in ticking for each in reached(self._engine, one)}
         self.machine.settings[f"says {name}"] = "finally"
         self.machine.drift(name)
@@ -187,7 +191,14 @@ class Life(Bench):
     # -- what may happen ---------------------------------------------------------------------------------------
 
     def _vertex(self, name: str) -> Vertex | None:
-        return next((each for each in self._engine._graph if each.resource.name == name and not each.removed and not each.successors), None)
+        return next(
+            (
+                each
+                for each in self._engine._graph
+                if each.resource.name == name and not each.removed and not each.successors
+            ),
+            None,
+        )
 
     def drift(self, name: str, value: str) -> None:
         """Somebody changes it by hand."""

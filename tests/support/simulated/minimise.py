@@ -39,7 +39,10 @@ def _smaller(plan: Plan) -> Iterator[Plan]:
     """Without some of the troubles, many first; without a state, a requisite, a parameter, a wait."""
     size = many = len(plan.troubles)
     while size:
-        yield from (replace(plan, troubles=plan.troubles[:first] + plan.troubles[first + size :]) for first in range(0, many, size))
+        yield from (
+            replace(plan, troubles=plan.troubles[:first] + plan.troubles[first + size :])
+            for first in range(0, many, size)
+        )
         size //= 2
     yield from (_nowhere(plan, name) for name in sorted({one[0] for states in _lists(plan) for one in states}))
     for number, states in enumerate(_lists(plan)):
@@ -68,7 +71,10 @@ def _plainer(one: State) -> Iterator[State]:
         if key in REQUISITES:
             yield name, kind, meta, {each: value for each, value in spec.items() if each != key}
             if len(targets) > 1:
-                yield from ((name, kind, meta, {**spec, key: [left for left in targets if left != target]}) for target in targets)
+                yield from (
+                    (name, kind, meta, {**spec, key: [left for left in targets if left != target]})
+                    for target in targets
+                )
     if kind == "zbundled.present":
         yield name, "zsetting.present", meta, spec
 
@@ -78,7 +84,9 @@ def _without(one: State, name: str) -> State:
     own, kind, meta, spec = one
     if spec.get(LATER) == [name]:
         spec = {key: value for key, value in spec.items() if key != LATER}
-    left = {key: [each for each in value if each != name] if key in REQUISITES else value for key, value in spec.items()}
+    left = {
+        key: [each for each in value if each != name] if key in REQUISITES else value for key, value in spec.items()
+    }
     if any(wanted["id"] == name for wanted in meta.get("recv", {}).values()):
         meta = {key: value for key, value in meta.items() if key != "recv"}
     return own, kind, meta, {key: value for key, value in left.items() if value or key not in REQUISITES}

@@ -15,7 +15,18 @@ Trouble = tuple[Any, ...]
 """Seconds to wait before, a method of `Life`, its arguments."""
 
 NAMES = tuple(f"s{n}" for n in range(8))
-REQUISITES = ("require", "watch", "listen", "require_any", "onchanges", "onfail", "prereq", "watch_any", "onchanges_any", "onfail_all")
+REQUISITES = (
+    "require",
+    "watch",
+    "listen",
+    "require_any",
+    "onchanges",
+    "onfail",
+    "prereq",
+    "watch_any",
+    "onchanges_any",
+    "onfail_all",
+)
 CONDITIONAL = {"onchanges", "onchanges_any", "onfail", "onfail_all", "prereq"}
 """Requisites for want of which a state may never run: one that sends has none of them, or whoever receives from it might never run either."""
 ACTIONS = {"zaction.run", "zcaller.run"}
@@ -55,7 +66,11 @@ class Plan:
         """As Python."""
         lines = ["    states=(", *(f"        {written(each)}," for each in self.states), "    ),"]
         lines += ["    troubles=(", *(f"        ({', '.join(map(shown, each))})," for each in self.troubles), "    ),"]
-        lines += [f"    {one.name}={getattr(self, one.name)!r}," for one in fields(self)[2:] if getattr(self, one.name) != one.default]
+        lines += [
+            f"    {one.name}={getattr(self, one.name)!r},"
+            for one in fields(self)[2:]
+            if getattr(self, one.name) != one.default
+        ]
         return "\n".join(["Plan(", *lines, ")"])
 
 
@@ -95,11 +110,17 @@ def random_states(chance: random.Random) -> list[State]:
         for other, target in enumerate(names):
             kind = chance.choice((*REQUISITES, *[None] * 12))
             backwards = kind == "prereq"
-            if kind and other != position and (other > position if backwards else other < earliest[position] or kind == "listen"):
+            if (
+                kind
+                and other != position
+                and (other > position if backwards else other < earliest[position] or kind == "listen")
+            ):
                 if backwards:
                     earliest[other] = min(earliest[other], position)
                 requisites.setdefault(kind, []).append(target)
-        senders = [one[0] for one in states[: earliest[position]] if one[1] in SENDERS and CONDITIONAL.isdisjoint(one[3])]
+        senders = [
+            one[0] for one in states[: earliest[position]] if one[1] in SENDERS and CONDITIONAL.isdisjoint(one[3])
+        ]
         sender = chance.choice(senders) if senders and chance.random() < 0.4 else None
         sends = CONDITIONAL.isdisjoint(requisites) and chance.random() < 0.25
         states.append(random_state(chance, name, requisites, sender, sends=sends))
@@ -109,14 +130,20 @@ def random_states(chance: random.Random) -> list[State]:
 def with_sequence(chance: random.Random, states: list[State]) -> list[State]:
     """The same, and before one of them another state of its setting that it supersedes."""
     targets = {name for one in states for name in one[3].get("prereq", ())}
-    last = [one[0] for one in states if one[1] == "zsetting.present" and one[0] not in targets and not {"noop", "poll"} & one[2].keys()]
+    last = [
+        one[0]
+        for one in states
+        if one[1] == "zsetting.present" and one[0] not in targets and not {"noop", "poll"} & one[2].keys()
+    ]
     last = [one[0] for one in states if one[0] in last and CONDITIONAL.isdisjoint(one[3])]
     if not last:
         return states
     chosen = chance.choice(last)
     place = chance.randrange(next(index for index, one in enumerate(states) if one[0] == chosen) + 1)
     meta = {"retry": chance.choice((2, -1))} if chance.random() < 0.2 else {}
-    earlier = state(f"{chosen} before", meta=meta, name=chosen, value=chance.choice(("early", "earlier")), **{LATER: [chosen]})
+    earlier = state(
+        f"{chosen} before", meta=meta, name=chosen, value=chance.choice(("early", "earlier")), **{LATER: [chosen]}
+    )
     return [*states[:place], earlier, *states[place:]]
 
 
@@ -133,7 +160,11 @@ def other_state(chance: random.Random, states: list[State]) -> list[State]:
     name, _, meta, spec = states[chosen]
     requisites = {kind: targets for kind, targets in spec.items() if kind in REQUISITES}
     sends = any(sender_of(each) == name for each in states)
-    return [*states[:chosen], random_state(chance, name, requisites, sender_of((name, "", meta, spec)), sends=sends), *states[chosen + 1 :]]
+    return [
+        *states[:chosen],
+        random_state(chance, name, requisites, sender_of((name, "", meta, spec)), sends=sends),
+        *states[chosen + 1 :],
+    ]
 
 
 def sender_of(one: State) -> str | None:
@@ -142,7 +173,12 @@ def sender_of(one: State) -> str | None:
 
 
 def random_state(
-    chance: random.Random, name: str, requisites: dict[str, list[str]], sender: str | None = None, *, sends: bool = False
+    chance: random.Random,
+    name: str,
+    requisites: dict[str, list[str]],
+    sender: str | None = None,
+    *,
+    sends: bool = False,
 ) -> State:
     """One state with random meta parameters, that receives from `sender`, and can send."""
     meta = random_meta(chance)
@@ -176,7 +212,9 @@ def random_meta(chance: random.Random) -> dict[str, Any]:
     return meta
 
 
-def random_kind(chance: random.Random, name: str, meta: dict[str, Any], *, receives: bool, sends: bool) -> tuple[str, dict[str, Any]]:
+def random_kind(
+    chance: random.Random, name: str, meta: dict[str, Any], *, receives: bool, sends: bool
+) -> tuple[str, dict[str, Any]]:
     """A kind and what such a state says; `meta` gets what belongs to it."""
     if receives:
         kind = chance.choice(RECEIVERS)
@@ -190,7 +228,11 @@ def random_kind(chance: random.Random, name: str, meta: dict[str, Any], *, recei
             spec = {}
         case "zplaced.present":
             meta |= {} if chance.random() < 0.8 else {"autoedge": False}
-            spec = {"within": chance.choice([other for other in NAMES if other < name] or NAMES), "strict": False, "value": "right"}
+            spec = {
+                "within": chance.choice([other for other in NAMES if other < name] or NAMES),
+                "strict": False,
+                "value": "right",
+            }
         case "zlent.present":
             meta["reverse"] = True
         case "zbundle.present":
@@ -215,7 +257,11 @@ def random_troubles(chance: random.Random, states: list[State]) -> Iterator[Trou
             case 6:
                 yield wait, "unwatch", name
             case 7:
-                yield wait, "hold", chance.choice(("together", name, f"apply {name}", f"refresh {name}", f"watch {name}"))
+                yield (
+                    wait,
+                    "hold",
+                    chance.choice(("together", name, f"apply {name}", f"refresh {name}", f"watch {name}")),
+                )
             case 8:
                 yield wait, "free"
             case 9:

@@ -60,7 +60,9 @@ class Rules:
         engine._scheduler._start = self.starts
 
     def _wrong(self, vertex: Vertex | None, what: str) -> None:
-        self._found.append(f"at {asyncio.get_running_loop().time():.2f}: {vertex.identity + ' ' if vertex else ''}{what}")
+        self._found.append(
+            f"at {asyncio.get_running_loop().time():.2f}: {vertex.identity + ' ' if vertex else ''}{what}"
+        )
 
     def changes_hands(
         self, edges: Iterable[Edge], declared: Mapping[str, str], others: Iterable[tuple[str, str]], *, whole: bool
@@ -69,7 +71,11 @@ class Rules:
         rest, now = dict(others), asyncio.get_running_loop().time()
         # Whoever waited for one that was let go binds nobody in the graph that comes, either.
         self._ran.update(
-            [vertex for vertex in self._engine._graph if not (vertex.first or vertex.settled) and self._lets_pass(vertex, now)]
+            [
+                vertex
+                for vertex in self._engine._graph
+                if not (vertex.first or vertex.settled) and self._lets_pass(vertex, now)
+            ]
         )
         adoption = self._adopt(edges, declared, rest.items(), whole=whole)
         self.values.adopted(declared.keys() | rest.keys())
@@ -105,7 +111,11 @@ class Rules:
             yield "starts without a watch"
         if vertex.not_before > now:
             yield f"starts {vertex.not_before - now:g} s too early"
-        if isinstance(vertex.resource, Lined) and self._machine.lost != now and vertex.ctx.background != (self._machine.line or None):
+        if (
+            isinstance(vertex.resource, Lined)
+            and self._machine.lost != now
+            and vertex.ctx.background != (self._machine.line or None)
+        ):
             yield f"starts with the line {vertex.ctx.background}, but there is {self._machine.line}"
         yield from (f"starts before {up.identity} is settled" for up in self._above(vertex) if not up.settled)
         yield from self._out_of_sequence(vertex)
@@ -123,7 +133,11 @@ class Rules:
     def _out_of_sequence(self, vertex: Vertex) -> Iterator[str]:
         """What stands between two states of one thing waits for the earlier one, and so does the later one."""
         for earlier in self._begin(vertex):
-            endless = earlier.rest is not None and earlier.call.meta.retry is not None and earlier.call.meta.retry.attempts < 0
+            endless = (
+                earlier.rest is not None
+                and earlier.call.meta.retry is not None
+                and earlier.call.meta.retry.attempts < 0
+            )
             if not (earlier.settled or endless):
                 yield f"does not wait for {earlier.identity}, which begins a sequence"
 
@@ -182,7 +196,9 @@ class Rules:
         while fresh:
             now = fresh.pop()
             near = {up for kind, ups in now.requisites.items() if kind not in {"prereq", "listen"} for up in ups}
-            near |= {who for who in self._engine._graph if now in who.requisites.get("prereq", ())}.union(self._around(now))
+            near |= {who for who in self._engine._graph if now in who.requisites.get("prereq", ())}.union(
+                self._around(now)
+            )
             fresh += near - above
             above |= near
         return above
@@ -191,7 +207,11 @@ class Rules:
         """What it is placed within, where that comes before it."""
         if isinstance(vertex.resource, Placed) and vertex.call.meta.autoedge:
             for other in self._engine._graph.vertices[: vertex.position]:
-                if isinstance(other.resource, Placed) and other.resource.name == vertex.resource.within and other.call.meta.autoedge:
+                if (
+                    isinstance(other.resource, Placed)
+                    and other.resource.name == vertex.resource.within
+                    and other.call.meta.autoedge
+                ):
                     yield other
 
     def _noop(self, vertex: Vertex) -> bool:
@@ -203,9 +223,16 @@ class Rules:
         """A batch takes one worker, and one place in each semaphore that its members name; what takes long takes none."""
         running = [active.vertex for active in self._active.values()]
         now = asyncio.get_running_loop().time()
-        at_work = {id(active.vertex.batch or active.vertex) for active in self._active.values() if active.since > now - LONG + TICK}
+        at_work = {
+            id(active.vertex.batch or active.vertex)
+            for active in self._active.values()
+            if active.since > now - LONG + TICK
+        }
         if len(at_work) > self._engine._scheduler.workers.limit:
-            self._wrong(None, f"more than {self._engine._scheduler.workers.limit} run: {[vertex.identity for vertex in running]}")
+            self._wrong(
+                None,
+                f"more than {self._engine._scheduler.workers.limit} run: {[vertex.identity for vertex in running]}",
+            )
         units = {(name, id(vertex.batch or vertex)) for vertex in running for name in vertex.call.meta.sema}
         for name, inside in Counter(name for name, _ in units).items():
             if inside > int(name.partition(":")[2] or 1):
@@ -288,7 +315,9 @@ class Rules:
             self._read_on()  # what was done comes before what is told of it
             if (vertex := self._engine._graph.by_identity.get(event.outcome.identity)) is not None:
                 self._ran.add(vertex)
-            active = next((each for each in self._active.values() if each.vertex.identity == event.outcome.identity), None)
+            active = next(
+                (each for each in self._active.values() if each.vertex.identity == event.outcome.identity), None
+            )
             if active:
                 active.told = True
             if active and FULL in event.outcome.comment:
@@ -299,11 +328,19 @@ class Rules:
                 self.deeds.came(active, event.outcome)
 
     def _came_of_it(self, active: Active, outcome: Outcome) -> None:
-        requires = {up for kind in GATES for up in active.vertex.requisites.get(kind, ())}  # a swap may have changed them
+        requires = {
+            up for kind in GATES for up in active.vertex.requisites.get(kind, ())
+        }  # a swap may have changed them
         for up, how in active.failed.items():
             if up.outcome is how and up in requires:
                 self._wrong(active.vertex, f"ran though {up.identity} has failed")
-        if outcome.cause == "drift" and outcome.changed and outcome.result and active.vertex.real and _alone(active.vertex):
+        if (
+            outcome.cause == "drift"
+            and outcome.changed
+            and outcome.result
+            and active.vertex.real
+            and _alone(active.vertex)
+        ):
             now = asyncio.get_running_loop().time()
             repairs = self._repairs.setdefault(active.vertex, [])
             repairs.append(now)

@@ -71,12 +71,17 @@ def _owed(done: Sequence[str], place: int, chapters: Sequence[Chapter]) -> Itera
     """Edges that carry this: of the states in force when its run began, of those before (they may have been at work still), and of all that came."""
     what, name = done[place].split()
     began = next((number for number in range(place, -1, -1) if done[number] == f"look {name}"), 0)
-    number = max((n for n, chapter in enumerate(chapters) if chapter.in_force is not None and chapter.in_force <= began), default=None)
+    number = max(
+        (n for n, chapter in enumerate(chapters) if chapter.in_force is not None and chapter.in_force <= began),
+        default=None,
+    )
     if number is None:
         return
     edges = set.intersection(*({*_edges(chapter.states)} for chapter in chapters[max(0, number - 1) :]))
     for edge in sorted(edges):
-        if _name(edge[0]) == name and (edge[0].partition("[")[0] in ACTIONS) is (what == "run"):  # else one of that name that has left
+        if _name(edge[0]) == name and (edge[0].partition("[")[0] in ACTIONS) is (
+            what == "run"
+        ):  # else one of that name that has left
             yield edge
 
 
@@ -95,11 +100,17 @@ def _edges(states: Sequence[State]) -> Iterator[Edge]:
         gated = {"onfail", "onfail_all", "prereq"} & spec.keys()
         chosen = {"onchanges", "onchanges_any"} & spec.keys()
         for requisite in ("watch", "onchanges", "listen"):
-            if requisite != "listen" and (gated or (requisite == "watch" and chosen) or (requisite == "onchanges" and len(chosen) > 1)):
+            if requisite != "listen" and (
+                gated or (requisite == "watch" and chosen) or (requisite == "onchanges" and len(chosen) > 1)
+            ):
                 continue
             if requisite == "listen" and kind in ACTIONS:
                 continue
-            yield from ((identity[target], identity[name], requisite) for target in spec.get(requisite, ()) if target in identity)
+            yield from (
+                (identity[target], identity[name], requisite)
+                for target in spec.get(requisite, ())
+                if target in identity
+            )
 
 
 def _answers(down: str, kind: str) -> tuple[str, ...]:

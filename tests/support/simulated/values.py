@@ -39,12 +39,20 @@ class Values:
 
     def hears(self, active: Active | None, name: str, argument: str, value: str, new: str) -> None:
         """Somebody runs with a value, or looks whether it would change something with it (without a run)."""
-        vertex = active.vertex if active else next((each for each in self._engine._graph if each.resource.name == name), None)
+        vertex = (
+            active.vertex
+            if active
+            else next((each for each in self._engine._graph if each.resource.name == name), None)
+        )
         senders = vertex.requisites.get(RECV, ()) if vertex else ()
         if vertex is None or not senders or vertex.removed:
             return  # it has left
-        since = {sender.identity: 0 for sender in senders} | (active.said_before if active else {})  # a swap may have changed the sender
-        said = [word for sender, count in since.items() for word in self._published.get(sender, [])[max(0, count - 1) :]]
+        since = {sender.identity: 0 for sender in senders} | (
+            active.said_before if active else {}
+        )  # a swap may have changed the sender
+        said = [
+            word for sender, count in since.items() for word in self._published.get(sender, [])[max(0, count - 1) :]
+        ]
         if value not in said:
             self._wrong(vertex, f"hears {value!r}, which {', '.join(since)} has not said: {said[-3:]}")
         if (self._used.get((vertex.identity, argument)) != digest(value)) is not (new == "new"):
