@@ -23,7 +23,8 @@ include:
     - group: guestbook
     - mode: '0640'
 
-# A unit file and its service in one state, which also watches the unit file. Declare what the unit file uses: no automatic edge finds it.
+# A unit file and its service in one state, which also watches the unit file. Declare what the unit file uses: no
+# automatic edge finds it.
 guestbook:
   systemd_unit.running:
     - source: salt://guestbook/guestbook.service

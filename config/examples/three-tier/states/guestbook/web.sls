@@ -11,7 +11,8 @@ nginx:
       - file: /etc/nginx/sites-available/guestbook
       - file: /etc/nginx/sites-enabled/default
 
-# A site that nginx refuses is never installed: check_cmd gets the new file, under a temporary name, as its last argument.
+# A site that nginx refuses is never installed: check_cmd gets the new file, under a temporary name, as its last
+# argument.
 /etc/nginx/sites-available/guestbook:
   file.managed:
     - source: salt://guestbook/site.conf
