@@ -55,7 +55,7 @@ from holdfast.agent.tree import Compiled, Trees, made_from
 from holdfast.agent.watched import Watched
 from holdfast.agent.words import first_of, number_of
 from holdfast.states.errors import CompileError, Place, Problem
-from holdfast.states.memory import Collector
+from holdfast.states.gc_pause import GcPolicy
 
 log = Late("holdfast")
 
@@ -84,7 +84,7 @@ class Daemon:
         self._trees = Trees()
         self._presence = Presence()
         self._blocking = Blocking(1)
-        self._collector = Collector()
+        self._collector = GcPolicy()
         self._started = time.time()
         self._reloaded: float | None = None
         """Unix time at which settings and states were last taken over."""

@@ -30,7 +30,7 @@ from holdfast.states.pillar import Pillar, PillarCompiler, compile_pillar
 from holdfast.states.source import Text, Tree, refuse
 
 if TYPE_CHECKING:
-    from holdfast.states.lint.inspect import Report
+    from holdfast.states.lint.inspect import LintReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class Trees:
 
     def check(
         self, settings: Settings, *, sls: tuple[str, ...] = (), grains: Mapping[str, Any] | None = None
-    ) -> Report:
+    ) -> LintReport:
         """Everything that is to be said of the states. Raises `CompileError` when kinds or pillar do not get that far."""
         from holdfast.states.lint.inspect import inspect  # noqa: PLC0415 - only `holdfast check` needs it
 

@@ -20,7 +20,7 @@ from holdfast.resources import registry
 from holdfast.resources.meta import Meta
 from holdfast.states.data import Call
 from holdfast.states.errors import Place
-from holdfast.states.memory import collector_at_rest
+from holdfast.states.gc_pause import gc_paused
 
 DIRECTORIES, EACH, REPEAT = 1000, 9, 7
 
@@ -49,7 +49,7 @@ async def measure(calls: list[Call]) -> dict[str, float]:
     host = Host(states=Path("/nonexistent"), var_dir=Path("/nonexistent"))
     first, again = [], []
     for _ in range(REPEAT):
-        with collector_at_rest():
+        with gc_paused():
             began = time.perf_counter()
             finder = AutoEdges(host.context, lambda _: None)
             edges = await finder.find(calls)

@@ -18,14 +18,14 @@ from holdfast.resources.fields import secret_fields
 from holdfast.resources.meta import IDLE, META_FIELDS, Meta
 from holdfast.resources.refusals import said
 from holdfast.resources.traits import Drawn, Edgeable, FromSources
-from holdfast.states.elsewhere import meant_argument, meant_function, no_such_family
 from holdfast.states.errors import Problem
 from holdfast.states.extensions import instead
 from holdfast.states.high import shown
 from holdfast.states.low import CONTROL, Chunk, Verdict
 from holdfast.states.marks import Spot, descend, unmarked
-from holdfast.states.slips import BOOLEAN
+from holdfast.states.salt_hints import meant_argument, meant_function, no_such_family
 from holdfast.states.source import Tree
+from holdfast.states.typo_hints import BOOLEAN
 
 IGNORED: Mapping[str, str] = {
     "provider": "the host's own provider is used",
@@ -180,7 +180,7 @@ class Checker:
             known = (
                 f"did you mean {family}.{near}?"
                 if near
-                else f"there are: {', '.join(f'{family}.{name}' for name in functions)}"
+                else f"available: {', '.join(f'{family}.{name}' for name in functions)}"
             )
             hint = instead(self._tree, "_states", family) or known
             self.problems.append(

@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from holdfast.resources.registry import nearest
-from holdfast.states.elsewhere import no_such_type
 from holdfast.states.errors import Problem
 from holdfast.states.high import (
     BACKWARD,
@@ -28,6 +27,7 @@ from holdfast.states.high import (
 )
 from holdfast.states.load import Loaded
 from holdfast.states.marks import Spot
+from holdfast.states.salt_hints import no_such_type
 
 NOT_USED = (
     frozenset({"name", "names", "require", "watch", "prereq", "onfail", "onfail_stop", "onchanges", "use"})
@@ -41,7 +41,7 @@ REPEATED = 100
 """So many targets of one list are told again; Salt's time and space for a long list grow with the square of its length."""
 
 
-class Found(NamedTuple):
+class FoundState(NamedTuple):
     """A state, and the declaration that it is part of."""
 
     declaration: Declaration
@@ -57,22 +57,22 @@ class Finder:
 
     def __init__(self, loaded: Loaded) -> None:
         self.declarations = loaded.declarations
-        self._names: dict[tuple[str, str], list[Found]] = {}
+        self._names: dict[tuple[str, str], list[FoundState]] = {}
         for declaration in loaded.linked():
             for state in declaration.states.values():
                 name = state.find("name")
                 if name is not None and isinstance(name.value, str):
-                    self._names.setdefault((state.type, name.value), []).append(Found(declaration, state))
+                    self._names.setdefault((state.type, name.value), []).append(FoundState(declaration, state))
 
-    def find(self, type_: str, value: str) -> list[Found]:
+    def find(self, type_: str, value: str) -> list[FoundState]:
         """The states meant; with the type `id` the first one of that ID, or all of that name."""
         declaration = self.declarations.get(value)
         if declaration is not None:
             states = declaration.states
             if type_ == "id" and states:
-                return [Found(declaration, next(iter(states.values())))]
+                return [FoundState(declaration, next(iter(states.values())))]
             if type_ in states:
-                return [Found(declaration, states[type_])]
+                return [FoundState(declaration, states[type_])]
         if type_ == "id":
             return [found for (_, name), several in self._names.items() if name == value for found in several]
         return self._names.get((type_, value), [])
@@ -151,9 +151,9 @@ def apply_backward(loaded: Loaded, disabled: frozenset[str] = frozenset()) -> li
                 if item.key in disabled:
                     continue
                 if item.key in BACKWARD:
-                    work.item(Found(declaration, state), item)
+                    work.item(FoundState(declaration, state), item)
                 elif item.key == "prereq":
-                    work.note(Found(declaration, state), item)
+                    work.note(FoundState(declaration, state), item)
     work.apply()
     return work.problems
 
@@ -165,11 +165,11 @@ class _Backward:
         self.loaded, self.disabled = loaded, disabled
         self.finder = Finder(loaded)
         self.problems: list[Problem] = []
-        self.targets: dict[tuple[str, str], tuple[Found, dict[str, list[Target]]]] = {}
+        self.targets: dict[tuple[str, str], tuple[FoundState, dict[str, list[Target]]]] = {}
         """(ID, type) of a state -> that state, and what it has from others."""
-        self.copies: list[tuple[Found, Item]] = []
+        self.copies: list[tuple[FoundState, Item]] = []
 
-    def item(self, here: Found, item: Item) -> None:
+    def item(self, here: FoundState, item: Item) -> None:
         """Take in one requisite list."""
         found = [(target, self._others(item.key, target)) for target in item.value]
         if item.key in ("use", "use_in"):
@@ -182,24 +182,24 @@ class _Backward:
             if item.key == "prereq_in" and not isinstance(item.value, Mapped):
                 self._add(here, NOTED, other, target)
 
-    def note(self, here: Found, item: Item) -> None:
+    def note(self, here: FoundState, item: Item) -> None:
         """Take in the prereqs of a state: their targets are told, as Salt does."""
         for target, other in _again([(target, self._prereqs(target)) for target in item.value], item):
             self._add(other, NOTED, here, target)
 
-    def _prereqs(self, target: Target) -> Sequence[Found]:
+    def _prereqs(self, target: Target) -> Sequence[FoundState]:
         """The targets that Salt tells of their prereqs: not those that a glob means, or the word `id`."""
         if target.value is None or (target.type == "id" and not isinstance(target.raw, str)):
             return ()
         return list(self._of_sls(target.value)) if target.type == "sls" else self.finder.find(target.type, target.value)
 
-    def _add(self, to: Found, kind: str, other: Found, target: Target) -> None:
+    def _add(self, to: FoundState, kind: str, other: FoundState, target: Target) -> None:
         """Note that one state gets a requisite which names another. What a `listen_in` says, low data show only where it is written."""
         id_, type_ = other.declaration.id, other.state.type
         lists = self.targets.setdefault((to.declaration.id, to.state.type), (to, {}))[1]
         lists.setdefault(kind, []).append(Target(type_, id_, None if kind == "listen" else {type_: id_}, target.spot))
 
-    def _others(self, key: str, target: Target) -> Sequence[Found]:
+    def _others(self, key: str, target: Target) -> Sequence[FoundState]:
         """The states at the other end."""
         if target.value is None:
             return ()
@@ -238,12 +238,12 @@ class _Backward:
             )
         return found
 
-    def _of_sls(self, pattern: str) -> Iterator[Found]:
+    def _of_sls(self, pattern: str) -> Iterator[FoundState]:
         for declaration in self.loaded.declarations.values():
             if fnmatch.fnmatchcase(declaration.sls, pattern):
-                yield from (Found(declaration, state) for state in declaration.states.values())
+                yield from (FoundState(declaration, state) for state in declaration.states.values())
 
-    def _use(self, source: Found, user: Found) -> None:
+    def _use(self, source: FoundState, user: FoundState) -> None:
         """Note the arguments that one state takes over from another."""
         own = {item.key for item in user.state.items}
         if self.loaded.number(*user) is not None:
@@ -263,13 +263,13 @@ class _Backward:
                 _overlay(state, Item(kind, tuple(targets), spot.document, spot.mark))
 
 
-def _again(found: Iterable[tuple[Target, Sequence[Found]]], item: Item) -> Iterator[tuple[Target, Found]]:
+def _again(found: Iterable[tuple[Target, Sequence[FoundState]]], item: Item) -> Iterator[tuple[Target, FoundState]]:
     """Each state that the targets of a list mean; before those of each target, once more those of the targets before it, as in Salt.
 
     That has no effect but on low data, which show the repeated entries. A mapping repeats none, and what stands before an `sls` is not
     repeated any more.
     """
-    before: list[Found] = []
+    before: list[FoundState] = []
     for target, others in found:
         if target.type == "sls" or isinstance(item.value, Mapped) or len(before) > REPEATED:
             before = []

@@ -65,7 +65,7 @@ def template_options(text: str, file: str) -> tuple[dict[str, Any] | None, str]:
         options = None
     wrong = [name for name in options if name.lower() not in CHOICES] if isinstance(options, dict) else [asked]
     if wrong:
-        hint = 'write it like #jinja2: {"trim_blocks": true}; there are: ' + ", ".join(CHOICES)
+        hint = 'write it like #jinja2: {"trim_blocks": true}; available: ' + ", ".join(CHOICES)
         raise CompileError(
             [
                 Problem(

@@ -17,8 +17,8 @@ import yaml
 from holdfast.states.errors import CompileError, Place, Problem
 from holdfast.states.firstline import split_shebang
 from holdfast.states.format_jinja import pieces, same, space
-from holdfast.states.format_layout import Kept, layout
-from holdfast.states.format_lines import BLANKS, Kind, Line, lines_of, tangled
+from holdfast.states.format_layout import LayoutKept, layout
+from holdfast.states.format_lines import BLANKS, Kind, LayoutLine, lines_of, tangled
 from holdfast.states.marks import Document
 from holdfast.states.parse import parse_yaml
 from holdfast.states.source import Text
@@ -48,26 +48,26 @@ class Formatted:
 
 
 @dataclass(slots=True)
-class Part:
+class Section:
     """One declaration: its lines, and those between it and the next. The first part of a file has only the latter."""
 
-    lines: list[Line] = field(default_factory=list)
-    gap: list[Line] = field(default_factory=list)
-    kept: Kept | None = None
+    lines: list[LayoutLine] = field(default_factory=list)
+    gap: list[LayoutLine] = field(default_factory=list)
+    kept: LayoutKept | None = None
     """Why its layout is left as it is."""
     texts: list[str] = field(default_factory=list)
     """What becomes of its lines."""
 
-    def keep(self, why: Kept) -> None:
+    def keep(self, why: LayoutKept) -> None:
         """Leave the layout as it is."""
         self.kept, self.texts = why, [line.text for line in self.lines]
 
-    def equals(self, other: Part) -> bool:
+    def equals(self, other: Section) -> bool:
         """Whether what this one became reads as it did, and stays as it is when it is formatted again."""
         return other.kept is None and other.texts == self.texts and self.events() == other.events()
 
     @property
-    def all(self) -> list[Line]:
+    def all(self) -> list[LayoutLine]:
         """All its lines."""
         return [*self.lines, *self.gap]
 
@@ -134,10 +134,10 @@ def _checked(text: str, spaced: str, file: str, *, jinja: bool) -> Formatted:
         if not moved:
             return Formatted(result, tuple(_notes(old, file)))
         for part in moved:
-            part.keep(Kept("another would be read differently", part.all[0]))
+            part.keep(LayoutKept("another would be read differently", part.all[0]))
 
 
-def _notes(parts: Sequence[Part], file: str) -> Iterator[str]:
+def _notes(parts: Sequence[Section], file: str) -> Iterator[str]:
     """What is said of the parts whose layout is kept; of what concerns all of them, once."""
     kept = {id(part.kept): part for part in reversed(parts) if part.kept is not None}
     for part in reversed(kept.values()):
@@ -145,7 +145,7 @@ def _notes(parts: Sequence[Part], file: str) -> Iterator[str]:
             yield f"{Place(file, part.kept.line.number)}: the layout of {_name(part)} is kept: {part.kept}"
 
 
-def _name(part: Part) -> str:
+def _name(part: Section) -> str:
     """What to call a part."""
     return part.lines[0].text.split(": ")[0].rstrip(": ") if part.lines else "the beginning"
 
@@ -155,13 +155,13 @@ def _differs(old: str, new: str, file: str, *, jinja: bool) -> bool:
     return old.translate(_NO_BLANKS) != new.translate(_NO_BLANKS) or (jinja and not same(old, new, file))
 
 
-def _lines(text: str, file: str, *, jinja: bool) -> list[Line]:
+def _lines(text: str, file: str, *, jinja: bool) -> list[LayoutLine]:
     return lines_of(text, pieces(text, file) if jinja else [])
 
 
-def _parts(lines: Sequence[Line]) -> list[Part]:
+def _parts(lines: Sequence[LayoutLine]) -> list[Section]:
     """A file's declarations, each looked at."""
-    parts = [Part()]
+    parts = [Section()]
     for line in lines:
         if (
             line.kind is Kind.DATA
@@ -169,7 +169,7 @@ def _parts(lines: Sequence[Line]) -> list[Part]:
             and line.text[:2] not in ("- ", "-")
             and line.text.strip(BLANKS) != "-"
         ):
-            parts.append(Part())
+            parts.append(Section())
         parts[-1].lines.append(line)
     for part in parts:
         _divide(part)
@@ -177,17 +177,19 @@ def _parts(lines: Sequence[Line]) -> list[Part]:
     crossing = next((part.lines[0] for part in parts if part.lines and not _is_closed(part)), None)
     all_kept = None
     if knot is not None:
-        all_kept = Kept("in this file a tag with '-' joins lines", knot)
+        all_kept = LayoutKept("in this file a tag with '-' joins lines", knot)
     elif crossing is not None:
-        all_kept = Kept("in this file a block of Jinja reaches from one declaration into another", crossing)
+        all_kept = LayoutKept("in this file a block of Jinja reaches from one declaration into another", crossing)
     elif (deep := _deep(parts)) is not None:
-        all_kept = Kept("in this file what stands between declarations could become a part of a text before it", deep)
+        all_kept = LayoutKept(
+            "in this file what stands between declarations could become a part of a text before it", deep
+        )
     for part in parts:
         _look(part, all_kept)
     return parts
 
 
-def _deep(parts: Sequence[Part]) -> Line | None:
+def _deep(parts: Sequence[Section]) -> LayoutLine | None:
     """A line between declarations that some branch may put behind a text, and is indented as far as that; None: there is none."""
     if not any(line.pieces for part in parts for line in part.all):
         return None
@@ -196,12 +198,12 @@ def _deep(parts: Sequence[Part]) -> Line | None:
     return next((line for line in gaps if starts and _width(line) >= min(starts)), None)
 
 
-def _width(line: Line) -> int:
+def _width(line: LayoutLine) -> int:
     """How many columns of a line count for a text before it: all blanks but one of a blank line, or the indentation of a comment."""
     return len(line.masked) - 1 if not line.masked.strip(BLANKS) else line.indent
 
 
-def _divide(part: Part) -> None:
+def _divide(part: Section) -> None:
     """Find where a declaration ends: behind its last data, and what closes blocks that stand open there."""
     lines = part.lines
     end = next(
@@ -214,7 +216,7 @@ def _divide(part: Part) -> None:
     part.lines, part.gap = lines[:end], lines[end:]
 
 
-def _is_closed(part: Part) -> bool:
+def _is_closed(part: Section) -> bool:
     """Whether each block of Jinja that stands in a declaration begins and ends there."""
     depth = 0
     for piece in (piece for line in part.lines for piece in line.pieces):
@@ -224,7 +226,7 @@ def _is_closed(part: Part) -> bool:
     return not depth
 
 
-def _look(part: Part, all_kept: Kept | None) -> None:
+def _look(part: Section, all_kept: LayoutKept | None) -> None:
     """Lay a part out, if that can be done."""
     if all_kept is not None:
         part.keep(all_kept)
@@ -233,17 +235,17 @@ def _look(part: Part, all_kept: Kept | None) -> None:
     if not part.lines:
         return
     if part.lines[0].text.startswith(_MARKERS):
-        part.keep(Kept("it is no declaration", part.lines[0]))
+        part.keep(LayoutKept("it is no declaration", part.lines[0]))
     elif loose is not None:
-        part.keep(Kept("what a template puts out may have several lines", loose))
+        part.keep(LayoutKept("what a template puts out may have several lines", loose))
     else:
         try:
             part.texts = layout(part.lines, part.gap)
-        except Kept as why:
+        except LayoutKept as why:
             part.keep(why)
 
 
-def _joined(parts: Sequence[Part], text: str) -> str:
+def _joined(parts: Sequence[Section], text: str) -> str:
     """The text of all parts in their canonical form."""
     out: list[str] = []
     counts = any(_KEEPS_BLANKS.search(line.masked) for part in parts for line in part.lines)
@@ -256,7 +258,7 @@ def _joined(parts: Sequence[Part], text: str) -> str:
     return joined if whole else joined.removesuffix("\n")
 
 
-def _gap(part: Part, following: Part | None) -> list[str]:
+def _gap(part: Section, following: Section | None) -> list[str]:
     """The lines between two declarations: no two blank ones, and one at least; none at the ends of the file."""
     texts = [line.text.rstrip(BLANKS) for line in part.gap]
     at = _border(part.gap)
@@ -268,7 +270,7 @@ def _gap(part: Part, following: Part | None) -> list[str]:
     return kept
 
 
-def _border(gap: Sequence[Line]) -> int | None:
+def _border(gap: Sequence[LayoutLine]) -> int | None:
     """Where a blank line belongs that is missing: behind the tags that end what is before; nowhere if another branch begins."""
     at = 0
     for number, line in enumerate(gap):

@@ -27,7 +27,7 @@ from yaml.tokens import (
     ValueToken,
 )
 
-from holdfast.states.format_lines import BLANKS, Kind, Line, indent_of
+from holdfast.states.format_lines import BLANKS, Kind, LayoutLine, indent_of
 
 STEP = 2
 """Columns from one level to the next."""
@@ -43,15 +43,15 @@ _INVISIBLE = (
 )
 
 
-class Kept(Exception):
+class LayoutKept(Exception):
     """These lines are left as they are; the message says why, `line` where."""
 
-    def __init__(self, why: str, line: Line) -> None:
+    def __init__(self, why: str, line: LayoutLine) -> None:
         self.line = line
         super().__init__(why)
 
 
-class Mark(NamedTuple):
+class LayoutMark(NamedTuple):
     """Where something that YAML compares by its column begins in a line."""
 
     column: int
@@ -80,7 +80,7 @@ class Span:
 class Structure:
     """What YAML says of the masked lines."""
 
-    marks: dict[int, list[Mark]] = field(default_factory=dict)
+    marks: dict[int, list[LayoutMark]] = field(default_factory=dict)
     gaps: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     """Line -> blanks in it that become one space."""
     spans: list[Span] = field(default_factory=list)
@@ -107,21 +107,21 @@ class _Level:
         return self.old, self.kind == "-"
 
 
-def layout(lines: Sequence[Line], gap: Sequence[Line]) -> list[str]:
-    """The lines of a declaration in their canonical form. `gap` are those up to the next declaration. Raises `Kept`."""
+def layout(lines: Sequence[LayoutLine], gap: Sequence[LayoutLine]) -> list[str]:
+    """The lines of a declaration in their canonical form. `gap` are those up to the next declaration. Raises `LayoutKept`."""
     found = structure(lines)
     _check_blocks([*lines, *gap], found)
     _check_widths([*lines, *gap], found)
     return _Layout(lines, found).texts()
 
 
-def structure(lines: Sequence[Line]) -> Structure:
-    """Read masked lines. Raises `Kept` when they are no YAML, or of a form that is not moved."""
+def structure(lines: Sequence[LayoutLine]) -> Structure:
+    """Read masked lines. Raises `LayoutKept` when they are no YAML, or of a form that is not moved."""
     try:
         tokens = list(yaml.scan("".join(f"{line.masked}\n" for line in lines), Loader=yaml.CLoader))
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        raise Kept(
+        raise LayoutKept(
             "this is not YAML before the template is run", lines[min(mark.line, len(lines) - 1) if mark else 0]
         ) from error
     found = Structure()
@@ -132,11 +132,11 @@ def structure(lines: Sequence[Line]) -> Structure:
     inside = found.continued
     for number, line in enumerate(lines):
         if line.kind is Kind.DATA and number not in found.marks and number not in inside:
-            raise Kept("a line begins neither a key, an item nor a value", line)
+            raise LayoutKept("a line begins neither a key, an item nor a value", line)
     return found
 
 
-def _outside_of_flow(tokens: list[Any], found: Structure, lines: Sequence[Line]) -> Iterator[tuple[Any, Any]]:
+def _outside_of_flow(tokens: list[Any], found: Structure, lines: Sequence[LayoutLine]) -> Iterator[tuple[Any, Any]]:
     """Tokens with the one before each; what is inside of brackets is part of the bracket that opens. Notes values of several lines."""
     depth, opened, before = 0, None, None
     for token in tokens:
@@ -155,7 +155,7 @@ def _outside_of_flow(tokens: list[Any], found: Structure, lines: Sequence[Line])
             opened = token if depth == 1 else opened
 
 
-def _span(token: ScalarToken, lines: Sequence[Line]) -> Span:
+def _span(token: ScalarToken, lines: Sequence[LayoutLine]) -> Span:
     """The lines of a scalar, without the blank ones behind it."""
     first, last = token.start_mark.line, min(token.end_mark.line, len(lines) - 1)
     block = token.style in ("|", ">")
@@ -167,7 +167,7 @@ def _span(token: ScalarToken, lines: Sequence[Line]) -> Span:
     return Span(first, last, block, header)
 
 
-def _note(found: Structure, before: Any, token: Any, lines: Sequence[Line]) -> None:
+def _note(found: Structure, before: Any, token: Any, lines: Sequence[LayoutLine]) -> None:
     """Note what a token says of its line."""
     mark = token.start_mark
     if isinstance(token, _INVISIBLE) or mark.line >= len(lines):
@@ -176,9 +176,9 @@ def _note(found: Structure, before: Any, token: Any, lines: Sequence[Line]) -> N
     line = lines[mark.line].masked
     begins = not line[: mark.column].strip(BLANKS)
     if isinstance(token, KeyToken) and token.end_mark.column != mark.column:
-        raise Kept("a key of the form '? key'", lines[mark.line])
+        raise LayoutKept("a key of the form '? key'", lines[mark.line])
     if isinstance(token, ValueToken) and begins:
-        raise Kept("a colon without a key before it", lines[mark.line])
+        raise LayoutKept("a colon without a key before it", lines[mark.line])
     if (
         isinstance(before, (BlockEntryToken, ValueToken))
         and before.end_mark.line == mark.line
@@ -188,26 +188,26 @@ def _note(found: Structure, before: Any, token: Any, lines: Sequence[Line]) -> N
         if gap[0] < gap[1] and gap not in found.gaps.setdefault(mark.line, []):
             found.gaps[mark.line].append(gap)
     if isinstance(token, BlockEntryToken):
-        marks.append(Mark(mark.column, "-"))
+        marks.append(LayoutMark(mark.column, "-"))
     elif isinstance(token, KeyToken):
-        marks.append(Mark(mark.column, "key"))
+        marks.append(LayoutMark(mark.column, "key"))
     elif isinstance(token, _NODES) and begins and not marks:
-        marks.append(Mark(mark.column, "leaf"))
+        marks.append(LayoutMark(mark.column, "leaf"))
     if not marks:
         del found.marks[mark.line]
 
 
-def _extend(span: Span, lines: Sequence[Line]) -> None:
-    """Take in the tags behind a value that close blocks opened within it. Raises `Kept` if blocks reach out of it."""
+def _extend(span: Span, lines: Sequence[LayoutLine]) -> None:
+    """Take in the tags behind a value that close blocks opened within it. Raises `LayoutKept` if blocks reach out of it."""
     depth, at = 0, span.first
     while at < span.last or (depth > 0 and at + 1 < len(lines) and lines[at + 1].kind in (Kind.TAGS, Kind.BLANK)):
         at += 1
         for piece in lines[at].pieces:
             depth += piece.step
             if depth < 0 or (piece.switches and not depth):
-                raise Kept("a block of Jinja begins or ends within a value", lines[at])
+                raise LayoutKept("a block of Jinja begins or ends within a value", lines[at])
     if depth:
-        raise Kept("a block of Jinja begins or ends within a value", lines[span.first])
+        raise LayoutKept("a block of Jinja begins or ends within a value", lines[span.first])
     span.last = max(span.last, at)
 
 
@@ -220,7 +220,7 @@ class _Blocks:
         self.ended: list[tuple[int, bool]] = []
         """Where the branches began of blocks that have just ended."""
 
-    def tags(self, line: Line) -> None:
+    def tags(self, line: LayoutLine) -> None:
         """A line of tags."""
         for piece in line.pieces:
             if piece.step > 0:
@@ -230,24 +230,24 @@ class _Blocks:
             elif piece.step < 0 and self.opened:
                 self.ended += [depth for depth in self.opened.pop() if depth is not None]
 
-    def comment(self, depth: tuple[int, bool], line: Line) -> None:
-        """A comment, or anything else, at this depth. Raises `Kept`."""
+    def comment(self, depth: tuple[int, bool], line: LayoutLine) -> None:
+        """A comment, or anything else, at this depth. Raises `LayoutKept`."""
         if any(depth > end for end in self.ended):
-            raise Kept("what follows a block of Jinja belongs to what is in it", line)
+            raise LayoutKept("what follows a block of Jinja belongs to what is in it", line)
 
-    def data(self, depth: tuple[int, bool], line: Line) -> None:
-        """Something at this depth. Raises `Kept`."""
+    def data(self, depth: tuple[int, bool], line: LayoutLine) -> None:
+        """Something at this depth. Raises `LayoutKept`."""
         self.comment(depth, line)
         self.ended = []
         for branches in self.opened:
             first = next((branch for branch in branches if branch is not None), depth)
             if depth < first or (branches[-1] is None and depth != first):
-                raise Kept("a block of Jinja has more in it than siblings", line)
+                raise LayoutKept("a block of Jinja has more in it than siblings", line)
             branches[-1] = first
 
 
-def _check_blocks(lines: Sequence[Line], found: Structure) -> None:
-    """Refuse blocks of Jinja whose body is not a row of whole siblings. Raises `Kept`."""
+def _check_blocks(lines: Sequence[LayoutLine], found: Structure) -> None:
+    """Refuse blocks of Jinja whose body is not a row of whole siblings. Raises `LayoutKept`."""
     inside, blocks = found.continued, _Blocks()
     for number, line in enumerate(lines):
         if number in inside:
@@ -260,18 +260,18 @@ def _check_blocks(lines: Sequence[Line], found: Structure) -> None:
             blocks.tags(line)
 
 
-def _check_widths(lines: Sequence[Line], found: Structure) -> None:
-    """Refuse blanks that could become part of a block scalar, in some branch. Raises `Kept`."""
+def _check_widths(lines: Sequence[LayoutLine], found: Structure) -> None:
+    """Refuse blanks that could become part of a block scalar, in some branch. Raises `LayoutKept`."""
     starts = [_start(span, lines) for span in found.spans if span.block]
     inside = found.continued
     if not starts or not any(line.pieces for line in lines):
         return
     for number, line in enumerate(lines):
         if number not in inside and not line.masked.strip(BLANKS) and len(line.masked) > min(starts):
-            raise Kept("blanks could become a part of the text before them", line)
+            raise LayoutKept("blanks could become a part of the text before them", line)
 
 
-def _start(span: Span, lines: Sequence[Line]) -> int:
+def _start(span: Span, lines: Sequence[LayoutLine]) -> int:
     """The column at which a block scalar begins at the earliest."""
     if any(char.isdigit() for char in span.header):
         return lines[span.first].indent + 1
@@ -279,7 +279,7 @@ def _start(span: Span, lines: Sequence[Line]) -> int:
     return min((line.indent for line in inside if line.masked.strip(BLANKS)), default=lines[span.first].indent + 1)
 
 
-def _first_content(span: Span, lines: Sequence[Line]) -> int:
+def _first_content(span: Span, lines: Sequence[LayoutLine]) -> int:
     """The first line of a block scalar that is not blank; 0: there is none."""
     return next((number for number in range(span.first + 1, span.last + 1) if lines[number].masked.strip(BLANKS)), 0)
 
@@ -287,14 +287,14 @@ def _first_content(span: Span, lines: Sequence[Line]) -> int:
 class _Layout:
     """The lines of one declaration on their way to new columns."""
 
-    def __init__(self, lines: Sequence[Line], found: Structure) -> None:
+    def __init__(self, lines: Sequence[LayoutLine], found: Structure) -> None:
         self.lines, self.found = lines, found
         self.stack: list[_Level] = []
         self.new: dict[int, str] = {}
         """Line -> its new text."""
 
     def texts(self) -> list[str]:
-        """All of them. Raises `Kept`."""
+        """All of them. Raises `LayoutKept`."""
         spans = {span.first: span for span in self.found.spans}
         for number, line in enumerate(self.lines):
             if number not in self.found.marks:
@@ -306,7 +306,7 @@ class _Layout:
         self._between()
         return self._collapsed()
 
-    def _indent(self, marks: list[Mark]) -> int:
+    def _indent(self, marks: list[LayoutMark]) -> int:
         """The new column of a line that begins so; opens and closes levels."""
         column = indent = -1
         for mark in marks:
@@ -316,7 +316,7 @@ class _Layout:
                 self.stack[-1].line = indent
         return indent
 
-    def _column(self, mark: Mark, before: int) -> int:
+    def _column(self, mark: LayoutMark, before: int) -> int:
         """The new column of a mark; `before` is that of the dash before it in its line, or -1."""
         stack = self.stack
         while stack and (stack[-1].depth > mark.depth or (mark.kind == "leaf" and stack[-1].old >= mark.column)):
@@ -369,14 +369,14 @@ class _Layout:
                 self.new[number] = " " * max(line.indent + shift, base + STEP) + line.text.lstrip(" ")
 
     def _moved(self, number: int, by: int, base: int) -> str:
-        """A line of a block scalar. Raises `Kept` when it cannot be moved as far as the others."""
+        """A line of a block scalar. Raises `LayoutKept` when it cannot be moved as far as the others."""
         line = self.lines[number]
         if not by or not line.text:
             return line.text
         if line.kind is Kind.DATA and line.pieces:
-            raise Kept("what is put out within a text may have several lines", line)
+            raise LayoutKept("what is put out within a text may have several lines", line)
         if line.indent + by < (base + 1 if line.masked.strip(BLANKS) else 0):
-            raise Kept("a line of a text is indented less than the others", line)
+            raise LayoutKept("a line of a text is indented less than the others", line)
         return " " * (line.indent + by) + line.text[line.indent :]
 
     def _between(self) -> None:

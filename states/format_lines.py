@@ -31,7 +31,7 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LayoutLine:
     """One line, or several that a piece of Jinja holds together."""
 
     number: int
@@ -54,7 +54,7 @@ def indent_of(text: str) -> int:
     return len(text) - len(text.lstrip(" "))
 
 
-def lines_of(text: str, pieces: Sequence[Piece]) -> list[Line]:
+def lines_of(text: str, pieces: Sequence[Piece]) -> list[LayoutLine]:
     """All lines of a text; the last is not empty unless the text ends with an empty line."""
     lines = []
     start, number, first = 0, 1, 0
@@ -80,15 +80,15 @@ def _ends(text: str, pieces: Sequence[Piece]) -> Iterator[int]:
         yield len(text)
 
 
-def _line(number: int, text: str, start: int, pieces: tuple[Piece, ...]) -> Line:
+def _line(number: int, text: str, start: int, pieces: tuple[Piece, ...]) -> LayoutLine:
     """One line, looked at."""
     data = _replaced(text, start, pieces, lambda _: " ")
     if not data.strip(BLANKS):
         if not pieces:
-            return Line(number, text, text, Kind.BLANK)
+            return LayoutLine(number, text, text, Kind.BLANK)
         loud = any(piece.puts_out for piece in pieces)
         masked = text[: indent_of(text)] + text[pieces[-1].end - start :]
-        return Line(number, text, masked, Kind.LOUD if loud else Kind.TAGS, pieces, loose=loud)
+        return LayoutLine(number, text, masked, Kind.LOUD if loud else Kind.TAGS, pieces, loose=loud)
     masked = _replaced(
         text, start, pieces, lambda piece: "x" if piece.puts_out or piece.step or piece.switches else " "
     )
@@ -98,7 +98,7 @@ def _line(number: int, text: str, start: int, pieces: tuple[Piece, ...]) -> Line
         or _is_loose(pieces)
         or (bool(pieces) and not pieces[0].puts_out and not text[: pieces[0].start - start].strip(BLANKS))
     )
-    return Line(number, text, masked, kind, pieces, loose)
+    return LayoutLine(number, text, masked, kind, pieces, loose)
 
 
 def _replaced(text: str, start: int, pieces: Sequence[Piece], fill: Callable[[Piece], str]) -> str:
@@ -124,7 +124,7 @@ Origin = tuple[int, bool]
 """Where the white space before a line may come from: the column of a line with tags, and whether that strips it itself."""
 
 
-def tangled(lines: Sequence[Line]) -> Line | None:
+def tangled(lines: Sequence[LayoutLine]) -> LayoutLine | None:
     """The first line whose column is not the one it has in the file, because tags strip the white space before it; None: there is none.
 
     A tag that strips what follows (`-%}`) has the next line begin where the tag itself does, or where the tag stands after which its block was
@@ -146,7 +146,7 @@ def tangled(lines: Sequence[Line]) -> Line | None:
     return None
 
 
-def _jumps(lines: Sequence[Line]) -> dict[int, frozenset[Origin]]:
+def _jumps(lines: Sequence[LayoutLine]) -> dict[int, frozenset[Origin]]:
     """Number of a line with tags -> from where a template may come there, other than from the line before it."""
     found: dict[int, frozenset[Origin]] = {}
     opened: list[
@@ -169,17 +169,17 @@ def _jumps(lines: Sequence[Line]) -> dict[int, frozenset[Origin]]:
     return found
 
 
-def _origin(line: Line) -> Origin:
+def _origin(line: LayoutLine) -> Origin:
     return line.indent, line.pieces[0].left
 
 
-def _strips(line: Line) -> bool:
+def _strips(line: LayoutLine) -> bool:
     """Whether a line with data strips the newline before or after it."""
     before = line.pieces[0].left and line.text.lstrip(BLANKS).startswith("{")
     return before or (line.pieces[-1].right and line.text.rstrip(BLANKS).endswith("}"))
 
 
-def _aligned(line: Line, chain: Iterable[Origin], begun: bool) -> bool:
+def _aligned(line: LayoutLine, chain: Iterable[Origin], begun: bool) -> bool:
     """Whether a line begins in its own column, whatever of the tags before it has stripped what stood between."""
     if any(left for _, left in chain):
         return not begun and line.indent == 0

@@ -26,7 +26,7 @@ DEEP = 100
 """Levels of directories that are gone down where an untrusted user can make them."""
 
 
-class Found(NamedTuple):
+class FoundEntry(NamedTuple):
     """One entry below a directory."""
 
     depth: int
@@ -106,7 +106,7 @@ def names(path: str | os.PathLike[str]) -> list[str]:
     return list(paths.directory(absolute(path)).names())
 
 
-def below(path: str, deepest: int | None = None) -> Iterator[Found]:
+def below(path: str, deepest: int | None = None) -> Iterator[FoundEntry]:
     """All that is below a directory, in no order; nothing for what is none. Links are not followed, but for one at the path itself.
 
     What cannot be entered is left out. Raises `Unsafe` for more than is looked through where an untrusted user can put what he likes.
@@ -129,7 +129,7 @@ def below(path: str, deepest: int | None = None) -> Iterator[Found]:
                 if directory.holders:
                     loose += 1
                     _demand_bounded(path, directory, loose, depth)
-                found = Found(
+                found = FoundEntry(
                     depth, directory.entry(entry.name), entry.is_dir(follow_symlinks=False), entry.is_symlink()
                 )
                 yield found

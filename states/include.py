@@ -12,7 +12,7 @@ from holdfast.states.marks import Document, Spot
 from holdfast.states.source import Tree
 
 
-class Names:
+class SlsNames:
     """The names of one tree. What does not exist is added to `problems`."""
 
     def __init__(self, tree: Tree, env: str, problems: list[Problem]) -> None:

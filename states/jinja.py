@@ -11,23 +11,23 @@ from typing import Any
 
 import jinja2
 
-from holdfast.states.breaks import by_yaml_lines, has_odd_breaks
 from holdfast.states.budget import METER
 from holdfast.states.errors import CompileError, Place, Problem
 from holdfast.states.firstline import template_options
-from holdfast.states.helpers.given import variables as given
+from holdfast.states.helpers.template_names import variables as given
+from holdfast.states.host_view import HostView
 from holdfast.states.imports import Imports
+from holdfast.states.line_breaks import by_yaml_lines, has_odd_breaks
 from holdfast.states.lines import split_marks
 from holdfast.states.marks import Document
 from holdfast.states.source import Text, Tree
 from holdfast.states.templates import GIVEN, StateEnvironment, TreeLoader, environment, explain, file_variables
-from holdfast.states.world import World
 
 
-def names_for(world: World) -> dict[str, Any]:
-    """The names that every template of this world is given."""
-    world.render = render_text
-    return given(world)
+def names_for(view: HostView) -> dict[str, Any]:
+    """The names that every template of this view is given."""
+    view.render = render_text
+    return given(view)
 
 
 class StateTemplates:
@@ -39,12 +39,12 @@ class StateTemplates:
         self._environment: StateEnvironment | None = None
 
     def run(
-        self, text: Text, sls: str, own: Mapping[str, Any], world: World
+        self, text: Text, sls: str, own: Mapping[str, Any], view: HostView
     ) -> tuple[Document, str, dict[str, str | None]]:
         """Run the template: what its lines are, what came out, and the templates that it has used. Raises `CompileError` that names its line."""
         root = self.imports.tree.root
         name, file = text.path.relative_to(root).as_posix(), str(text.path)
-        variables = {**names_for(world), **sls_variables(sls, name), **own}
+        variables = {**names_for(view), **sls_variables(sls, name), **own}
         variables[GIVEN] = tuple(variables)
         self.imports.used = {}
         options, body = template_options(text.text, file)
@@ -106,8 +106,10 @@ def render_text(
     of the grains that it has read; `tree` is what it may import from, seen anew each time. Raises `CompileError` with the template's line.
     """
     options, root = options or {}, None if tree is None else tree.root
-    world = World(grains, pillar, options, str(grains.get("id", "")), str(options.get("saltenv", "base")), tree).copy()
-    context = {**names_for(world), **variables}
+    view = HostView(
+        grains, pillar, options, str(grains.get("id", "")), str(options.get("saltenv", "base")), tree
+    ).copy()
+    context = {**names_for(view), **variables}
     context[GIVEN] = tuple(context)
     chosen, body = template_options(text, name)
     made = _environment(root) if chosen is None else _environment(root).overlay(**chosen)
@@ -124,7 +126,7 @@ def render_text(
         raise CompileError([Problem(place, problem.code, problem.message, problem.hint, problem.text)]) from error
     finally:
         if read is not None:
-            read |= world.read
+            read |= view.read
 
 
 def syntax_problem(text: Text, root: Path | None = None) -> Problem | None:

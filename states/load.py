@@ -13,7 +13,7 @@ from pathlib import Path
 
 from holdfast.states.errors import CompileError, Problem
 from holdfast.states.high import Declaration, Reference, State, Unit
-from holdfast.states.include import Names
+from holdfast.states.include import SlsNames
 from holdfast.states.normalise import normalise
 from holdfast.states.render import Rendered, Renderer
 from holdfast.states.source import Tree
@@ -108,7 +108,7 @@ class _Run:
     def __init__(self, loader: Loader, tree: Tree, env: str, numbered: bool) -> None:
         self.loader, self.tree, self.env, self.numbered = loader, tree, env, numbered
         self.result = Loaded()
-        self.names = Names(tree, env, self.result.problems)
+        self.names = SlsNames(tree, env, self.result.problems)
         self.next_number = FIRST_NUMBER
         self.active: set[str] = set()
 

@@ -20,7 +20,7 @@ from holdfast.states.high import FUNCTION, TARGETING, Declaration, Item, Name, S
 from holdfast.states.load import Loaded
 from holdfast.states.marks import Spot, plain
 from holdfast.states.parse import extent
-from holdfast.states.slips import beside, deeper, glued
+from holdfast.states.typo_hints import beside, deeper, glued
 
 VALUES = 5_000_000
 """Values within the lists and mappings that all calls may have as arguments together: aliases, `names` and `use` multiply them."""

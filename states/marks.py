@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 
 from holdfast.resources.numbers import plain_number
 from holdfast.states.errors import Place, Problem
-from holdfast.states.veil import veiled
+from holdfast.states.line_masking import mask_line
 
 NOT_YOURS = "if these are not your states, name their SLS in `lenient`"
 """A hint for what Salt accepts."""
@@ -155,7 +155,7 @@ class Document:
     def problem_at(self, place: Place, code: str, message: str, hint: str = "") -> Problem:
         """Something wrong at a place of the source."""
         line = self.line_text(place.file, place.line)[:500]
-        text = veiled(line) if self.secret else line
+        text = mask_line(line) if self.secret else line
         return Problem(place, code, message, hint, text)
 
 

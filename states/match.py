@@ -20,7 +20,7 @@ class BadExpression(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class TargetHost:
     """What a host is matched by."""
 
     minion_id: str
@@ -29,7 +29,7 @@ class Host:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-def matches(kind: str, expression: str, host: Host) -> bool:
+def matches(kind: str, expression: str, host: TargetHost) -> bool:
     """Whether the expression means this host. Raises `BadExpression`."""
     if kind not in MATCHERS:
         raise BadExpression(f"there is no matcher {kind!r}: use one of {', '.join(sorted(MATCHERS))}")
@@ -74,7 +74,7 @@ def _exact(text: str, pattern: str) -> bool:
     return text.lower() == pattern.lower()
 
 
-def _address(expression: str, host: Host) -> bool:
+def _address(expression: str, host: TargetHost) -> bool:
     """Whether the host has this address, or one in this network."""
     try:
         network = ipaddress.ip_network(expression, strict=False)
@@ -83,7 +83,7 @@ def _address(expression: str, host: Host) -> bool:
     return any(address in network for address in _addresses(host))
 
 
-def _addresses(host: Host) -> Iterator[ipaddress.IPv4Address | ipaddress.IPv6Address]:
+def _addresses(host: TargetHost) -> Iterator[ipaddress.IPv4Address | ipaddress.IPv6Address]:
     """The addresses that the grains name; grains may be anybody's, so what is no address is left out."""
     for key in ("ipv4", "ipv6"):
         grain = host.grains.get(key)
@@ -92,7 +92,7 @@ def _addresses(host: Host) -> Iterator[ipaddress.IPv4Address | ipaddress.IPv6Add
                 yield ipaddress.ip_address(str(text).partition("%")[0])
 
 
-def _nodegroup(name: str, host: Host) -> bool:
+def _nodegroup(name: str, host: TargetHost) -> bool:
     """Whether the host is in a node group of the settings."""
     groups = host.options.get("nodegroups") or {}
     if name not in groups:
@@ -101,7 +101,7 @@ def _nodegroup(name: str, host: Host) -> bool:
     group = groups[name]
     if not isinstance(group, (str, list, tuple)):
         raise BadExpression(f"the node group {name!r} is neither text nor a list")
-    inner = Host(host.minion_id, host.grains, host.pillar, {**host.options, "nodegroups": others})
+    inner = TargetHost(host.minion_id, host.grains, host.pillar, {**host.options, "nodegroups": others})
     return compound(group if isinstance(group, str) else " ".join(map(str, group)), inner)
 
 
@@ -118,7 +118,7 @@ _LETTERS = {
 }
 
 
-def _word(word: str, host: Host) -> bool:
+def _word(word: str, host: TargetHost) -> bool:
     """One word of a compound: `G@os:Debian`, or a glob."""
     found = _WORD.fullmatch(word)
     if found is None:
@@ -140,7 +140,7 @@ def _words(expression: str) -> Iterator[str]:
         yield from ")" * closing
 
 
-def compound(expression: str, host: Host) -> bool:
+def compound(expression: str, host: TargetHost) -> bool:
     """Words joined by `and`, `or`, `not` and parentheses (`and` binds stronger than `or`). Raises `BadExpression`."""
     reader = _Compound(expression, host)
     try:
@@ -155,7 +155,7 @@ def compound(expression: str, host: Host) -> bool:
 class _Compound:
     """A compound that is being read: each method takes its part from the front of `words` and judges it."""
 
-    def __init__(self, expression: str, host: Host) -> None:
+    def __init__(self, expression: str, host: TargetHost) -> None:
         self.expression, self.host = expression, host
         self.words = [*_words(expression)]
 
@@ -195,7 +195,7 @@ class _Compound:
         return _word(self.words.pop(0), self.host)
 
 
-MATCHERS: dict[str, Callable[[str, Host], bool]] = {
+MATCHERS: dict[str, Callable[[str, TargetHost], bool]] = {
     "glob": lambda expression, host: fnmatch.fnmatchcase(host.minion_id, expression),
     "pcre": lambda expression, host: _regex(expression).match(host.minion_id) is not None,
     "list": lambda expression, host: host.minion_id in (part.strip() for part in expression.split(",")),

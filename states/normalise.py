@@ -21,8 +21,8 @@ from holdfast.states.high import (
     shown,
 )
 from holdfast.states.marks import Beside, Document, Map, Mark, Seq, Spot, plain
-from holdfast.states.slips import deeper, no_list
 from holdfast.states.syntax import KIND
+from holdfast.states.typo_hints import deeper, no_list
 
 LISTS = TARGETING | {"names"}
 """Arguments that nothing is no value of."""

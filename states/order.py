@@ -17,7 +17,7 @@ from holdfast.states.data import Low
 from holdfast.states.errors import Problem
 from holdfast.states.high import Target
 from holdfast.states.low import Chunk
-from holdfast.states.requisites import Edge
+from holdfast.states.requisites import ResolvedTarget
 
 CAP_STEP, LAST = 100, 1_000_000
 """Where numbers for chunks without one begin, after the highest; and how far behind these `last` and negative ones are."""
@@ -92,7 +92,7 @@ class Step(NamedTuple):
 class Plan:
     """The order of execution: `sequence` of positions in number order, `reasons`, and the loops that were found."""
 
-    def __init__(self, chunks: Sequence[Chunk], edges: Sequence[Sequence[Edge]]) -> None:
+    def __init__(self, chunks: Sequence[Chunk], edges: Sequence[Sequence[ResolvedTarget]]) -> None:
         self.chunks, self.edges = chunks, edges
         self.sequence: list[int] = []
         self.reasons: dict[int, str] = {}

@@ -22,8 +22,8 @@ from yaml.events import (
     StreamEndEvent,
 )
 
-from holdfast.states.breaks import yaml_lines
 from holdfast.states.errors import CompileError, Problem
+from holdfast.states.line_breaks import yaml_lines
 from holdfast.states.marks import At, Document, Map, Mark, Seq, plain
 from holdfast.states.scalars import STARTERS, convert, resolve
 from holdfast.states.source import LIMIT

@@ -14,15 +14,15 @@ from typing import Any, NamedTuple
 from holdfast.states.data import Request
 from holdfast.states.errors import CompileError, Problem
 from holdfast.states.high import Reference
-from holdfast.states.include import Names, everything
+from holdfast.states.host_view import HostView
+from holdfast.states.include import SlsNames, everything
 from holdfast.states.marks import Document, Map, Seq, plain
-from holdfast.states.match import Host
+from holdfast.states.match import TargetHost
 from holdfast.states.normalise import normalise
 from holdfast.states.render import Renderer
 from holdfast.states.source import TOP, Source, Tree, exists
 from holdfast.states.top import chosen
 from holdfast.states.values import merge
-from holdfast.states.world import World
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class PillarCompiler:
             return Pillar(dict(request.pillar))
         tree = Tree(self.root, request.trusted_uids)
         self.renderer.begin(
-            tree, World(request.grains, request.pillar, request.options, request.minion_id, request.env, tree)
+            tree, HostView(request.grains, request.pillar, request.options, request.minion_id, request.env, tree)
         )
         run = _Run(self.renderer, tree, request)
         data = run.load()
@@ -92,7 +92,7 @@ class _Run:
         self.renderer, self.tree, self.request = renderer, tree, request
         self.problems: list[Problem] = []
         self.warnings: list[Problem] = []
-        self.names = Names(tree, request.env, self.problems)
+        self.names = SlsNames(tree, request.env, self.problems)
         self.known: dict[str, dict[str, Any]] = {}
         """Files that were read, without what they include: one that is included again counts again, but only by itself."""
         self.strategy = str(request.options.get("pillar_source_merging_strategy", "smart"))
@@ -114,7 +114,7 @@ class _Run:
     def _chosen(self) -> Iterable[Reference]:
         if not exists(self.tree.root / f"{TOP}.sls"):
             return everything(self.tree)
-        host = Host(self.request.minion_id, self.request.grains, self.request.pillar, self.request.options)
+        host = TargetHost(self.request.minion_id, self.request.grains, self.request.pillar, self.request.options)
         try:
             found, self.warnings = chosen(self.renderer, self.tree, self.request.env, host)
         except CompileError as error:

@@ -13,14 +13,14 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.states.breaks import by_yaml_lines, has_odd_breaks
 from holdfast.states.firstline import OPTIONS, split_shebang
 from holdfast.states.grains import seen
+from holdfast.states.host_view import HostView
 from holdfast.states.imports import Imports
+from holdfast.states.line_breaks import by_yaml_lines, has_odd_breaks
 from holdfast.states.marks import Document
 from holdfast.states.parse import parse_json, parse_yaml
 from holdfast.states.source import Text, Tree
-from holdfast.states.world import World
 
 if TYPE_CHECKING:
     from holdfast.states.jinja import StateTemplates
@@ -37,8 +37,8 @@ class Rendered:
     data: Any
     digest: str
     sls: str
-    world: str = ""
-    """Digest of the world but for the grains; empty when no template was run."""
+    view: str = ""
+    """Digest of the view but for the grains; empty when no template was run."""
     grains: Mapping[str, str] = field(default_factory=dict)
     """Those that the template has read: name -> what it was."""
     used: Mapping[str, str | None] = field(default_factory=dict)
@@ -54,18 +54,18 @@ class Renderer:
         self.imports = Imports(Tree(root))
         self.secret = secret
         self._lenient = lenient
-        self.world = World()
+        self.view = HostView()
         self._digest = ""
         self._kept: dict[Path, Rendered] = {}
         self._templates: StateTemplates | None = None
         self.renders = 0
         """How many files were rendered and parsed rather than taken from what was kept."""
 
-    def begin(self, tree: Tree, world: World) -> None:
+    def begin(self, tree: Tree, view: HostView) -> None:
         """Start a new compilation: files are seen through `tree`."""
         self.imports.begin(tree)
-        self.world = world
-        self._digest = world.freeze()
+        self.view = view
+        self._digest = view.freeze()
 
     @property
     def read(self) -> frozenset[str]:
@@ -98,11 +98,11 @@ class Renderer:
         """Whether rendering again would give the same."""
         if (kept.digest, kept.sls) != (text.digest, sls) or not kept.stable:
             return False
-        if not kept.world:
+        if not kept.view:
             return True
-        if kept.world != self._digest or any(self.imports.digest(name) != was for name, was in kept.used.items()):
+        if kept.view != self._digest or any(self.imports.digest(name) != was for name, was in kept.used.items()):
             return False
-        return kept.grains == seen(self.world.grains, kept.grains)
+        return kept.grains == seen(self.view.grains, kept.grains)
 
     def _is_lenient(self, sls: str) -> bool:
         return any(fnmatchcase(sls, pattern) for pattern in self._lenient)
@@ -123,8 +123,8 @@ class Renderer:
             from holdfast.states.jinja import StateTemplates  # noqa: PLC0415 - a text without Jinja never meets Jinja
 
             self._templates = StateTemplates(self.imports, secret=self.secret)
-        world = self.world.copy()
-        document, rendered, used = self._templates.run(text, sls, more or {}, world)
+        view = self.view.copy()
+        document, rendered, used = self._templates.run(text, sls, more or {}, view)
         document = replace(document, lenient=self._is_lenient(sls))
         if parse is parse_json and rendered.startswith("#!"):
             rendered = rendered[rendered.find("\n") :]
@@ -134,7 +134,7 @@ class Renderer:
             text.digest,
             sls,
             self._digest,
-            seen(self.world.grains, world.read),
+            seen(self.view.grains, view.read),
             used,
-            not world.looked,
+            not view.looked,
         )

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from holdfast.resources.registry import nearest
 from holdfast.states.data import RELATIONS
-from holdfast.states.elsewhere import no_such_type
 from holdfast.states.errors import Problem
 from holdfast.states.extend import shown_target
 from holdfast.states.high import Target
 from holdfast.states.load import Loaded
 from holdfast.states.low import Chunk
+from holdfast.states.salt_hints import no_such_type
 
 WITHOUT_REFRESH = ("require", "watch", "require_any", "watch_any", *RELATIONS[4:])
 """RELATIONS in the order that holds for a kind which has no refresh action."""
@@ -21,7 +21,7 @@ MEANT = "did you mean {!r}?"
 ELSEWHERE = "it may stand in a file that is not included: add it to 'include'"
 
 
-class Edge(NamedTuple):
+class ResolvedTarget(NamedTuple):
     """One item of a requisite list of a chunk, with all that it means."""
 
     kind: str
@@ -47,12 +47,12 @@ class Resolver:
             if name != id_:
                 self._index.setdefault(name, []).append(position)
 
-    def resolve(self, chunk: Chunk, disabled: frozenset[str], *, refreshes: bool = True) -> list[Edge]:
+    def resolve(self, chunk: Chunk, disabled: frozenset[str], *, refreshes: bool = True) -> list[ResolvedTarget]:
         """The edges of one chunk, kinds in the order of RELATIONS, items as listed.
 
         For a kind without a refresh action `watch` means `require`, and stands next to it.
         """
-        edges: list[Edge] = []
+        edges: list[ResolvedTarget] = []
         given = chunk.requisites
         for kind in (RELATIONS if refreshes else WITHOUT_REFRESH) if len(given) > 1 else given:
             if kind in disabled or kind not in given:
@@ -60,7 +60,7 @@ class Resolver:
             for target in given[kind]:
                 group = self._group(chunk, kind, target)
                 if group:
-                    edges.append(Edge(kind, target, group))
+                    edges.append(ResolvedTarget(kind, target, group))
         return edges
 
     def _group(self, chunk: Chunk, kind: str, target: Target) -> tuple[int, ...]:

@@ -6,8 +6,8 @@ import re
 
 import yaml
 
-from holdfast.states.breaks import yaml_lines
 from holdfast.states.errors import Problem
+from holdfast.states.line_breaks import yaml_lines
 from holdfast.states.marks import At, Document, Mark
 
 KIND = re.compile(r"[A-Za-z_]\w*\.[A-Za-z_]\w*")

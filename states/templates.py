@@ -22,11 +22,11 @@ from holdfast.states.errors import CompileError, Place, Problem
 from holdfast.states.filters.formats import readable
 from holdfast.states.filters.table import FILTERS, TESTS
 from holdfast.states.helpers.calls import NoSuchCall
+from holdfast.states.host_view import Forbidden, TemplateStop
 from holdfast.states.imports import Imports
+from holdfast.states.line_masking import mask_line
 from holdfast.states.lines import DataTags, LineMarks
-from holdfast.states.unclosed import unclosed
-from holdfast.states.veil import veiled
-from holdfast.states.world import Forbidden, TemplateStop
+from holdfast.states.unclosed_tags import unclosed_tag
 
 _READER = jinja2.Environment()  # noqa: S701 - it only splits a text into words
 CACHED = 2000
@@ -123,12 +123,12 @@ def explain(
     place = template_place(error, str(file), texts)
     code, message, hint = _words(error, list(names))
     if isinstance(error, jinja2.TemplateSyntaxError) and (
-        told := unclosed(_READER, error.source or texts.get(place.file, ""), error)
+        told := unclosed_tag(_READER, error.source or texts.get(place.file, ""), error)
     ):
         place, message, hint = replace(place, line=told[0]), f"the template cannot be read: {told[1]}", ""
     lines = texts.get(place.file, "").split("\n")
     line = lines[place.line - 1].rstrip("\r") if 0 < place.line <= len(lines) else ""
-    text = veiled(line[:500]) if secret else line
+    text = mask_line(line[:500]) if secret else line
     if secret and code in ("template-data", "template-error"):
         message, hint = f"the template failed: {type(error).__name__}", ""  # the rest may be made of the data
     if isinstance(error, jinja2.UndefinedError) and text:

@@ -8,22 +8,22 @@ from typing import Any
 
 from holdfast.states.errors import CompileError, Problem
 from holdfast.states.high import Reference, shown
-from holdfast.states.include import Names
+from holdfast.states.include import SlsNames
 from holdfast.states.marks import Document, Map, Mark, Seq, Spot
-from holdfast.states.match import BadExpression, Host, matches
+from holdfast.states.match import BadExpression, TargetHost, matches
 from holdfast.states.normalise import normalise
 from holdfast.states.render import Renderer
 from holdfast.states.source import TOP, Tree
 
 
-def chosen(renderer: Renderer, tree: Tree, env: str, host: Host) -> tuple[list[Reference], list[Problem]]:
+def chosen(renderer: Renderer, tree: Tree, env: str, host: TargetHost) -> tuple[list[Reference], list[Problem]]:
     """The SLS names (or globs) that the top file gives this host, in the order of their first mention; and warnings.
 
     What the top file includes counts as if it stood behind it. Raises `CompileError` with everything that is wrong.
     """
     reader = _Top(env, host)
     spot = Spot(Document(str(tree.root / f"{TOP}.sls"), ""))
-    names = Names(tree, env, reader.problems)
+    names = SlsNames(tree, env, reader.problems)
     todo, seen = [(Reference(TOP, spot), tree.root / f"{TOP}.sls")], {TOP}
     for reference, path in todo:  # grows while it is gone through
         try:
@@ -52,7 +52,7 @@ OPTIONS = ("match", "order", "ignore_missing")
 class _Top:
     """The work of `chosen`, with what it collects."""
 
-    def __init__(self, env: str, host: Host) -> None:
+    def __init__(self, env: str, host: TargetHost) -> None:
         self.env, self.host = env, host
         self.document = Document("", "")
         self.found: list[tuple[float, list[Reference]]] = []

@@ -17,7 +17,7 @@ from holdfast.agent.settings import LintSettings
 from holdfast.agent.tree import Trees
 from holdfast.states.codes import demand_warning
 from holdfast.states.errors import CompileError
-from holdfast.states.lint.inspect import Report
+from holdfast.states.lint.inspect import LintReport
 
 
 def _codes(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
@@ -62,7 +62,7 @@ def check(sls: tuple[str, ...], source: Source, form: str, ignore: tuple[str, ..
         raise click.exceptions.Exit(Code.FAILED)
 
 
-def _look(sls: tuple[str, ...], source: Source, ignore: tuple[str, ...]) -> tuple[Report, Path]:
+def _look(sls: tuple[str, ...], source: Source, ignore: tuple[str, ...]) -> tuple[LintReport, Path]:
     """The report, and the directory that its paths are shown from: where we are, or else that of the states."""
     base = Path.cwd()
     try:
@@ -73,7 +73,7 @@ def _look(sls: tuple[str, ...], source: Source, ignore: tuple[str, ...]) -> tupl
         settings = settings.model_copy(update={"lint": lint})
         return Trees().check(settings, sls=source.names(sls, settings), grains=source.facts(settings)), base
     except CompileError as error:
-        return Report(error.problems), base
+        return LintReport(error.problems), base
 
 
 def _print(lines: Iterator[str]) -> None:

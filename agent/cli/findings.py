@@ -13,7 +13,7 @@ from holdfast.agent.words import number_of
 from holdfast.resources.visible import OBEYED, clean, escaped
 from holdfast.states.codes import CODES, Level
 from holdfast.states.errors import Place, Problem
-from holdfast.states.lint.inspect import Report
+from holdfast.states.lint.inspect import LintReport
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 COLOURS = {"error": "1;31", "warning": "1;33", "aside": "2"}
@@ -23,7 +23,7 @@ MARGIN = 4
 """Columns before a line that is quoted."""
 
 
-def levelled(report: Report) -> Iterator[tuple[Level, Problem]]:
+def levelled(report: LintReport) -> Iterator[tuple[Level, Problem]]:
     """All that was found, errors first."""
     for error in report.errors:
         yield "error", error
@@ -31,7 +31,7 @@ def levelled(report: Report) -> Iterator[tuple[Level, Problem]]:
         yield "warning", warning
 
 
-def as_json(report: Report) -> dict[str, Any]:
+def as_json(report: LintReport) -> dict[str, Any]:
     """The stable JSON form."""
     return {
         "errors": [problem.as_dict() for problem in report.errors],
@@ -54,7 +54,7 @@ def relative(file: str, base: Path) -> str:
 # -- for people ------------------------------------------------------------------------------------------------
 
 
-def text(report: Report, base: Path, *, colour: bool = False, width: int = 0) -> Iterator[str]:
+def text(report: LintReport, base: Path, *, colour: bool = False, width: int = 0) -> Iterator[str]:
     """Each finding as the compiler tells its errors, then one line that counts them. `width` is that of a terminal; 0 wraps nothing."""
     for level, problem in levelled(report):
         place = Place(escaped(relative(problem.place.file, base)), problem.place.line, problem.place.column)
@@ -70,7 +70,7 @@ def text(report: Report, base: Path, *, colour: bool = False, width: int = 0) ->
     yield _sum(report)
 
 
-def _sum(report: Report) -> str:
+def _sum(report: LintReport) -> str:
     looked = f" in {number_of(report.states, 'state')}" if report.states else ""
     counts = [
         number_of(len(found), noun) for found, noun in ((report.errors, "error"), (report.warnings, "warning")) if found
@@ -113,7 +113,7 @@ def _paint(what: str, words: str) -> str:
 # -- for GitHub ------------------------------------------------------------------------------------------------
 
 
-def github(report: Report, base: Path) -> Iterator[str]:
+def github(report: LintReport, base: Path) -> Iterator[str]:
     """Workflow commands, one for each finding, that annotate the lines of a change."""
     for level, problem in levelled(report):
         place = problem.place
@@ -144,7 +144,7 @@ def _whole(problem: Problem, base: Path) -> str:
 # -- SARIF -----------------------------------------------------------------------------------------------------
 
 
-def sarif(report: Report, base: Path) -> dict[str, Any]:
+def sarif(report: LintReport, base: Path) -> dict[str, Any]:
     """A SARIF log of one run; paths are given from `base`."""
     found = list(levelled(report))
     codes = sorted({problem.code for _, problem in found})

@@ -27,7 +27,7 @@ from holdfast.agent.tree import Compiled, Trees
 from holdfast.agent.words import first_of
 from holdfast.resources import paths
 from holdfast.states.data import Call
-from holdfast.states.only import NothingMatches, selected
+from holdfast.states.selection import NothingMatches, selected
 
 _timeout = click.option("--timeout", type=SECONDS, metavar="SECONDS", help="Give up after so long (exit code 4).")
 _verbose = click.option(

@@ -52,7 +52,7 @@ from holdfast.resources.context import Context, Watch
 from holdfast.resources.traits import Backed, Reactive
 from holdfast.resources.watches import idle
 from holdfast.states.data import RECV, Call, Compilation
-from holdfast.states.memory import collector_at_rest
+from holdfast.states.gc_pause import gc_paused
 
 PAUSED: Mapping[Pause, str] = {
     "operator": "paused: drift is noticed, nothing is repaired",
@@ -188,7 +188,7 @@ class Engine:
             self._tell_who_left(declared)
             for vertex, call in zip(vertices, calls, strict=True):
                 vertex.call = call
-            with collector_at_rest():
+            with gc_paused():
                 self._graph = connect(vertices, automatic)
             for some in (self._runs.failing, self._runs.differing, self._held):
                 some.intersection_update(kept)

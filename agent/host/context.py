@@ -189,16 +189,16 @@ class HostContext:
 
     def call(self, call: Mapping[str, Any]) -> Any:
         """Call a read-only function of templates. Raises `Permanent` for one that there is not, or that fails."""
+        from holdfast.states.host_view import HostView  # noqa: PLC0415 - the same
         from holdfast.states.jinja import names_for  # noqa: PLC0415 - the same
         from holdfast.states.values import traverse  # noqa: PLC0415 - the same
-        from holdfast.states.world import World  # noqa: PLC0415 - the same
 
         options = {**self._host.options, "template_commands": True}  # a guard may be a command anyway
-        world = World(self.facts, self.pillar, options, str(self._host.facts.get("id", "")), tree=self._tree())
+        view = HostView(self.facts, self.pillar, options, str(self._host.facts.get("id", "")), tree=self._tree())
         name, args = str(call.get("fun", "")), call.get("args") or ()
         named = {key: value for key, value in call.items() if key not in {"fun", "args", "get_return"}}
         try:
-            value = names_for(world)["salt"][name](*args, **named)
+            value = names_for(view)["salt"][name](*args, **named)
         except (LookupError, TypeError, ValueError, OSError, HoldfastError) as error:
             raise Permanent(f"cannot call {name or 'a function without a name'}: {error}") from None
         if name == "cmd.retcode":

@@ -16,7 +16,7 @@ from jinja2.runtime import Context
 
 from holdfast.states import hostfiles
 from holdfast.states.filters.text import hexdigest, random_text
-from holdfast.states.world import Forbidden
+from holdfast.states.host_view import Forbidden
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Where `which` looks after the agent's own PATH."""
@@ -27,7 +27,7 @@ def looking(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @pass_context
     def run(context: Context, *args: Any, **kwargs: Any) -> Any:
-        context["salt"].world.looked = True
+        context["salt"].view.looked = True
         return function(*args, **kwargs)
 
     return run

@@ -10,8 +10,8 @@ from jinja2 import StrictUndefined
 from holdfast.resources.registry import nearest
 from holdfast.states.extensions import instead
 from holdfast.states.grains import CALLS
+from holdfast.states.host_view import Helper, HostView
 from holdfast.states.source import Tree
-from holdfast.states.world import Helper, World
 
 
 class Calls:
@@ -20,8 +20,8 @@ class Calls:
     Not a `Mapping`: its own `items` and `keys` would stand before those of modules.
     """
 
-    def __init__(self, world: World, table: Mapping[str, Helper], prefix: str = "") -> None:
-        self.world, self._table, self._prefix = world, table, prefix
+    def __init__(self, view: HostView, table: Mapping[str, Helper], prefix: str = "") -> None:
+        self.view, self._table, self._prefix = view, table, prefix
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
         """The call of that name.
@@ -31,12 +31,12 @@ class Calls:
         """
         full = self._prefix + name
         if full not in self._table:
-            return StrictUndefined(name=full, exc=lambda _: NoSuchCall(full, self._table, self.world.tree))  # type: ignore[arg-type] # it is called, with a text
-        helper, world = self._table[full], self.world
-        world.asked.add(CALLS + full.partition(".")[0])
+            return StrictUndefined(name=full, exc=lambda _: NoSuchCall(full, self._table, self.view.tree))  # type: ignore[arg-type] # it is called, with a text
+        helper, view = self._table[full], self.view
+        view.asked.add(CALLS + full.partition(".")[0])
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            return helper(world, *args, **kwargs)
+            return helper(view, *args, **kwargs)
 
         return call
 
@@ -60,7 +60,7 @@ class Calls:
             return lambda call, default=None: self[call] if call in self else default  # noqa: SIM401 - this is what `get` is
         full = self._prefix + name
         if any(known.startswith(full + ".") for known in self._table):
-            return Calls(self.world, self._table, full + ".")
+            return Calls(self.view, self._table, full + ".")
         return self[name]
 
 

@@ -16,14 +16,14 @@ from typing import Any
 from holdfast.resources.accounts import account
 from holdfast.resources.context import PATH
 from holdfast.states.helpers.table import looking
-from holdfast.states.world import Forbidden, World
+from holdfast.states.host_view import Forbidden, HostView
 
 TIMEOUT = 30.0
 """Seconds that a command of a template may take unless it says otherwise."""
 
 
 def _run(
-    world: World,
+    view: HostView,
     cmd: str | list[str],
     *,
     cwd: str | None = None,
@@ -36,7 +36,7 @@ def _run(
     **_: Any,
 ) -> subprocess.CompletedProcess[str]:
     """Run a command to its end. Raises `Forbidden` where templates may run none."""
-    if not world.options.get("template_commands"):
+    if not view.options.get("template_commands"):
         hint = "use a grain or the pillar, or a state with a guard; or allow it in agent.yaml: template_commands: true"
         raise Forbidden(f"templates may not run commands: {cmd}", hint)
     given = env if isinstance(env, Mapping) else {key: value for part in env or () for key, value in part.items()}
@@ -103,7 +103,7 @@ def _said(done: subprocess.CompletedProcess[str]) -> str:
 
 
 def _command(*names: str, gives: Callable[[subprocess.CompletedProcess[str]], Any]) -> None:
-    looking(*names)(lambda world, cmd, cwd=None, **options: gives(_run(world, cmd, cwd=cwd, **options)))
+    looking(*names)(lambda view, cmd, cwd=None, **options: gives(_run(view, cmd, cwd=cwd, **options)))
 
 
 _command("cmd.run", "cmd.shell", gives=_said)
@@ -114,16 +114,16 @@ _command("cmd.run_all", gives=_all)
 
 
 @looking("cmd.exec_code", "cmd.exec_code_all")
-def exec_code(world: World, lang: str, code: str, **options: Any) -> str:
+def exec_code(view: HostView, lang: str, code: str, **options: Any) -> str:
     """What a program text prints, run by an interpreter."""
-    return _said(_run(world, [lang, "-c", code], **options))
+    return _said(_run(view, [lang, "-c", code], **options))
 
 
 @looking("cmd.script")
-def script(world: World, source: str, args: str = "", **options: Any) -> dict[str, Any]:
+def script(view: HostView, source: str, args: str = "", **options: Any) -> dict[str, Any]:
     """Run a file of the tree."""
-    if world.tree is None:
+    if view.tree is None:
         raise ValueError("there are no files to run here")
-    path: Path = world.tree.template(source)
-    world.tree.demand_trusted(path)
-    return _all(_run(world, [str(path), *shlex.split(args)], **options))
+    path: Path = view.tree.template(source)
+    view.tree.demand_trusted(path)
+    return _all(_run(view, [str(path), *shlex.split(args)], **options))

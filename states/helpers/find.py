@@ -1,6 +1,6 @@
 """`file.find` and `file.grep`: files of this host by what they are called, and lines by what is in them."""
 
-# ruff: noqa: ARG001 - a call takes the world and then what it takes in Salt, used or not
+# ruff: noqa: ARG001 - a call takes the view and then what it takes in Salt, used or not
 from __future__ import annotations
 
 import fnmatch
@@ -18,7 +18,7 @@ from holdfast.resources import paths
 from holdfast.resources.expressions import expression
 from holdfast.states import hostfiles
 from holdfast.states.helpers.table import looking
-from holdfast.states.world import World
+from holdfast.states.host_view import HostView
 
 TYPES = {
     "b": stat.S_ISBLK,
@@ -44,7 +44,7 @@ TIMEOUT = 30.0
 
 
 @looking("file.find")
-def find(world: World, path: str, *_: Any, **options: Any) -> list[Any]:
+def find(view: HostView, path: str, *_: Any, **options: Any) -> list[Any]:
     """All paths below one (a glob may be several) that the options agree to, sorted. Raises `ValueError` for options that there are not."""
     known = {"type", "maxdepth", "mindepth", "print", *PATTERNS}
     if unknown := sorted(options.keys() - known):
@@ -86,7 +86,7 @@ def _is(place: paths.Place, letters: str) -> bool:
 
 
 @looking("file.grep")
-def grep(world: World, path: str, pattern: str, *options: str) -> dict[str, Any]:
+def grep(view: HostView, path: str, pattern: str, *options: str) -> dict[str, Any]:
     """What grep finds in a file, as `cmd.run_all` tells.
 
     The program is given the descriptor of the file that was checked. Raises `ValueError` for more than one option in a text, and where

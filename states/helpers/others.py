@@ -1,6 +1,6 @@
 """Calls about other hosts and what is kept about them, as a minion without a master answers; names, alternatives, checkouts."""
 
-# ruff: noqa: ARG001, ARG005 - a call takes the world and then what it takes in Salt, used or not, and is called as there
+# ruff: noqa: ARG001, ARG005 - a call takes the view and then what it takes in Salt, used or not, and is called as there
 from __future__ import annotations
 
 import ipaddress
@@ -14,7 +14,7 @@ from holdfast.states import hostfiles
 from holdfast.states.filters.files import which
 from holdfast.states.helpers.host import in_subnet
 from holdfast.states.helpers.table import helper, looking
-from holdfast.states.world import Forbidden, World
+from holdfast.states.host_view import Forbidden, HostView
 
 HOSTS = "/etc/hosts"
 ALTERNATIVES = "/etc/alternatives"
@@ -23,10 +23,10 @@ TIMEOUT = 10.0
 NO_MASTER = "No access to master. If using salt-call with --local, please remove."
 """What Salt answers to who asks a master that there is not."""
 
-helper("mine.get")(lambda world, tgt, fun, tgt_type="glob", exclude_minion=False: {})
-helper("publish.publish", "publish.full_data")(lambda world, tgt, fun, *_, **__: {})
-helper("publish.runner")(lambda world, fun, *_, **__: NO_MASTER)
-looking("network.ip_in_subnet")(lambda world, ip_addr, cidr: in_subnet(world, cidr, ip_addr))
+helper("mine.get")(lambda view, tgt, fun, tgt_type="glob", exclude_minion=False: {})
+helper("publish.publish", "publish.full_data")(lambda view, tgt, fun, *_, **__: {})
+helper("publish.runner")(lambda view, fun, *_, **__: NO_MASTER)
+looking("network.ip_in_subnet")(lambda view, ip_addr, cidr: in_subnet(view, cidr, ip_addr))
 
 
 def _dig(kind: str, host: str, nameserver: str | None) -> list[str]:
@@ -57,21 +57,21 @@ def _is_address(text: str) -> bool:
     return True
 
 
-looking("dig.A")(lambda world, host, nameserver=None: _dig("A", host, nameserver))
-looking("dig.AAAA")(lambda world, host, nameserver=None: _dig("AAAA", host, nameserver))
+looking("dig.A")(lambda view, host, nameserver=None: _dig("A", host, nameserver))
+looking("dig.AAAA")(lambda view, host, nameserver=None: _dig("AAAA", host, nameserver))
 
 
 @looking("dnsutil.serial")
-def serial(world: World, zone: str = "", update: bool = False) -> str:
+def serial(view: HostView, zone: str = "", update: bool = False) -> str:
     """The serial of a zone: what the grain `dnsserial_ZONE` says, else today's first. Raises `Forbidden` for `update`, which would store it."""
     if update:
         raise Forbidden("templates change nothing: dnsutil.serial(update=True) would store a grain", "leave out update")
     key = f"dnsserial_{zone}" if zone else "dnsserial"
-    return str(world.grains.get(key) or time.strftime("%Y%m%d01"))
+    return str(view.grains.get(key) or time.strftime("%Y%m%d01"))
 
 
 @looking("alternatives.show_current")
-def show_current(world: World, name: str) -> str | bool:
+def show_current(view: HostView, name: str) -> str | bool:
     """The path that an alternative leads to; false for one that there is not."""
     try:
         return paths.at(hostfiles.absolute(f"{ALTERNATIVES}/{name}")).readlink()
@@ -106,14 +106,14 @@ def _names(address: str) -> list[str]:
     return entry["aliases"] if isinstance(entry, dict) and entry else []
 
 
-looking("hosts.list_hosts")(lambda world: _hosts())
-looking("hosts.get_ip")(lambda world, host: next((ip for ip in _hosts() if host in _names(ip)), ""))
-looking("hosts.get_alias")(lambda world, ip: _names(ip))
-looking("hosts.has_pair")(lambda world, ip, alias: {*(alias if isinstance(alias, list) else [alias])} <= {*_names(ip)})
+looking("hosts.list_hosts")(lambda view: _hosts())
+looking("hosts.get_ip")(lambda view, host: next((ip for ip in _hosts() if host in _names(ip)), ""))
+looking("hosts.get_alias")(lambda view, ip: _names(ip))
+looking("hosts.has_pair")(lambda view, ip, alias: {*(alias if isinstance(alias, list) else [alias])} <= {*_names(ip)})
 
 
 @looking("git.current_branch")
-def current_branch(world: World, cwd: str, user: str | None = None, **_: Any) -> str:
+def current_branch(view: HostView, cwd: str, user: str | None = None, **_: Any) -> str:
     """The branch of a checkout, `HEAD` where it is none. Read from its files: no git is needed, and no hook of a checkout runs.
 
     Raises `ValueError` where there is no checkout.

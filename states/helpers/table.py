@@ -1,7 +1,7 @@
 """The table of calls, and how one is entered.
 
-To add one: write a function whose first parameter is the `World`, decorate it, and write its name into `MODULES`: its module is
-imported when a template first makes the call. It must not change anything. One that looks at something other than the world's
+To add one: write a function whose first parameter is the `HostView`, decorate it, and write its name into `MODULES`: its module is
+imported when a template first makes the call. It must not change anything. One that looks at something other than the view's
 data says so with `@looking`, so that its file is rendered each time.
 """
 
@@ -12,7 +12,7 @@ import importlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from holdfast.states.world import Helper, World
+from holdfast.states.host_view import Helper, HostView
 
 MODULES: Mapping[str, Mapping[str, str]] = {
     "commands": {"cmd": "exec_code exec_code_all retcode run run_all run_stderr run_stdout script shell"},
@@ -77,7 +77,7 @@ HOMES = {
 }
 
 
-class Table(Mapping[str, Helper]):
+class HelperTable(Mapping[str, Helper]):
     """Every call there is. Asking for one loads it; asking for names loads nothing."""
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ class Table(Mapping[str, Helper]):
         return len(HOMES)
 
 
-TABLE = Table()
+TABLE = HelperTable()
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -124,9 +124,9 @@ def looking(*names: str) -> Callable[[F], F]:
 
     def enter(function: F) -> F:
         @functools.wraps(function)
-        def run(world: World, *args: Any, **kwargs: Any) -> Any:
-            world.looked = True
-            return function(world, *args, **kwargs)
+        def run(view: HostView, *args: Any, **kwargs: Any) -> Any:
+            view.looked = True
+            return function(view, *args, **kwargs)
 
         helper(*names)(run)
         return function
@@ -135,7 +135,7 @@ def looking(*names: str) -> Callable[[F], F]:
 
 
 def plain(**functions: Callable[..., Any]) -> None:
-    """Enter pure functions that need no world: `module__function=...`."""
+    """Enter pure functions that need no view: `module__function=...`."""
     for name, function in functions.items():
         TABLE.entered[name.replace("__", ".", 1)] = lambda _world, *args, _function=function, **kwargs: _function(
             *args, **kwargs

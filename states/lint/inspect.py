@@ -10,17 +10,17 @@ from pathlib import Path
 from holdfast.states.compile import Compiler, Trace
 from holdfast.states.data import Request
 from holdfast.states.errors import CompileError, Place, Problem
+from holdfast.states.gc_pause import gc_paused
 from holdfast.states.lint import files, owners, requisites, secrets, sources, states, templates, values  # noqa: F401 - their import enters the rules
 from holdfast.states.lint.rule import RULES, Subject
 from holdfast.states.lint.silence import Ignored, ignored, silenced, unknown_codes
-from holdfast.states.memory import collector_at_rest
 
 OF_THE_WHOLE = frozenset({"action-unguarded", "managed-twice"})
 """Warnings that what is not known yet, an `onchanges_in` or an `exclude`, could prove wrong."""
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class LintReport:
     """What is wrong with a tree, and what is only strange; each sorted by place."""
 
     errors: tuple[Problem, ...] = ()
@@ -29,16 +29,16 @@ class Report:
     """How many states were looked at; 0 when the tree does not compile."""
 
 
-def inspect(request: Request, ignore: Collection[str] = (), noted: Iterable[Problem] = ()) -> Report:
+def inspect(request: Request, ignore: Collection[str] = (), noted: Iterable[Problem] = ()) -> LintReport:
     """Compile a tree and look at it with every rule. What is wrong with it is in the report; nothing is raised for it.
 
     `ignore` has codes of warnings that are not wanted anywhere; `noted` are warnings that somebody else has found.
     """
-    with collector_at_rest():
+    with gc_paused():
         return _inspect(request, ignore, noted)
 
 
-def _inspect(request: Request, ignore: Collection[str], noted: Iterable[Problem]) -> Report:
+def _inspect(request: Request, ignore: Collection[str], noted: Iterable[Problem]) -> LintReport:
     trace = Trace()
     errors: Sequence[Problem] = ()
     complete = 0
@@ -56,7 +56,7 @@ def _inspect(request: Request, ignore: Collection[str], noted: Iterable[Problem]
         found += unknown_codes(str(text.path), text.text)
     secret = {(problem.place.file, problem.place.line) for problem in found if problem.code == "secret-plain"}
     errors, found = _covered(errors, secret), _covered(found, secret)
-    return Report(
+    return LintReport(
         in_order(errors), tuple(_wanted(in_order(found), errors, _comments(found, subject), ignore)), complete
     )
 

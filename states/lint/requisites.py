@@ -10,7 +10,7 @@ from holdfast.states.automatic import automatic, remedy, told
 from holdfast.states.check import Checked, spot_of
 from holdfast.states.errors import Problem
 from holdfast.states.lint.rule import Subject, rule
-from holdfast.states.requisites import Edge
+from holdfast.states.requisites import ResolvedTarget
 
 QUIET = frozenset(
     {
@@ -51,10 +51,10 @@ def is_sturdy(call: Checked) -> bool:
 class Lists:
     """The requisites of one state by kind."""
 
-    def __init__(self, subject: Subject, edges: Sequence[Edge]) -> None:
+    def __init__(self, subject: Subject, edges: Sequence[ResolvedTarget]) -> None:
         self._calls, self._edges = subject.calls, edges
 
-    def of(self, *kinds: str) -> list[Edge]:
+    def of(self, *kinds: str) -> list[ResolvedTarget]:
         """The items of these kinds."""
         return [edge for edge in self._edges if edge.kind in kinds]
 

@@ -11,7 +11,7 @@ from holdfast.states.check import Checked
 from holdfast.states.data import Call, Request
 from holdfast.states.errors import Problem
 from holdfast.states.lint.template import Template, read_template
-from holdfast.states.requisites import Edge
+from holdfast.states.requisites import ResolvedTarget
 from holdfast.states.source import Text, Tree
 
 
@@ -24,7 +24,7 @@ class Subject:
     """The files that were read: state files, and what they import."""
     calls: Sequence[Checked] = ()
     """Every call, sorted by number; none when the tree does not compile."""
-    edges: Sequence[Sequence[Edge]] = field(default=(), repr=False)
+    edges: Sequence[Sequence[ResolvedTarget]] = field(default=(), repr=False)
     """What each of them requires; the groups are positions in `calls`."""
     ordered: Sequence[Call] = field(default=(), repr=False)
     """What is handed out, in order of execution: the same, and the parts of composites."""
@@ -45,7 +45,7 @@ class Subject:
         """Every file that was read and has Jinja in it which can be read."""
         return [template for text in self.texts if (template := read_template(text)) is not None]
 
-    def with_edges(self) -> Iterator[tuple[Checked, Sequence[Edge]]]:
+    def with_edges(self) -> Iterator[tuple[Checked, Sequence[ResolvedTarget]]]:
         """Each call that has requisites, with them."""
         return ((call, edges) for call, edges in zip(self.calls, self.edges, strict=True) if edges)
 

@@ -10,12 +10,12 @@ from typing import Any
 from holdfast.resources.registry import nearest
 from holdfast.states.check import Checked
 from holdfast.states.errors import CompileError, Problem
+from holdfast.states.host_view import HostView
 from holdfast.states.jinja import names_for
 from holdfast.states.lint.rule import Subject, rule
 from holdfast.states.lint.template import HANDED, Template, jinja, names_of, read_template
 from holdfast.states.lint.templates import unknown_in
 from holdfast.states.source import Text, Tree
-from holdfast.states.world import World
 
 SCHEMES = ("salt://", "tree://")
 ONE_OF = frozenset({"file.managed", "file.recurse"})
@@ -116,4 +116,4 @@ def _handed(call: Checked) -> frozenset[str]:
 @cache
 def _known() -> frozenset[str]:
     """What every template of a file sees."""
-    return frozenset({*names_for(World()), *jinja().globals}) | HANDED
+    return frozenset({*names_for(HostView()), *jinja().globals}) | HANDED

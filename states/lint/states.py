@@ -9,10 +9,10 @@ from holdfast.resources.composite import Composite
 from holdfast.resources.contract import Uid, acts
 from holdfast.resources.traits import Reversible
 from holdfast.states.check import CONDITIONAL, Checked, conditional, shape_of, spot_of
-from holdfast.states.elsewhere import meant_argument
 from holdfast.states.errors import Problem
 from holdfast.states.lint.rule import Subject, rule
 from holdfast.states.low import CONTROL
+from holdfast.states.salt_hints import meant_argument
 
 NEEDS: Mapping[str, Mapping[str, str]] = {
     "file.managed": {

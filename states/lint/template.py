@@ -14,17 +14,17 @@ from jinja2 import nodes
 
 from holdfast.states.errors import CompileError, Place, Problem
 from holdfast.states.firstline import split_shebang
+from holdfast.states.host_view import HostView
 from holdfast.states.jinja import names_for, sls_variables
 from holdfast.states.source import Text
 from holdfast.states.templates import StateEnvironment, environment
-from holdfast.states.world import World
 
 EXPRESSION = re.compile(r"\{\{.*?\}\}")
 """What a line of a template puts in place of itself."""
 DEFAULTING = frozenset({"default", "d"})
 """Filters that take what is not there."""
 HANDED = frozenset({"loop", "self", "super", "caller", "varargs", "kwargs"})
-"""Names that Jinja itself gives a value in places."""
+"""Names to which Jinja itself gives a value in places."""
 ASKING = frozenset(
     {"defined", "undefined", "none", "string", "mapping", "number", "integer", "float", "boolean", "sequence", "sameas"}
 )
@@ -69,7 +69,7 @@ def jinja() -> StateEnvironment:
 @cache
 def known_names() -> frozenset[str]:
     """What every state file has without anybody giving it."""
-    given = {*names_for(World()), *sls_variables("", ""), *jinja().globals}
+    given = {*names_for(HostView()), *sls_variables("", ""), *jinja().globals}
     return frozenset(given) | HANDED
 
 
@@ -132,10 +132,10 @@ class Scope:
         return scope
 
 
-class Names:
+class NameFinder:
     """The uses of names that nothing has given a value. What a test asks for (`x is defined`) is known to be missing at times.
 
-    Names are taken in the order of the text; macros see what stands below them, too, as they are called later.
+    NameFinder are taken in the order of the text; macros see what stands below them, too, as they are called later.
     """
 
     def __init__(self, tree: nodes.Template) -> None:
@@ -211,10 +211,10 @@ class Names:
                 self._all(node.iter_child_nodes(), scope)
 
 
-def names_of(template: Template) -> Names | None:
+def names_of(template: Template) -> NameFinder | None:
     """The names of a template; None when it is nested too deeply to be walked."""
     try:
-        return Names(template.tree)
+        return NameFinder(template.tree)
     except RecursionError:
         return None
 

@@ -20,7 +20,7 @@ from holdfast.agent.pictures.texts import dot, mermaid
 from holdfast.resources import visible
 from holdfast.resources.errors import Permanent
 from holdfast.states.errors import Place, Problem
-from holdfast.states.lint.inspect import Report
+from holdfast.states.lint.inspect import LintReport
 from holdfast_process import Tree
 
 BAD = "".join(map(chr, visible.OBEYED))
@@ -94,9 +94,9 @@ OUTLETS = {
     "why": lambda paper: "\n".join(why.tell(FACTS, paper)),
     "watch": lambda paper: "\n".join(watch.picture(FRAME, paper, 30, 0)),
     "problem": lambda _: str(PROBLEM),
-    "check": lambda _: "\n".join(findings.text(Report((PROBLEM,), (), 1), Path("/srv"), width=80)),
-    "check for GitHub": lambda _: "\n".join(findings.github(Report((PROBLEM,), (), 1), Path("/srv"))),
-    "check as JSON": lambda _: json.dumps(findings.as_json(Report((PROBLEM,), (), 1))),
+    "check": lambda _: "\n".join(findings.text(LintReport((PROBLEM,), (), 1), Path("/srv"), width=80)),
+    "check for GitHub": lambda _: "\n".join(findings.github(LintReport((PROBLEM,), (), 1), Path("/srv"))),
+    "check as JSON": lambda _: json.dumps(findings.as_json(LintReport((PROBLEM,), (), 1))),
     "dot": lambda _: "\n".join(dot(DRAWING)),
     "mermaid": lambda _: "\n".join(mermaid(DRAWING)),
     "svg": lambda _: "\n".join(svg(DRAWING, EVIL)),

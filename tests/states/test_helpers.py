@@ -233,8 +233,8 @@ def test_a_call_loads_its_own_module_alone(tmp_path):
     """A template that reads grains does not pay for the rest, and a text without marks not even for Jinja."""
     code = (
         "import sys; from pathlib import Path; from holdfast.states.render import Renderer; from holdfast.states.source import Tree\n"
-        "from holdfast.states.world import World\n"
-        "root = Path(sys.argv[1]); renderer = Renderer(root); renderer.begin(Tree(root), World({'os': 'Debian'}))\n"
+        "from holdfast.states.host_view import HostView\n"
+        "root = Path(sys.argv[1]); renderer = Renderer(root); renderer.begin(Tree(root), HostView({'os': 'Debian'}))\n"
         "plain = renderer.render(root / 'plain.sls', 'plain').data; print(plain, 'jinja2' in sys.modules)\n"
         "grain = renderer.render(root / 'grain.sls', 'grain').data; print(grain, 'holdfast.states.helpers.system' in sys.modules)"
     )

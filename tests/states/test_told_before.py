@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.states.veil import veiled
+from holdfast.states.line_masking import mask_line
 
 
 def state(kind: str, *arguments: str, name: str = "x") -> str:
@@ -155,7 +155,7 @@ def test_a_source_is_told_with_its_nearest_name(problems):
 
 CONF = "x:\n  file.managed:\n    - name: /x\n    - source: salt://x.conf\n    - template: jinja\n"
 UNCLOSED = [
-    ("a\n{% for x in [1] %}\n{{ x }}\n\n", 2, "{% for %} is not closed: there is no {% endfor %}"),
+    ("a\n{% for x in [1] %}\n{{ x }}\n\n", 2, "{% for %} is not closed: {% endfor %} is missing"),
     ("{% if true %}\n{{ 1 }}\n\n", 1, "{% if %} is not closed"),
     ("{% if true %}\n{% for x in [1] %}\n{% endif %}\n", 3, "{% for %} of line 2 is open"),
     ("{% if a %}\n{% else %}\n\n", 1, "{% if %} is not closed"),
@@ -164,7 +164,7 @@ UNCLOSED = [
     ("a\n{% filter upper %}\n\n", 2, "{% filter %} is not closed"),
     ("{% set a = 1 %}\n{% set b %}\n\n", 2, "{% set %} is not closed"),
     ("a\n{% block b %}\n\n", 2, "{% block %} is not closed"),
-    ("a\n{% load_yaml as b %}\n\n", 2, "{% load_yaml %} is not closed: there is no {% endload %}"),
+    ("a\n{% load_yaml as b %}\n\n", 2, "{% load_yaml %} is not closed: {% endload %} is missing"),
     ("a\n{% raw %}\n\n", 2, "raw"),
     ("a\n{# b\n\n", 2, "comment"),
     ("a\n{{ b\n\nc", 2, "this {{ is not closed"),
@@ -259,4 +259,4 @@ def test_two_slips_are_two_errors(problems):
 )
 def test_a_line_with_secrets_is_shown_without_its_values(line, shown):
     """Its key and the tags of its template tell what an error is about."""
-    assert veiled(line) == shown
+    assert mask_line(line) == shown

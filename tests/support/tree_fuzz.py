@@ -27,9 +27,9 @@ from holdfast.states.codes import CODES
 from holdfast.states.compile import Compiler
 from holdfast.states.data import Call, Request
 from holdfast.states.errors import CompileError, Problem
+from holdfast.states.line_masking import mask_line
 from holdfast.states.lint.inspect import inspect
 from holdfast.states.pillar import PillarCompiler
-from holdfast.states.veil import veiled
 
 Tree = dict[str, bytes]
 ROOT = Path(__file__).parents[2]
@@ -354,7 +354,7 @@ def told(problem: Problem, *, veil: bool = False) -> tuple[Any, ...]:
         lines = re.sub("\r(?!\n)", "\n", path.read_bytes().decode("utf-8-sig", "replace")).split("\n")
         assert place.line <= len(lines), f"{place} is behind the end of the file"
         line = lines[place.line - 1].rstrip("\r")
-        assert problem.text in ("", (veiled(line[:500]) if veil else line)[:500]), (
+        assert problem.text in ("", (mask_line(line[:500]) if veil else line)[:500]), (
             f"{place} shows another line: {problem.text!r}"
         )
         assert place.column <= len(line) + 1, f"{place} is behind the end of the line"

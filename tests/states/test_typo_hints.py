@@ -26,10 +26,10 @@ import pytest
         ("x:\n  lamp.lit:\n  - color:red\n", "argument-shape", 3, "write '- color: ...'"),
         ("x:\n  lamp.lit:\n  - color:dark red\n", "argument-shape", 3, "write '- color: ...'"),
         ("x:\n  lamp.lit: []\n  color: red\n", "arguments-shape", 3, "if 'color' is an argument, write '- color: ...'"),
-        ("/x:\n  crate.packed:\n    - user: yes\n", "argument-type", 3, "quote what is to be text"),
+        ("/x:\n  crate.packed:\n    - user: yes\n", "argument-type", 3, "quote them if text is meant"),
         ("/x:\n  crate.packed:\n    - user: 5\n", "argument-type", 3, ""),
         ("/x:\n  crate.packed:\n    - user: u\n    - labels: yes\n", "argument-type", 4, ""),
-        ("/x:\n  file.managed:\n    - contents: off\n", "argument-value", 3, "quote what is to be text"),
+        ("/x:\n  file.managed:\n    - contents: off\n", "argument-value", 3, "quote them if text is meant"),
     ],
 )
 def test_slip_is_told_once_with_what_to_do(problems, text, code, line, hint):

@@ -1,8 +1,8 @@
-"""The order of a whole tree: what requires what, who runs when, and the calls that are handed out.
+"""The order of execution of all states of a host, and the calls in that order, kept between compilations.
 
-It depends on few things: the identities and names of the states, their numbers, their requisites. While those are the same,
-whatever else has changed, the order holds; and a call that would be equal to the one handed out before is that one, so that
-whoever has it sees at once that nothing has changed.
+The order depends only on the identities, names, numbers and requisites of the states. The cache stays valid while these are
+unchanged. A call that would be equal to the one of the last compilation is the same object, so that the agent recognises unchanged calls
+by identity.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from holdfast.states.errors import Problem
 from holdfast.states.load import Loaded
 from holdfast.states.low import Chunk
 from holdfast.states.order import Plan
-from holdfast.states.requisites import Edge, Resolver
+from holdfast.states.requisites import ResolvedTarget, Resolver
 
 Requisites = Mapping[str, tuple[int, ...]]
 """Kind -> positions in the order of execution."""
 
 
-class Order:
-    """The order of chunks that are sorted by number and checked."""
+class OrderingCache:
+    """The order of execution of a list of chunks that are sorted by number."""
 
     def __init__(self, chunks: Sequence[Chunk], loaded: Loaded, disabled: frozenset[str]) -> None:
         self._included, self._disabled = loaded.included, disabled
@@ -37,7 +37,7 @@ class Order:
         self._requisites: list[Requisites] = [] if self.problems else list(_translated(plan.sequence, edges))
 
     def holds(self, chunks: Sequence[Chunk], included: Mapping[str, Sequence[str]], disabled: frozenset[str]) -> bool:
-        """Whether these chunks would be put into the same order, and nothing be said of it."""
+        """Whether these chunks have the same order, without problems or warnings; remembers the chunks if so."""
         same = not self.warnings and (self._included, self._disabled) == (included, disabled)
         if not same or self._refreshes != [_refreshes(chunk) for chunk in chunks]:
             return False
@@ -51,7 +51,7 @@ class Order:
         return True
 
     def _remember(self, chunks: Sequence[Chunk]) -> None:
-        """Keep what the order depends on: of a chunk that is kept the number may change, and with a new version of its kind more."""
+        """Keep the properties on which the order depends. A cached chunk may get another number, or a new version of its kind."""
         self._chunks = chunks
         self._lows = [chunk.low for chunk in chunks]
         self._refreshes = [_refreshes(chunk) for chunk in chunks]
@@ -70,7 +70,7 @@ class Order:
             yield call
 
 
-def edges_of(chunks: Sequence[Chunk], resolver: Resolver, disabled: frozenset[str]) -> list[list[Edge]]:
+def edges_of(chunks: Sequence[Chunk], resolver: Resolver, disabled: frozenset[str]) -> list[list[ResolvedTarget]]:
     """What each chunk requires."""
     return [resolver.resolve(chunk, disabled, refreshes=_refreshes(chunk)) for chunk in chunks]
 
@@ -99,12 +99,12 @@ def _alike(new: Chunk, old: Chunk, low: Low) -> bool:
 
 
 def _named(chunk: Chunk) -> list[tuple[str, list[tuple[str, str | None]]]]:
-    """What its requisites name."""
+    """The targets that the requisites of a chunk name."""
     return [(kind, [(target.type, target.value) for target in targets]) for kind, targets in chunk.requisites.items()]
 
 
-def _translated(sequence: Sequence[int], edges: Sequence[Sequence[Edge]]) -> Iterator[Requisites]:
-    """The requisites of each chunk, by positions in the order of execution, in that order."""
+def _translated(sequence: Sequence[int], edges: Sequence[Sequence[ResolvedTarget]]) -> Iterator[Requisites]:
+    """The requisites of each chunk as positions in the order of execution; the chunks come in that order, too."""
     positions = [0] * len(sequence)
     for position, index in enumerate(sequence):
         positions[index] = position

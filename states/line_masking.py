@@ -1,4 +1,4 @@
-"""A line of a file in which secrets may stand, for an error: what it is about, without any value."""
+"""Masks the values in a line of a file that may contain secrets, so that an error can show the line."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ LITERAL = re.compile(r"""'[^']*(?:'|$)|"[^"]*(?:"|$)|(?<![\w.])\d[\w.]*""")
 """A text or a number in a tag, closed or not."""
 
 
-def veiled(line: str) -> str:
-    """A line with its key and the tags of the template in it; a mask stands for every value."""
+def mask_line(line: str) -> str:
+    """The line with its key and its template tags, and a mask in place of every value."""
     before = BEFORE.match(line)
     begin = before.end() if before else 0
     parts = TAG.split(line[begin:])

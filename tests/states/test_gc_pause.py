@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from effort import effort
-from holdfast.states.memory import BULK, Collector, collector_at_rest
+from holdfast.states.gc_pause import BULK, GcPolicy, gc_paused
 
 
 class Ring:
@@ -20,11 +20,11 @@ class Ring:
 
 
 @pytest.fixture
-def collector() -> Iterator[Collector]:
+def collector() -> Iterator[GcPolicy]:
     """One at work; what others have frozen is none of its business."""
     gc.unfreeze()
     gc.collect()
-    collector = Collector()
+    collector = GcPolicy()
     with collector.installed():
         yield collector
 
@@ -34,7 +34,7 @@ def test_what_was_built_at_rest_is_not_walked() -> None:
     gc.collect()
     gc.freeze()
     few = effort(gc.collect, 100, than=lambda: [Ring() for _ in range(100)])
-    with collector_at_rest():
+    with gc_paused():
         tree = [[number] for number in range(10 * BULK)]
     try:
         assert effort(gc.collect, 5 * few, than=lambda: [Ring() for _ in range(100)]) < 5 * few
@@ -43,7 +43,7 @@ def test_what_was_built_at_rest_is_not_walked() -> None:
         gc.unfreeze()
 
 
-def test_what_survives_a_full_collection_is_walked_once(collector: Collector) -> None:
+def test_what_survives_a_full_collection_is_walked_once(collector: GcPolicy) -> None:
     """It is frozen then."""
     assert collector
     tree = [[number] for number in range(BULK)]
@@ -55,9 +55,9 @@ def test_what_survives_a_full_collection_is_walked_once(collector: Collector) ->
     assert tree
 
 
-def test_what_a_large_pass_has_left_is_not_walked_at_all(collector: Collector) -> None:
+def test_what_a_large_pass_has_left_is_not_walked_at_all(collector: GcPolicy) -> None:
     """Of a small one it is no matter."""
-    with collector_at_rest():
+    with gc_paused():
         tree = [[number] for number in range(BULK // 2)]
         before = gc.get_freeze_count()
         collector.built(10)
@@ -66,7 +66,7 @@ def test_what_a_large_pass_has_left_is_not_walked_at_all(collector: Collector) -
         assert gc.get_freeze_count() >= before + len(tree)
 
 
-def test_garbage_that_is_frozen_is_found_when_enough_was_replaced(collector: Collector) -> None:
+def test_garbage_that_is_frozen_is_found_when_enough_was_replaced(collector: GcPolicy) -> None:
     """A quarter of all resources, at once or little by little: so memory stays flat however often states change."""
     ring = Ring()
     gone = weakref.ref(ring)
@@ -85,7 +85,7 @@ def test_garbage_that_is_frozen_is_found_when_enough_was_replaced(collector: Col
 def test_the_collector_is_left_as_it_was() -> None:
     """When the agent ends."""
     before = gc.get_threshold(), list(gc.callbacks)
-    with Collector().installed():
+    with GcPolicy().installed():
         assert gc.get_threshold() != before[0]
 
     assert (gc.get_threshold(), list(gc.callbacks)) == before

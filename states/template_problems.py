@@ -1,6 +1,6 @@
-"""What is certainly wrong with the template of a file, told without rendering it: its syntax, and what it uses that there is not.
+"""Finds errors in a template without rendering it: invalid syntax, and unknown filters, tests, calls and templates.
 
-Only what the template comes to whatever its variables are is certain: nothing below an `if`, and macros only where something names them.
+Only errors that do not depend on variables are reported: nothing below an `if`, and macros only if they are used.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from holdfast.states.source import Text, Tree, is_there
 
 
 def certain_problems(text: Text, tree: Tree) -> Iterator[Problem]:
-    """All that is certainly wrong with a template."""
-    plain = not text.text.startswith(OPTIONS)  # its signs are not those that are looked for
+    """The errors of a template that do not depend on its variables."""
+    plain = not text.text.startswith(OPTIONS)  # options may change the delimiters
     template = read_template(text) if plain else None
     found = [] if template is None else list(_unknown(template, tree))
     yield from found
@@ -35,9 +35,9 @@ def certain_problems(text: Text, tree: Tree) -> Iterator[Problem]:
 
 
 def _unknown(template: Template, tree: Tree) -> Iterator[Problem]:
-    """Filters, tests, calls and templates that there are not."""
+    """Problems of unknown filters, tests, calls and templates."""
     asked = asked_calls(template)
-    for node in certain(template.tree):
+    for node in unconditional_nodes(template.tree):
         if isinstance(node, (nodes.Filter, nodes.Test)):
             what, known = ("filter", jinja().filters) if isinstance(node, nodes.Filter) else ("test", jinja().tests)
             if node.name not in known and node.name not in asked_words(template, what):
@@ -56,8 +56,8 @@ def _unknown(template: Template, tree: Tree) -> Iterator[Problem]:
                 yield template.problem(node.lineno, part, "template-missing", f"there is no template {part}", hint)
 
 
-def certain(tree: nodes.Template) -> Iterator[nodes.Node]:
-    """All that a template comes to whatever its variables are. What a loop does counts: it is there to be done."""
+def unconditional_nodes(tree: nodes.Template) -> Iterator[nodes.Node]:
+    """The nodes of a template that are evaluated whatever its variables are. The body of a loop counts as evaluated."""
     used = {name.name for name in tree.find_all(nodes.Name) if name.ctx == "load"}
     todo: list[nodes.Node] = [tree]
     while todo:
@@ -75,7 +75,7 @@ def certain(tree: nodes.Template) -> Iterator[nodes.Node]:
 
 
 def _exists(tree: Tree, name: str) -> bool:
-    """Whether a template is there; one beside another, or that cannot be looked for, may be."""
+    """Whether a template exists; True for a relative name, and if the file system cannot say."""
     if name.startswith(("./", "../")):
         return True
     try:

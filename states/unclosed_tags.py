@@ -1,4 +1,4 @@
-"""Where a tag of a template was opened that is not closed: Jinja tells of it where it gave up, most often at the end of the file."""
+"""Finds the opening of a template tag that is not closed. Jinja reports where it gave up, usually at the end of the file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 import jinja2
 
 BLOCKS = frozenset({"for", "if", "block", "macro", "call", "filter", "set", "with", "autoescape", "trans", "profile"})
-"""Tags that have an end of their own name."""
+"""Tags that end with `end` and their name."""
 LOADS = frozenset({"load_yaml", "load_json", "load_text"})
 """Tags that end with `endload`."""
 INNERMOST = re.compile(r"The innermost block that needs to be closed is '(\w+)'")
@@ -22,11 +22,13 @@ class Tag(NamedTuple):
     word: str
     line: int
     assigns: bool
-    """It is a `set` that has its value in it."""
+    """The tag is a `set` that contains its value."""
 
 
-def unclosed(environment: jinja2.Environment, text: str, error: jinja2.TemplateSyntaxError) -> tuple[int, str] | None:
-    """The line that an error is best told at, and a sentence; None where no open tag is the reason."""
+def unclosed_tag(
+    environment: jinja2.Environment, text: str, error: jinja2.TemplateSyntaxError
+) -> tuple[int, str] | None:
+    """The line at which to report an error, and a message; None if no unclosed tag is the cause."""
     said = error.message or ""
     open_tags: list[Tag] = []
     for tag in _tags(environment, text):
@@ -50,16 +52,16 @@ def unclosed(environment: jinja2.Environment, text: str, error: jinja2.TemplateS
             error.lineno,
             f"{{% {wrong[1]} %}} closes nothing here: {{% {last.word} %}} of line {last.line} is open, and ends with {{% {_end_of(last.word)} %}}",
         )
-    return last.line, f"{{% {last.word} %}} is not closed: there is no {{% {_end_of(last.word)} %}} for it"
+    return last.line, f"{{% {last.word} %}} is not closed: {{% {_end_of(last.word)} %}} is missing"
 
 
 def _end_of(word: str) -> str:
-    """The tag that closes one."""
+    """The name of the tag that closes another one."""
     return "endload" if word in LOADS else f"end{word}"
 
 
 def _tags(environment: jinja2.Environment, text: str) -> Iterator[Tag]:
-    """The tags of a template in their order, as far as it can be read; one that is not closed is the last, by its sign."""
+    """The tags of a template in order, up to a syntax error. The last tag may be unclosed; its word is then its delimiter."""
     begun, sign, words, assigns, depth = 0, "", [""], False, 0
     try:
         for line, kind, value in environment.lexer.tokeniter(text, None):

@@ -1,4 +1,4 @@
-"""What is wrong with a tree, collected stage by stage: all that is certain, nothing that only follows from something else."""
+"""Collects the problems of one compilation, stage by stage, without those that are only a consequence of another one."""
 
 from __future__ import annotations
 
@@ -9,41 +9,41 @@ from holdfast.states.errors import CompileError, Problem
 from holdfast.states.low import Chunk
 
 CONSEQUENCES = frozenset({"argument-missing", "contradiction", "extend-missing", "function-missing"})
-"""What may be wrong only because something else is: an `extend` or an `onchanges_in` that was not read could have put it right."""
+"""Codes of problems that may be consequences: an `extend` or an `onchanges_in` in a file that was not read could prevent them."""
 WHOLE = frozenset({"requisite-ambiguous", "requisite-missing", "source-absent", "source-syntax"})
-"""Mistakes for which no state is missing that a requisite could name."""
+"""Codes of problems that do not remove a state. A requisite that matches nothing is an error of its own in spite of them."""
 
 
 @dataclass(slots=True)
-class Wrong:
-    """The problems of one compilation; `waived` ones become warnings."""
+class ProblemCollector:
+    """The problems of one compilation; `waived` problems become warnings."""
 
     warnings: list[Problem]
     problems: list[Problem] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        """Whether there are any."""
+        """Whether there are any problems."""
         return bool(self.problems)
 
     @property
-    def lost(self) -> bool:
-        """Whether states may be missing that somebody wrote."""
+    def states_missing(self) -> bool:
+        """Whether states that are written in a file may be missing because of a problem."""
         return any(problem.code not in WHOLE for problem in self.problems)
 
-    def demand_none(self) -> None:
-        """Raise `CompileError` with all of them, if there are any."""
+    def raise_any(self) -> None:
+        """Raise `CompileError` with all problems, if there are any."""
         if self.problems:
             raise CompileError(self.problems)
 
-    def apart(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
-        """The chunks from files in which nothing is wrong."""
+    def without_problems(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
+        """The chunks from files without problems."""
         files = {problem.place.file for problem in self.problems}
         return [chunk for chunk in chunks if chunk.spot.document.file not in files] if files else chunks
 
     def add(self, problems: Iterable[Problem]) -> None:
-        """Take in what one stage has found; what the stages before it may account for is left out."""
+        """Add the problems of one stage, except those that may be consequences of earlier problems."""
         hidden = CONSEQUENCES if self.problems else frozenset()
-        if self.lost:
+        if self.states_missing:
             hidden |= {"requisite-missing"}
         for problem in problems:
             if problem.waived:

@@ -1,7 +1,7 @@
-"""The files that states take from the tree: whether they are there, and whether their templates can be read and rendered.
+"""Checks the sources of states in the states directory: whether they exist, and whether their templates are valid.
 
-A state would fail for them when it runs, perhaps at night; so they are looked at whenever states are compiled. Directories are listed once
-for all that is in them, and a template is judged once for each content.
+Without this check a state would fail only when it runs. Sources are checked whenever states are compiled. Each directory
+is listed once, and a template is checked once for each content.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from holdfast.states.source import Shelf, Text, Tree
 SCHEMES = ("salt://", "tree://")
 
 
-class Judge:
-    """Judges the sources of one tree, again and again as states are compiled."""
+class SourceChecker:
+    """Checks the sources of one states directory at each compilation."""
 
     def __init__(self, root: Path) -> None:
         self._root = os.fspath(root)
         self._shelf = Shelf()
-        self._judged: dict[Path, tuple[str, tuple[Problem, ...]]] = {}
-        """Template -> digest of its content, and what is wrong with it."""
+        self._checked: dict[Path, tuple[str, tuple[Problem, ...]]] = {}
+        """Template -> digest of its content, and its problems."""
 
-    def judge(self, tree: Tree, chunks: Iterable[Chunk]) -> Iterator[Problem]:
-        """What is wrong with the sources of these calls, seen through a tree of which nothing is read yet."""
+    def check(self, tree: Tree, chunks: Iterable[Chunk]) -> Iterator[Problem]:
+        """Problems of the sources of these calls. `tree` must be new: it has read no file yet."""
         listed: dict[str, frozenset[str] | None] = {}
         rendered: dict[str, Drawn] = {}
         for chunk in chunks:
@@ -47,13 +47,13 @@ class Judge:
         for each in rendered.values():
             for path in self._files(tree, each):
                 yield from self._template(tree, path)
-        self._judged = {path: known for path, known in self._judged.items() if path in tree.read_files}
+        self._checked = {path: known for path, known in self._checked.items() if path in tree.read_files}
         self._shelf.forget(tree.read_files)
 
     def _missing(
         self, chunk: Chunk, drawn: tuple[Drawn, ...], listed: dict[str, frozenset[str] | None]
     ) -> Iterator[Problem]:
-        """A source that is not there; of several of which one is enough, all of them."""
+        """Problems of sources that do not exist. If a state names alternatives, all of them must be missing."""
         choice = list(dict.fromkeys(each.url for each in drawn if each.choice))
         for urls in [choice, *([each.url] for each in drawn if not each.choice)]:
             if urls and not any(self._there(url, listed) for url in urls):
@@ -71,7 +71,7 @@ class Judge:
                 yield spot_of(chunk, (key,)).problem("source-absent", f"{chunk.identity}: {text}", hint)
 
     def _there(self, url: str, listed: dict[str, frozenset[str] | None]) -> bool:
-        """Whether a source is there, as far as that can be said: one that is not in the tree, or cannot be looked for, may be."""
+        """Whether a source exists; True if it is outside of the tree, or if the file system cannot say."""
         if not url.startswith(SCHEMES):
             return True
         directory, name = self._split(url)
@@ -81,7 +81,7 @@ class Judge:
         return names is None or name in names or (not name and directory == self._root)
 
     def _split(self, url: str) -> tuple[str, str]:
-        """The directory of a source, and its name there."""
+        """The directory of a source, and its name in that directory."""
         inside = posixpath.normpath(_inside(url) or ".")
         if inside == ".." or inside.startswith("../"):
             return "", inside  # nothing outside belongs to the tree
@@ -89,7 +89,7 @@ class Judge:
         return (self._root, "") if inside == "." else (directory, name)
 
     def _files(self, tree: Tree, drawn: Drawn) -> Iterator[Path]:
-        """The templates that a source is: the file, or all in the directory. None where they cannot be listed: the state says why when it runs."""
+        """The templates of a source: the file, or all files of the directory. Empty on an error, which the state reports when it runs."""
         with suppress(OSError, HoldfastError, ValueError):
             path = tree.template(_inside(drawn.url))
             if drawn.inside is None or drawn.read is None:
@@ -98,21 +98,21 @@ class Judge:
                 yield from [path / name for name in drawn.inside(drawn.read(str(path)))]
 
     def _template(self, tree: Tree, path: Path) -> tuple[Problem, ...]:
-        """What is wrong with a template; nothing where it cannot be read, which the state says when it runs."""
+        """The problems of a template. Empty if it cannot be read, which the state reports when it runs."""
         try:
             text = tree.read(path)
         except (CompileError, OSError):
             return ()
-        digest, found = self._judged.get(path, ("", ()))
+        digest, found = self._checked.get(path, ("", ()))
         if digest != text.digest:
-            found = _judged(text, tree)
-            self._judged[path] = text.digest, found
+            found = _problems_of(text, tree)
+            self._checked[path] = text.digest, found
         return found
 
 
-def _judged(text: Text, tree: Tree) -> tuple[Problem, ...]:
-    """What is wrong with the text of a template."""
-    from holdfast.states.certain import certain_problems  # noqa: PLC0415 - few states have templates
+def _problems_of(text: Text, tree: Tree) -> tuple[Problem, ...]:
+    """The problems of the text of a template."""
+    from holdfast.states.template_problems import certain_problems  # noqa: PLC0415 - few states have templates
 
     return tuple(certain_problems(text, tree))
 
@@ -123,7 +123,7 @@ def _inside(url: str) -> str:
 
 
 def _listing(directory: str) -> frozenset[str] | None:
-    """The names in a directory; none where there is no such directory, None where it cannot be listed."""
+    """The names in a directory; empty if the directory does not exist, None if it cannot be listed."""
     try:
         return frozenset(hostfiles.names(directory)) if directory else frozenset()
     except (FileNotFoundError, NotADirectoryError):

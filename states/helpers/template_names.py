@@ -1,4 +1,4 @@
-"""The names that every template is given."""
+"""The names that every template can use."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from jinja2.runtime import Context
 
 from holdfast.states.helpers.calls import Calls
 from holdfast.states.helpers.table import TABLE
-from holdfast.states.match import Host, matches
-from holdfast.states.world import TemplateStop, World
+from holdfast.states.host_view import HostView, TemplateStop
+from holdfast.states.match import TargetHost, matches
 
 
-def variables(world: World) -> dict[str, Any]:
-    """Names and their values."""
+def variables(view: HostView) -> dict[str, Any]:
+    """The names that every template can use, and their values."""
     return {
-        "salt": Calls(world, TABLE),
-        "grains": world.grains,
-        "pillar": world.pillar,
-        "opts": world.opts(),
-        "saltenv": world.env,
-        **_functions(world),
+        "salt": Calls(view, TABLE),
+        "grains": view.grains,
+        "pillar": view.pillar,
+        "opts": view.opts(),
+        "saltenv": view.env,
+        **_functions(view),
     }
 
 
-def _functions(world: World) -> dict[str, Any]:
-    """Functions that templates have without `salt`."""
+def _functions(view: HostView) -> dict[str, Any]:
+    """Functions that templates can call without `salt`."""
 
     def stop(text: object = "") -> None:
         raise TemplateStop(str(text))
 
-    host = Host(world.minion_id, world.grains, world.pillar, world.options)
+    host = TargetHost(view.minion_id, view.grains, view.pillar, view.options)
 
     def ifelse(*args: Any) -> Any:
         if len(args) % 2 == 0:
-            raise ValueError("ifelse takes pairs of a condition and a value, and last a value for when none holds")
+            raise ValueError("ifelse takes pairs of a condition and a value, and finally a default value")
         for condition, value in zip(args[::2], args[1::2], strict=False):
             if condition is True or (isinstance(condition, str) and matches("compound", condition, host)):
                 return value
@@ -48,12 +48,12 @@ def _functions(world: World) -> dict[str, Any]:
 
 @pass_context
 def show_full_context(context: Context) -> dict[str, Any]:
-    """Every name of a template with its value, but for those that are no data."""
+    """Every name of a template with its value; a value that is not data becomes the name of its type."""
     return {key: _simple(value) for key, value in context.get_all().items() if key.isidentifier()}
 
 
 def _simple(value: Any) -> Any:
-    """The data in a value; what is none by its kind."""
+    """A value as plain data; anything else as the name of its type."""
     if isinstance(value, Mapping):
         return {str(key): _simple(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set)):

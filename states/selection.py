@@ -1,4 +1,4 @@
-"""A part of the states by names and patterns, with all that it needs to run as it would among the others."""
+"""Selects states by names and patterns (`--only`), with all other states that they need."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from holdfast.states.automatic import automatic
 from holdfast.states.data import Call
 
 CANDIDATES = 10_000
-"""Names at most among which the nearest one is looked for."""
+"""Maximum number of names that are compared to find a similar one."""
 
 
 class NothingMatches(HoldfastError):
-    """A name or pattern stands for no state."""
+    """A name or pattern matches no state."""
 
 
 def selected(calls: Sequence[Call], words: Iterable[str], *, autoedge: bool) -> frozenset[str]:
-    """Identities of the states that the words mean, and of all that these need.
+    """Identities of the states that the words match, and of all states that these need.
 
-    That is what Salt has for `state.sls_id` and terraform for `-target`: whatever stands above them by a requisite, automatic edges
-    (`autoedge`) included, and those that have one of them as their prereq. Whoever merely listens waits for nobody; whoever watches one of them
-    is not needed, and is owed its refresh. Raises `NothingMatches` with all words that mean nothing.
+    As with Salt's `state.sls_id` and terraform's `-target`, a state needs the targets of its requisites, the targets of its automatic
+    edges (if `autoedge`), and the states that have it as their prereq. It does not need states to which it only
+    listens. States that watch a selected state are not needed: their refresh stays pending. Raises `NothingMatches` with all words that match no state.
     """
     found: set[int] = set()
     problems: list[str] = []
@@ -38,9 +38,13 @@ def selected(calls: Sequence[Call], words: Iterable[str], *, autoedge: bool) -> 
 
 
 def _meant(calls: Sequence[Call], word: str) -> list[int]:
-    """Positions of the calls that a word means: by identity, ID, name, or the end of a path, whichever is found first; or by a pattern, each of the first three."""
+    """Positions of the calls that a word matches.
+
+    The word is an identity, an ID, a name, or the end of a path; the first of these that matches counts. A pattern is compared with
+    identities, IDs and names.
+    """
     if any(mark in word for mark in "*?"):
-        pattern = word.replace("[", "[[]")  # brackets stand for themselves: they are part of each identity
+        pattern = word.replace("[", "[[]")  # brackets are part of each identity, so they match literally
         return [call.position for call in calls if any(fnmatchcase(name, pattern) for name in _names(call))]
     ways: tuple[Callable[[Call], bool], ...] = (
         lambda call: call.identity == word,
@@ -63,7 +67,7 @@ def _missing(calls: Sequence[Call], word: str) -> str:
 
 
 def _needed(calls: Sequence[Call], found: set[int], *, autoedge: bool) -> set[int]:
-    """These and all above them."""
+    """Positions of these calls, and of all calls that they need."""
     edges = automatic(calls).edges if autoedge else {}
     before: dict[int, list[int]] = {}
     for call in calls:
@@ -79,7 +83,7 @@ def _needed(calls: Sequence[Call], found: set[int], *, autoedge: bool) -> set[in
 
 
 def _above(call: Call) -> Iterator[int]:
-    """Those that must have come first, or that must be known, for it to run."""
+    """Positions of the calls that must run, or whose outcome must be known, before a call can run."""
     for kind, targets in call.requisites.items():
         if kind != "listen":
             yield from targets

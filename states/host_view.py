@@ -1,4 +1,4 @@
-"""What templates see of the host: grains, pillar, settings. The calls that they may make are in `helpers`."""
+"""The data of the host that templates see: grains, pillar, settings. The functions that they may call are in `helpers`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from holdfast.states.source import Tree
 
 
 @dataclass(slots=True)
-class World:
-    """One host, as templates of one tree see it."""
+class HostView:
+    """The data of one host that templates of one states directory see."""
 
     grains: Mapping[str, Any] = field(default_factory=dict)
     pillar: Mapping[str, Any] = field(default_factory=dict)
@@ -22,36 +22,36 @@ class World:
     minion_id: str = ""
     env: str = "base"
     tree: Tree | None = None
-    """The directory that `import` and `include` begin at; None: there is none."""
+    """The directory at which `import` and `include` begin; None: there is none."""
     looked: bool = False
-    """A template has asked for something that may change without any file changing."""
+    """A template has read something that may change although no file changes."""
     asked: set[str] = field(default_factory=set)
-    """Modules whose calls it has made, each as `CALLS` and its name."""
+    """Modules of which the template has called functions, each as `CALLS` and its name."""
     render: Callable[..., str] | None = None
-    """Renders a text as a template that sees the same, for calls that do; whoever renders a template with this world says how."""
+    """Renders a text with the same data, for helpers that render text. The renderer of the template sets it."""
     _frozen: tuple[bytes, bytes] | None = None
-    """The grains, and the rest."""
+    """Pickled grains, and the pickled rest."""
 
     def freeze(self) -> str:
-        """Keep all data as they are now; returns a digest of them but for the grains, which each copy notes the reading of."""
+        """Pickle the present data, and return a digest of everything but the grains. Copies record which grains they read."""
         rest = pickle.dumps((dict(self.pillar), dict(self.options)))
         self._frozen = pickle.dumps(unnoted(self.grains)), rest
         return hashlib.sha256(rest + repr((self.minion_id, self.env)).encode()).hexdigest()
 
-    def copy(self) -> World:
-        """A copy for one template, which may change it without others seeing that."""
+    def copy(self) -> HostView:
+        """A copy for one template, which may change its data without an effect on other templates."""
         if self._frozen is None:
             self.freeze()
         grains, (pillar, options) = (pickle.loads(frozen) for frozen in self._frozen or ())  # noqa: S301 - bytes that freeze() has made
-        return World(Grains(grains), pillar, options, self.minion_id, self.env, self.tree)
+        return HostView(Grains(grains), pillar, options, self.minion_id, self.env, self.tree)
 
     @property
     def read(self) -> set[str]:
-        """Names of the grains that the template of this copy has read, and the modules that it has called."""
+        """Names of the grains that the template of this copy has read, and the modules of the functions that it has called."""
         return self.asked | self.grains.read if isinstance(self.grains, Grains) else self.asked
 
     def opts(self) -> dict[str, Any]:
-        """The settings as templates see them, with those of Salt's that have a meaning here."""
+        """The settings that templates see as `opts`, including those settings of Salt that have a meaning here."""
         roots = {self.env: [str(self.tree.root)]} if self.tree is not None else {}
         known = {
             "id": self.minion_id,
@@ -69,7 +69,7 @@ class TemplateStop(Exception):
 
 
 class Forbidden(ValueError):
-    """A template wants what templates may not; `hint` says what to do instead."""
+    """A template does something that templates may not do; `hint` says what to do instead."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -77,4 +77,4 @@ class Forbidden(ValueError):
 
 
 Helper = Callable[..., Any]
-"""A call of the table: takes the world first, then what the template gives."""
+"""A function that templates call; its first argument is the `HostView`, the others come from the template."""

@@ -1,4 +1,4 @@
-"""What others call what has another name here, and types that there are not: a hint must not send anybody astray."""
+"""Hints for names that other tools, or other kinds, use for something, and for states of Salt that Holdfast does not have."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     "workdir": ("cwd",),
     "working_directory": ("cwd",),
 }
-"""Argument as it is called elsewhere, or by another kind -> what it may be here; the first that a kind has."""
+"""Name of an argument elsewhere -> its possible names here; the first that the kind has is suggested."""
 NAMES: Mapping[str, frozenset[str]] = {
     "cmd": frozenset({"cmd", "command"}),
     "cron": frozenset({"cmd", "command", "job"}),
@@ -66,7 +66,7 @@ NAMES: Mapping[str, frozenset[str]] = {
     "systemd_unit": frozenset({"service", "unit"}),
     "user": frozenset({"login", "user", "username"}),
 }
-"""Family -> what its `name` is called elsewhere."""
+"""Family -> names of its argument `name` elsewhere."""
 FUNCTIONS: Mapping[str, Mapping[str, str]] = {
     "file": {
         "copied": "copy",
@@ -84,7 +84,7 @@ FUNCTIONS: Mapping[str, Mapping[str, str]] = {
     "user": {"created": "present", "deleted": "absent", "removed": "absent"},
     "group": {"created": "present", "deleted": "absent", "removed": "absent"},
 }
-"""Family -> function as it is called elsewhere, or by another family -> what it is called here."""
+"""Family -> name of a function elsewhere -> its name here."""
 _SALT = (
     "acl alias alternatives archive at beacon bower btrfs cloud composer consul debconf disk docker environ ethtool etcd event firewalld gem"
     " git github gpg grains helm hg host http incron ini ipset iptables kernelpkg keyboard kmod kubernetes layman ldap locale logrotate lvm"
@@ -93,7 +93,7 @@ _SALT = (
     " supervisord svn sysfs sysrc syslog_ng timezone tls tuned vault virt virtualenv x509 xml zfs zookeeper zpool"
 )
 SALT = frozenset(_SALT.split())
-"""States of Salt that Holdfast does not have: those that are met most."""
+"""The most common states of Salt that Holdfast does not have."""
 SALT_KINDRED = (
     "apache_",
     "boto",
@@ -108,13 +108,13 @@ SALT_KINDRED = (
     "win_",
     "zabbix_",
 )
-"""How whole families of them begin."""
+"""Prefixes of groups of such states."""
 SURE = 0.75
-"""How alike a word must be to an argument that every state has: those are many, and one of them is always a little like it."""
+"""Required similarity (0 to 1) of a word and an argument of every state. There are many of those, so a low value matches by accident."""
 
 
 def meant_argument(word: str, kind: str, own: Collection[str], common: Collection[str] = ()) -> str | None:
-    """The argument of a kind that an unknown one probably means: of its own, or of those that every state has."""
+    """The argument that an unknown word probably means: one of the kind (`own`) or of every state (`common`); None if unclear."""
     if word in NAMES.get(kind.partition(".")[0], ()):
         return "name"
     for meant in ARGUMENTS.get(word, ()):
@@ -124,14 +124,14 @@ def meant_argument(word: str, kind: str, own: Collection[str], common: Collectio
 
 
 def meant_function(word: str, family: str, known: Iterable[str]) -> str | None:
-    """The function of a family that an unknown one probably means: by its meaning, or by its spelling, which may be that of such a word."""
+    """The function of a family that an unknown word probably means, by meaning or by spelling; None if unclear."""
     elsewhere = FUNCTIONS.get(family, {})
     near = nearest(word, [*known, *elsewhere])
     return elsewhere.get(near, near) if near else None
 
 
 def no_such_type(word: str) -> str:
-    """A hint for the type that a requisite or an extension names, where there is none of the kind; empty if there is."""
+    """A hint for an unknown type of state in a requisite or an extend; empty if the type exists."""
     if word in ("id", "sls") or word in (known := families()):
         return ""
     said, hint = no_such_family(word, known)
@@ -139,11 +139,11 @@ def no_such_type(word: str) -> str:
 
 
 def no_such_family(word: str, known: Iterable[str]) -> tuple[str, str]:
-    """What is to be said of a type of state that there is not, and a hint; `known` has those that there are."""
+    """The message and the hint for an unknown type of state; `known` are the existing types."""
     if word in SALT or word.startswith(SALT_KINDRED):
         return (
             f"Holdfast does not have Salt's state {word!r}",
-            "cmd.run with creates, unless or onlyif may stand in for it, or a kind of your own",
+            "use cmd.run with creates, unless or onlyif instead, or write a kind of your own",
         )
     near = nearest(word, known)
-    return f"there is no state {word!r}", f"did you mean {near}?" if near else f"there are: {', '.join(known)}"
+    return f"there is no state {word!r}", f"did you mean {near}?" if near else f"available: {', '.join(known)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.resources import registry
-from holdfast.states.elsewhere import ARGUMENTS, FUNCTIONS, NAMES, SALT, SALT_KINDRED
+from holdfast.states.salt_hints import ARGUMENTS, FUNCTIONS, NAMES, SALT, SALT_KINDRED
 
 
 @pytest.mark.parametrize(
@@ -82,8 +82,8 @@ def test_unknown_function_leads_to_what_it_is_called_here(problems, kind, meant)
     [
         ("require: [{files: x}]", "requisite-missing", "there is no state 'files': did you mean file?"),
         ("watch_in: [{services: nginx}]", "requisite-missing", "there is no state 'services': did you mean service?"),
-        ("require: [{xyzzy: x}]", "requisite-missing", "there is no state 'xyzzy': there are: "),
-        ("require: [{pkgrepo: x}]", "requisite-missing", "Holdfast does not have Salt's state 'pkgrepo': cmd.run"),
+        ("require: [{xyzzy: x}]", "requisite-missing", "there is no state 'xyzzy': available: "),
+        ("require: [{pkgrepo: x}]", "requisite-missing", "Holdfast does not have Salt's state 'pkgrepo': use cmd.run"),
         ("require: [{lamp.lit: x}]", "requisite-shape", "write '- lamp: x'"),
         ("require: [{file: x}]", "requisite-missing", "'x' is of the type lamp"),
     ],

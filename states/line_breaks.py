@@ -1,4 +1,4 @@
-"""What ends a line: YAML counts more lines in a text than an editor does."""
+"""Line breaks of YAML: YAML counts more lines in a text than an editor does."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 _BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
-"""What ends a line for YAML."""
+"""Line breaks of YAML."""
 _ODD_BREAK = re.compile("\r(?!\n)|[\x85\u2028\u2029]")
-"""What ends a line for YAML, but not for an editor."""
+"""Line breaks of YAML that an editor does not count."""
 Origin = TypeVar("Origin")
 
 
 def yaml_lines(text: str) -> list[str]:
-    """The lines of a text as YAML counts them: they end at more characters than those of an editor."""
+    """The lines of a text as YAML counts them."""
     return _BREAK.split(text)
 
 
@@ -24,6 +24,6 @@ def has_odd_breaks(text: str) -> bool:
 
 
 def by_yaml_lines(text: str, origins: Iterable[Origin]) -> list[Origin]:
-    """For each line of a text as YAML counts them the entry, in `origins`, of the line that it is in."""
+    """`origins` has an entry for each line of an editor; returns one for each line of YAML."""
     lines = (line.removesuffix("\r") for line in text.split("\n"))
     return [origin for line, origin in zip(lines, origins, strict=False) for _ in yaml_lines(line)]
