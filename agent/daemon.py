@@ -200,7 +200,7 @@ class Daemon:
             "states": str(self.settings.states),
             "noop": self.settings.engine.noop,
             "paused": self._engine.paused,
-            "pauses": self._logs.cover([paused(each) for each in self._engine.pauses]),
+            "pauses": self._logs.redactor([paused(each) for each in self._engine.pauses]),
             "reload": {"successful": BROKEN not in self._conditions, "at": self._reloaded},
             "converged": self._engine.converged and self._taken_over and BROKEN not in self._conditions,
             "status": self._summary(),
@@ -356,7 +356,7 @@ class Daemon:
         self._outdated |= self._host.update(
             facts=compiled.grains, pillar=compiled.pillar, options=compiled.options, managed=compiled.managed
         )
-        self._logs.cover = self._host.cover
+        self._logs.redactor = self._host.redactor
         declared = {call.identity for call in compiled.compilation.calls}
         self._failing &= declared
         self._host.forget_all_but(declared)
@@ -491,7 +491,7 @@ class Daemon:
         return f"{'converged' if self._engine.converged else 'at work'}: {total}{looking}"
 
     def _say(self) -> None:
-        self._notifier.status(self._logs.cover(self._summary()))
+        self._notifier.status(self._logs.redactor(self._summary()))
 
     # -- start and end -----------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from holdfast.agent.outlet import JournalOutlet, Outlet, StreamOutlet, encode_jo
 from holdfast.agent.recent import Recent
 from holdfast.agent.settings import LogSettings
 from holdfast.resources import visible
-from holdfast.resources.secrets import Cover
+from holdfast.resources.secrets import Redactor
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 PRIORITIES = {"debug": "7", "info": "6", "warning": "4", "error": "3", "critical": "2"}
@@ -38,7 +38,7 @@ class Logs:
         """The last entries, oldest first."""
         self.followers: set[Callable[[Entry], None]] = set()
         """Called with each entry; must not block."""
-        self.cover = Cover()
+        self.redactor = Redactor()
         """Covers secrets in all that this process tells."""
         self._descriptor = descriptor
         self._narrator = Narrator()
@@ -89,8 +89,8 @@ class Logs:
             self._outlet.close()
 
     def _covered(self, _: Any, __: str, entry: Entry) -> Entry:
-        covered: Entry = self.cover(entry)
-        return covered
+        redacted: Entry = self.redactor(entry)
+        return redacted
 
     def _keep(self, _: Any, __: str, entry: Entry) -> Entry:
         self.recent.append(entry)

@@ -19,7 +19,7 @@ from holdfast.agent.engine.options import EngineOptions
 from holdfast.agent.places import CONFIG, STATE_DIR, anchored, default_socket, is_location, read_settings
 from holdfast.resources.refusals import said
 from holdfast.resources.registry import nearest
-from holdfast.resources.secrets import Cover
+from holdfast.resources.secrets import Redactor
 from holdfast.states.codes import demand_warning
 from holdfast.states.errors import CompileError, Problem
 from holdfast.states.marks import Document, Map, descend, plain
@@ -201,8 +201,10 @@ def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None, *
     try:
         settings = Settings.model_validate({**plain(values), **given})
     except ValidationError as error:
-        cover = Cover(values)
-        raise SettingsError(_problem(document, values, detail).covered(cover) for detail in error.errors()) from None
+        redactor = Redactor(values)
+        raise SettingsError(
+            _problem(document, values, detail).redacted(redactor) for detail in error.errors()
+        ) from None
     return _in_environment(_anchored(settings, file.parent), document, given)
 
 

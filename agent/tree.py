@@ -20,7 +20,7 @@ from holdfast.agent.settings import Settings
 from holdfast.agent.watched import MadeFrom
 from holdfast.resources import paths, registry
 from holdfast.resources.paths import trusted_uids
-from holdfast.resources.secrets import Cover
+from holdfast.resources.secrets import Redactor
 from holdfast.states.compile import Compiler
 from holdfast.states.data import Call, Compilation, Request
 from holdfast.states.errors import CompileError, Place, Problem
@@ -42,7 +42,7 @@ class Compiled:
     pillar: Mapping[str, Any]
     options: Mapping[str, Any]
     """The settings that templates see as `opts`."""
-    cover: Cover
+    redactor: Redactor
     """Covers the secrets of the pillar."""
     warnings: tuple[Problem, ...] = ()
     read: frozenset[str] = frozenset()
@@ -89,14 +89,14 @@ class Trees:
             else self._pillars.setdefault(settings.pillar, PillarCompiler(settings.pillar))
         )
         pillar = Pillar(dict(request.pillar)) if pillars is None else pillars.compile(request)
-        cover = Cover(pillar.data)
+        redactor = Redactor(pillar.data)
         try:
             compilation = self._compiler.compile(replace(request, pillar=pillar.data, sls=sls))
         except CompileError as error:
-            raise error.covered(cover) from None
+            raise error.redacted(redactor) from None
         read = frozenset(noting.read) | self._compiler.read | (pillars.renderer.read if pillars else frozenset())
-        warnings = tuple(problem.covered(cover) for problem in (*pillar.warnings, *compilation.warnings))
-        return Compiled(compilation, unnoted(noting), pillar.data, request.options, cover, warnings, read)
+        warnings = tuple(problem.redacted(redactor) for problem in (*pillar.warnings, *compilation.warnings))
+        return Compiled(compilation, unnoted(noting), pillar.data, request.options, redactor, warnings, read)
 
     def check(
         self, settings: Settings, *, sls: tuple[str, ...] = (), grains: Mapping[str, Any] | None = None
@@ -107,12 +107,12 @@ class Trees:
         self.load_kinds(settings.resources)
         request = self._request(settings, grains)
         pillar = _pillar(settings, request)
-        report, cover = (
+        report, redactor = (
             inspect(replace(request, pillar=pillar.data, sls=sls), settings.lint.ignore, pillar.warnings),
-            Cover(pillar.data),
+            Redactor(pillar.data),
         )
         errors, warnings = (
-            tuple(problem.covered(cover) for problem in found) for found in (report.errors, report.warnings)
+            tuple(problem.redacted(redactor) for problem in found) for found in (report.errors, report.warnings)
         )
         return replace(report, errors=errors, warnings=warnings)
 

@@ -1,4 +1,4 @@
-"""Values deep in nested data (the pillar, the grains), found by a key like `app:users:0:name`."""
+"""Values in nested data (the pillar, the grains), found by a key like `app:users:0:name`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from holdfast.resources.errors import Permanent
 
 
 def lookup_value(data: Mapping[str, Any], key: str, delimiter: str, where: str) -> Any:
-    """The value of a key like `a:b`; numbers count in lists. Raises `Permanent` when there is none."""
+    """Return the value of a key like `a:b`; a number is an index of a list. Raises `Permanent` if there is none."""
     value: Any = data
     for part in key.split(delimiter):
         if isinstance(value, Mapping) and part in value:

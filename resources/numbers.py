@@ -1,7 +1,7 @@
-"""Numbers that remember how they were written, where that is not how Python writes them: `1.10`, `007`, `12:30`.
+"""Numbers that keep their spelling, if Python would write them otherwise: `1.10`, `007`, `12:30`.
 
-YAML reads these as 1.1, 7 and 750. As a number that is what was meant; as text (a version, a name) it is not, so fields of text refuse
-them. Behaves like any number otherwise.
+YAML reads these as 1.1, 7 and 750. That is right for a number, but wrong for text (a version, a name), so text fields
+refuse such numbers. Otherwise they behave like any number.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class WrittenFloat(float):
 
 
 def with_spelling(value: object, written: str) -> object:
-    """A number together with how it was written, if Python would write it otherwise; anything else as it is."""
+    """Return a number with its spelling, if Python would write the number otherwise; any other value unchanged."""
     if value.__class__ is int and str(value) != written:
         return WrittenInt(int(value), written)
     if value.__class__ is float and str(value) != written:
@@ -51,7 +51,7 @@ def with_spelling(value: object, written: str) -> object:
 
 
 def plain_number(value: object) -> object:
-    """A number without its spelling; anything else as it is."""
+    """Return a number without its spelling; any other value unchanged."""
     if value.__class__ is WrittenInt:
         return int(value)
     return float(value) if value.__class__ is WrittenFloat else value

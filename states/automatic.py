@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from holdfast.resources.contract import Uid
-from holdfast.resources.needs import UNIT_FILE, UNITS, Need, unit_parts
+from holdfast.resources.dependencies import UNIT_FILE, UNITS, Dependency, unit_parts
 from holdfast.resources.traits import Edgeable
 from holdfast.states.check import CONDITIONAL
 from holdfast.states.data import Call
@@ -28,10 +28,10 @@ NOBODY: Sequence[int] = ()
 
 
 class Dropped(NamedTuple):
-    """A need that comes before what would meet it."""
+    """A dependency that stands before the state that would satisfy it."""
 
     who: int
-    need: Need
+    dependency: Dependency
     provider: int
     """The first that offers it, later in the order."""
 
@@ -64,11 +64,11 @@ def interesting(calls: Sequence[Call]) -> frozenset[str]:
             for kind, value in call.resource.offers():
                 if kind == "path":
                     _climb(value, found)
-            for need in call.resource.needs():
-                if need.type == "path":
-                    _climb(need.value, found)
-                elif need.type == UNIT_FILE:
-                    found.update(f"{directory}/{need.value}" for directory in UNITS)
+            for dependency in call.resource.dependencies():
+                if dependency.type == "path":
+                    _climb(dependency.value, found)
+                elif dependency.type == UNIT_FILE:
+                    found.update(f"{directory}/{dependency.value}" for directory in UNITS)
     return frozenset(found)
 
 
@@ -118,8 +118,8 @@ class _Search:
         paths, offers = self.paths, self.offers
         for position, call, resource in self.takers:
             found: set[int] = set()
-            for need in resource.needs():
-                type_, value, vital, above, every = need
+            for dependency in resource.dependencies():
+                type_, value, vital, above, every = dependency
                 if type_ != "path":
                     providers = offers.get((type_, value), NOBODY)
                 else:
@@ -129,7 +129,7 @@ class _Search:
                         last = bisect_left(providers, position)
                         found.update(providers[:last] if every else (providers[last - 1],))
                     elif vital and providers[0] != position:
-                        dropped.append(Dropped(position, need, providers[0]))
+                        dropped.append(Dropped(position, dependency, providers[0]))
             if self._shipped:
                 found.update(self._packages(position, resource))
             if found and call.requisites:
@@ -145,7 +145,10 @@ class _Search:
     def _packages(self, position: int, resource: Edgeable) -> Iterator[int]:
         """Those whose packages ship what is offered here or needed: a package comes before the configuration that is put into it."""
         paths = [value for kind, value in resource.offers() if kind == "path"]
-        for path in (*paths, *[need.value for need in resource.needs() if need.type == "path"]):
+        for path in (
+            *paths,
+            *[dependency.value for dependency in resource.dependencies() if dependency.type == "path"],
+        ):
             owners = _nearest(self._shipped, self._shipped_above, path)
             yield from owners[: bisect_left(owners, position)]
 
@@ -157,8 +160,12 @@ def _ordered(call: Call) -> set[int]:
 
 def told(calls: Sequence[Call], drop: Dropped) -> str:
     """What is to be said of an edge that was dropped."""
-    who, need, provider = calls[drop.who], drop.need, calls[drop.provider]
-    thing = f"the directory {need.value}" if need.above else f"{need.type.replace('-', ' ')} {need.value}"
+    who, dependency, provider = calls[drop.who], drop.dependency, calls[drop.provider]
+    thing = (
+        f"the directory {dependency.value}"
+        if dependency.above
+        else f"{dependency.type.replace('-', ' ')} {dependency.value}"
+    )
     return f"{who.identity} needs {thing}, but {provider.identity} ({provider.place}) comes after it: on an empty machine it fails"
 
 

@@ -150,7 +150,7 @@ class Checker:
         """What a resource manages."""
         try:
             if isinstance(resource, Edgeable):  # they are asked again and again, where nobody expects an error
-                resource.offers(), resource.needs()
+                resource.offers(), resource.dependencies()
             _drawn(resource)
             return resource.uids()
         except Exception as error:  # noqa: BLE001 - a kind's own code

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from holdfast.resources.errors import HoldfastError
-from holdfast.resources.secrets import Cover
+from holdfast.resources.secrets import Redactor
 from holdfast.resources.visible import clean
 
 
@@ -45,9 +45,9 @@ class Problem:
         """The stable JSON form: file, line, column, code, message, hint."""
         return {**asdict(self.place), "code": self.code, "message": self.message, "hint": self.hint}
 
-    def covered(self, cover: Cover) -> Problem:
+    def redacted(self, redactor: Redactor) -> Problem:
         """The same without secrets."""
-        return replace(self, message=cover(self.message), hint=cover(self.hint), text=cover(self.text))
+        return replace(self, message=redactor(self.message), hint=redactor(self.hint), text=redactor(self.text))
 
     def __str__(self) -> str:
         """For a person: place, message, the line itself, the hint; nothing that a terminal would obey."""
@@ -68,9 +68,9 @@ class CompileError(HoldfastError):
         self.problems = tuple(sorted(set(problems), key=lambda p: (p.place, p.code, p.message)))
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
-    def covered(self, cover: Cover) -> CompileError:
+    def redacted(self, redactor: Redactor) -> CompileError:
         """The same without secrets."""
-        return CompileError(problem.covered(cover) for problem in self.problems)
+        return CompileError(problem.redacted(redactor) for problem in self.problems)
 
 
 class Refused(CompileError):
@@ -83,15 +83,15 @@ class Refused(CompileError):
         super().__init__(problems)
         self.low, self.high = low, high
 
-    def covered(self, cover: Cover) -> Refused:
+    def redacted(self, redactor: Redactor) -> Refused:
         """The same without secrets."""
         return Refused(
-            (problem.covered(cover) for problem in self.problems),
-            tuple(map(cover.masked, self.low)),
-            masked(self.high, cover),
+            (problem.redacted(redactor) for problem in self.problems),
+            tuple(map(redactor.masked, self.low)),
+            masked(self.high, redactor),
         )
 
 
-def masked(high: Mapping[str, Any], cover: Cover) -> dict[str, Any]:
+def masked(high: Mapping[str, Any], redactor: Redactor) -> dict[str, Any]:
     """High data without secrets; what an ID is called says nothing of what is below it."""
-    return {cover(id_): cover.masked(body) for id_, body in high.items()}
+    return {redactor(id_): redactor.masked(body) for id_, body in high.items()}

@@ -18,7 +18,7 @@ from holdfast.agent.settings import Settings
 from holdfast.agent.tree import Compiled
 from holdfast.agent.version import version
 from holdfast.resources.contract import Concern
-from holdfast.resources.secrets import Cover
+from holdfast.resources.secrets import Redactor
 
 MODE = 0o600
 """Of a report: it holds what is in files that others may not read."""
@@ -39,7 +39,7 @@ class Run:
 
 def report(settings: Settings, compiled: Compiled, run: Run) -> str:
     """The page."""
-    cover, grains, now = compiled.cover, compiled.grains, time.time()
+    redactor, grains, now = compiled.redactor, compiled.grains, time.time()
     facts = {
         "Host": f"{grains['id']} ({grains.get('osfullname', grains.get('os', '?'))} {grains.get('osrelease', '')}, Linux {grains.get('kernelrelease', '?')})",
         "Time": f"{time.strftime('%Y-%m-%d %H:%M:%S %z', time.localtime(now))} ({time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime(now))})",
@@ -48,12 +48,12 @@ def report(settings: Settings, compiled: Compiled, run: Run) -> str:
         "Result": run.said,
         "Made by": f"holdfast {version()} plan",
     }
-    rows = list(_rows(compiled, run.outcomes, cover))
-    notes = [cover(f"Owed for an earlier change: {each.identity} {each.text}") for each in run.owed]
-    return "".join(page(f"Plan for {grains['id']}", cover(facts), rows, notes))
+    rows = list(_rows(compiled, run.outcomes, redactor))
+    notes = [redactor(f"Owed for an earlier change: {each.identity} {each.text}") for each in run.owed]
+    return "".join(page(f"Plan for {grains['id']}", redactor(facts), rows, notes))
 
 
-def _rows(compiled: Compiled, outcomes: Sequence[Outcome], cover: Cover) -> Iterator[Row]:
+def _rows(compiled: Compiled, outcomes: Sequence[Outcome], redactor: Redactor) -> Iterator[Row]:
     calls, narrator = {call.identity: call for call in compiled.compilation.calls}, Narrator(unsaid="start")
     for outcome in outcomes:
         call, line = calls[outcome.identity], narrator.tell(Ran(0, outcome))
@@ -62,11 +62,13 @@ def _rows(compiled: Compiled, outcomes: Sequence[Outcome], cover: Cover) -> Iter
             .replace(f" of {outcome.identity}", "", 1)
             .replace(f" {outcome.identity}", "", 1)
         )
-        said, changes, diff = cover((said, outcome.changes, outcome.diff))
+        said, changes, diff = redactor((said, outcome.changes, outcome.diff))
         concern: Concern = call.resource.concern(outcome.changes)
         result = result_of(outcome)
         state = "would-change" if result == "changed" else "failed" if outcome.blocked else result
-        yield Row(cover(outcome.identity), state, concern, said, f"{call.place.file}:{call.place.line}", changes, diff)
+        yield Row(
+            redactor(outcome.identity), state, concern, said, f"{call.place.file}:{call.place.line}", changes, diff
+        )
 
 
 def write(text: str, path: Path | None) -> None:

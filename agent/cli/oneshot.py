@@ -122,8 +122,10 @@ def _converge(order: Order, *, noop: bool) -> None:
     total = len(compiled.compilation.calls if only is None else only)
     show = order.form == "text"
     drawn = (show or order.output) and not order.quiet and possible()
-    progress = Progress(total, compiled.cover, _hidden(compiled)) if drawn else None
-    printer = Printer(settings, compiled.cover, show=show, verbose=order.verbose, quiet=order.quiet, progress=progress)
+    progress = Progress(total, compiled.redactor, _hidden(compiled)) if drawn else None
+    printer = Printer(
+        settings, compiled.redactor, show=show, verbose=order.verbose, quiet=order.quiet, progress=progress
+    )
     for problem in compiled.warnings:
         say(f"warning: {problem}", err=True)
     record, interrupted = None, False
@@ -150,7 +152,7 @@ def _converge(order: Order, *, noop: bool) -> None:
             {"owed": [{"identity": each.identity, "text": each.text} for each in printer.owed]} if printer.owed else {}
         )
         print_json(
-            printer.cover(
+            printer.redactor(
                 {
                     "pass": number,
                     "converged": converged,
@@ -160,7 +162,7 @@ def _converge(order: Order, *, noop: bool) -> None:
             )
         )
     if interrupted:
-        text = printer.cover(f"interrupted: {_so_far(total, outcomes, ended)}")
+        text = printer.redactor(f"interrupted: {_so_far(total, outcomes, ended)}")
         with suppress(OSError):  # the terminal may be gone
             say(("\n" if sys.stderr.isatty() else "") + text, err=True)  # not beside the ^C
     elif order.form != "json":
@@ -171,7 +173,7 @@ def _converge(order: Order, *, noop: bool) -> None:
         )
         late = f"broken off: {_so_far(total, outcomes, ended)}" if record and record.broken_off else late
         seconds = time.monotonic() - began
-        said = printer.cover(late or _summary(compiled, outcomes, seconds))
+        said = printer.redactor(late or _summary(compiled, outcomes, seconds))
         if order.form == "html":
             from holdfast.agent.cli import audit
 

@@ -13,7 +13,7 @@ from holdfast.agent.engine.report import Event, Notice, Outcome, Ran, Started
 from holdfast.agent.logs import Logs
 from holdfast.agent.narrate import Narrator
 from holdfast.agent.settings import Settings
-from holdfast.resources.secrets import Cover
+from holdfast.resources.secrets import Redactor
 
 OUTPUTS = ("stdout", "stderr", "combined")
 """Changes that are what a command has written."""
@@ -23,7 +23,14 @@ class Printer:
     """Collects outcomes and, in text form, prints them as they come; the log proper goes to stderr."""
 
     def __init__(
-        self, settings: Settings, cover: Cover, *, show: bool, verbose: bool, quiet: bool, progress: Progress | None
+        self,
+        settings: Settings,
+        redactor: Redactor,
+        *,
+        show: bool,
+        verbose: bool,
+        quiet: bool,
+        progress: Progress | None,
     ) -> None:
         self.outcomes: list[Outcome] = []
         self.owed: list[Notice] = []
@@ -34,7 +41,7 @@ class Printer:
         self._progress = progress
         """What is drawn on a terminal; None elsewhere."""
         self._logs = Logs(settings.log.model_copy(update={"format": "console"}))
-        self.cover = self._logs.cover = cover
+        self.redactor = self._logs.redactor = redactor
         self._narrator, self._console = Narrator(unsaid="start"), Console.at(1)
         if progress:
             self._logs.followers.add(lambda _: progress.clear())
@@ -92,7 +99,7 @@ class Printer:
     def _say(self, text: str, *, err: bool = False) -> None:
         if self._progress:
             self._progress.clear()
-        say(self.cover(text), err=err)
+        say(self.redactor(text), err=err)
 
     def _print(self, event: Ran) -> None:
         if not self._show or not self._is_shown(event.outcome):
@@ -105,7 +112,7 @@ class Printer:
         line = self._narrator.tell(event)
         if line is None:
             return
-        text = self._console.text(self.cover({"event": line.text, "level": line.level, **line.fields}))
+        text = self._console.text(self.redactor({"event": line.text, "level": line.level, **line.fields}))
         if self._progress:
             self._progress.say(text)
         else:

@@ -18,7 +18,7 @@ from holdfast.agent.cli.terminal import NARROW, one_line, span
 from holdfast.agent.console import coloured, width_of
 from holdfast.agent.outlet import StreamOutlet
 from holdfast.agent.widths import beginning, columns, fit
-from holdfast.resources.secrets import Cover
+from holdfast.resources.secrets import Redactor
 
 TICK = 0.1
 """Seconds between two pictures."""
@@ -49,8 +49,8 @@ class Progress:
     `hidden` says of an identity that nothing of it may be shown.
     """
 
-    def __init__(self, total: int, cover: Cover, hidden: Callable[[str], bool], *, descriptor: int = 1) -> None:
-        self._total, self._cover, self._hidden = total, cover, hidden
+    def __init__(self, total: int, redactor: Redactor, hidden: Callable[[str], bool], *, descriptor: int = 1) -> None:
+        self._total, self._redactor, self._hidden = total, redactor, hidden
         self._descriptor, self._outlet = descriptor, StreamOutlet(descriptor)
         self._colour = coloured(descriptor)
         self._began = time.monotonic()
@@ -151,7 +151,7 @@ class Progress:
         if self._skipped:
             text, self._skipped = f"    [{self._skipped} lines are not shown]\n", 0
         for _, label, line in self._lines:
-            text += f"    {label}{legible(line, self._cover)}\n"
+            text += f"    {label}{legible(line, self._redactor)}\n"
         self._lines.clear()
         return text
 
@@ -177,11 +177,11 @@ def picture(running: Mapping[str, float], done: int, total: int, now: float, wid
     ]
 
 
-def legible(line: bytes, cover: Cover) -> str:
+def legible(line: bytes, redactor: Redactor) -> str:
     """A line of output: of what was written over, the last; without what steers a terminal, secrets masked, then cut."""
     text = SEQUENCE.sub("", line.decode(errors="replace").rstrip("\r").rpartition("\r")[2])
-    covered: str = cover(text)
-    return beginning(one_line(covered.replace("\t", "        ")), WIDEST)
+    redacted: str = redactor(text)
+    return beginning(one_line(redacted.replace("\t", "        ")), WIDEST)
 
 
 def _shown(identity: str) -> str:

@@ -28,7 +28,7 @@ from holdfast.agent.pictures.svg import svg
 from holdfast.agent.pictures.texts import dot, mermaid
 from holdfast.agent.tree import Compiled, Trees
 from holdfast.agent.words import number_of
-from holdfast.resources.secrets import Cover
+from holdfast.resources.secrets import Redactor
 from holdfast.resources.visible import clean
 from holdfast.states.automatic import automatic
 from holdfast.states.data import Call, Low
@@ -60,7 +60,7 @@ def low(sls: tuple[str, ...], source: Source, form: str) -> None:
     """Show the single calls, all arguments with them, by order number."""
     with _refused(lambda error: _print(error.low, form)):
         compiled = _compile(sls, source)
-        _print(compiled.cover.masked(numbered(compiled.compilation.calls)), form)
+        _print(compiled.redactor.masked(numbered(compiled.compilation.calls)), form)
 
 
 @view("text", "json")
@@ -68,7 +68,7 @@ def high(sls: tuple[str, ...], source: Source, form: str) -> None:
     """Show the high data: all files merged, extended and numbered."""
     with _refused(lambda error: _print(error.high, form)):
         compiled = _compile(sls, source)
-        _print(masked(compiled.compilation.high, compiled.cover), form)
+        _print(masked(compiled.compilation.high, compiled.redactor), form)
 
 
 @contextmanager
@@ -93,15 +93,15 @@ def top(sls: tuple[str, ...], source: Source, form: str) -> None:
 def order(sls: tuple[str, ...], source: Source, form: str, verbose: bool) -> None:
     """Show the order of execution, with the reason for each place."""
     compiled = _compile(sls, source)
-    calls, cover = compiled.compilation.calls, compiled.cover
+    calls, redactor = compiled.compilation.calls, compiled.redactor
     if form == "json":
-        print_json(cover([_place(call) for call in calls]))
+        print_json(redactor([_place(call) for call in calls]))
         return
     waits = automatic(calls).edges if verbose else {}
-    names = [one_line(cover(call.identity)) for call in calls]
+    names = [one_line(redactor(call.identity)) for call in calls]
     width = max(map(len, names), default=0)
     for call in calls:
-        click.echo(f"{call.position + 1:5}  {names[call.position]:{width}}  {one_line(cover(call.reason))}")
+        click.echo(f"{call.position + 1:5}  {names[call.position]:{width}}  {one_line(redactor(call.reason))}")
         for position in waits.get(call.position, ()):
             click.echo(f"{'':5}    after {names[position]} (automatic)")
 
@@ -130,9 +130,9 @@ def graph(sls: tuple[str, ...], source: Source, form: str, live: bool) -> None:
 def _drawing(sls: tuple[str, ...], source: Source) -> Drawing:
     """As the states compile."""
     compiled = _compile(sls, source)
-    calls, cover = compiled.compilation.calls, compiled.cover
-    nodes = [Node(cover(call.identity), call.kind, call.low["__sls__"]) for call in calls]
-    return Drawing(nodes, [Edge(*cover(edge)) for edge in (*edges(calls), *_unwritten(calls, source))])
+    calls, redactor = compiled.compilation.calls, compiled.redactor
+    nodes = [Node(redactor(call.identity), call.kind, call.low["__sls__"]) for call in calls]
+    return Drawing(nodes, [Edge(*redactor(edge)) for edge in (*edges(calls), *_unwritten(calls, source))])
 
 
 def _live(source: Source) -> Drawing:
@@ -164,7 +164,7 @@ def pillar(source: Source, form: str, secrets: bool) -> None:
     """Show the pillar of this host, its secrets masked."""
     settings = source.settings()
     data = Trees().pillar(settings, grains=source.facts(settings))
-    _print(data if secrets else Cover(data).masked(data), form)
+    _print(data if secrets else Redactor(data).masked(data), form)
 
 
 @show.command()
@@ -176,7 +176,7 @@ def grains(source: Source, form: str) -> None:
     settings = source.settings()
     given = source.facts(settings)
     grains = facts.gather(settings) if given is None else given
-    _print(Cover(grains).masked(grains), form)
+    _print(Redactor(grains).masked(grains), form)
 
 
 def numbered(calls: tuple[Call, ...]) -> list[Low]:

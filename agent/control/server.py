@@ -175,7 +175,7 @@ class ControlServer:
     ) -> None:
         """Answer it, and close."""
         answer = await self._answer(request, reader, writer)
-        await send(answer, lambda: self._logs.cover, writer)
+        await send(answer, lambda: self._logs.redactor, writer)
 
     async def _answer(
         self, request: Request | ControlError, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -275,7 +275,7 @@ class ControlServer:
         sent = b""
         try:
             while not gone.done():
-                shown = encoded({"frame": self._agent.frame()}, self._logs.cover)
+                shown = encoded({"frame": self._agent.frame()}, self._logs.redactor)
                 if shown != sent:
                     writer.write(shown)
                     await writer.drain()

@@ -218,7 +218,7 @@ def _outcome(
     if job.call.meta.no_log:
         changes, text, diff = dict.fromkeys(changes, MASK), MASK, ""
     elif changes or diff or result is not True:
-        changes, text, diff = job.ctx.covered((changes, text, diff))
+        changes, text, diff = job.ctx.redacted((changes, text, diff))
     return Outcome(
         job.call.identity,
         job.call.position,

@@ -83,4 +83,4 @@ def _alike(new: Call, old: Call) -> bool:
         return True
     if not isinstance(ours, Edgeable) or not isinstance(theirs, Edgeable):
         return isinstance(ours, Edgeable) is isinstance(theirs, Edgeable)
-    return ours.offers() == theirs.offers() and ours.needs() == theirs.needs()
+    return ours.offers() == theirs.offers() and ours.dependencies() == theirs.dependencies()

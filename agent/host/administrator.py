@@ -13,10 +13,10 @@ from typing import Any, NoReturn
 
 from holdfast.agent.engine.report import Obstacle
 from holdfast.agent.health import Health
-from holdfast.resources import locks
+from holdfast.resources import package_locks
 from holdfast.resources.contract import Resource
+from holdfast.resources.dependencies import UNITS
 from holdfast.resources.errors import HoldfastError
-from holdfast.resources.needs import UNITS
 
 PATIENCE = 600.0
 """Seconds for which what others have in their hands is left alone."""
@@ -32,7 +32,9 @@ class Administrator:
     The provider is looked for when a lock of a package manager (`held`) is held for the first time: all providers together take up more than a megabyte.
     """
 
-    def __init__(self, interface: Callable[[str], Any], health: Health, held: Callable[[], bool] = locks.held) -> None:
+    def __init__(
+        self, interface: Callable[[str], Any], health: Health, held: Callable[[], bool] = package_locks.held
+    ) -> None:
         self._interface, self._health, self._held = interface, health, held
         self._pkg: Any = None
         self._who = ""

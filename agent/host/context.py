@@ -56,9 +56,9 @@ class HostContext:
         self._host.read_by(self.identity)
         return self._host.pillar
 
-    def covered(self, value: Any) -> Any:
+    def redacted(self, value: Any) -> Any:
         """Without the secrets of the pillar."""
-        return self._host.cover(value)
+        return self._host.redactor(value)
 
     @property
     def log(self) -> Logger:

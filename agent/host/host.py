@@ -21,7 +21,7 @@ from holdfast.agent.host.kept import Store
 from holdfast.agent.host.sources import Sources
 from holdfast.agent.tasks import Tasks
 from holdfast.resources.interfaces.base import Bus
-from holdfast.resources.secrets import Cover
+from holdfast.resources.secrets import Redactor
 from holdfast.states.data import Call
 from holdfast.states.grains import seen
 from holdfast.states.hostfiles import absolute
@@ -57,7 +57,7 @@ class Host:
         self.var_dir, self.durable = var_dir, durable
         self.facts: Mapping[str, Any] = facts or {}
         self.pillar: Mapping[str, Any] = pillar or {}
-        self.cover = Cover(self.pillar)
+        self.redactor = Redactor(self.pillar)
         """Covers the secrets of the pillar in what is told."""
         self.options: Mapping[str, Any] = options or {}
         """The settings that templates see as `opts`."""
@@ -161,8 +161,8 @@ class Host:
         facts_before, before = self.facts, (self.pillar, self.options)
         self.facts = self.facts if facts is None else facts
         if pillar is not None:
-            self.cover = (
-                self.cover if pillar == self.pillar else Cover(pillar, self.pillar)
+            self.redactor = (
+                self.redactor if pillar == self.pillar else Redactor(pillar, self.pillar)
             )  # what was secret a moment ago still stands in diffs
             self.pillar = pillar
         self.options = self.options if options is None else options

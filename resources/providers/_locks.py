@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.resources.interfaces.base import Host
-from holdfast.resources.locks import PACKAGES, described, holder, is_ours
+from holdfast.resources.package_locks import PACKAGES, described, holder, is_ours
 from holdfast.resources.providers._claims import UCF, Claims
 from holdfast.resources.providers._dpkg import ADMIN, LISTS, Database, Dpkg, differences
 

@@ -14,7 +14,7 @@ import pytest
 
 from holdfast.agent.cli.main import main
 from holdfast.agent.host.host import Host
-from holdfast.resources import locks
+from holdfast.resources import package_locks
 from holdfast_process import Tree
 
 HOLD = "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX); print('held', flush=True); sys.stdin.read()"
@@ -37,8 +37,8 @@ class Apt:
         self.looks += 1
         if self.looks == 4:
             self.enough()
-        holder = locks.holder(self._lock)
-        return locks.described(holder) if holder else ""
+        holder = package_locks.holder(self._lock)
+        return package_locks.described(holder) if holder else ""
 
     async def in_other_hands(self, names: Collection[str], paths: Collection[str]) -> bool:
         """Whether the path is among them."""
@@ -65,7 +65,7 @@ def tree(tmp_path: Path) -> Tree:
 def apt(tree: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Apt]:
     """An apt that has the first file in its hands; it stands for the host's."""
     apt = Apt(tmp_path / "lock", f"{tree.host}/theirs")
-    monkeypatch.setattr(locks, "PACKAGES", (tmp_path / "lock",))
+    monkeypatch.setattr(package_locks, "PACKAGES", (tmp_path / "lock",))
     monkeypatch.setattr(Host, "interface", lambda *_: apt)
     yield apt
     apt.end()

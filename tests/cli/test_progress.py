@@ -12,11 +12,11 @@ import pytest
 from holdfast.agent.cli import progress
 from holdfast.agent.cli.progress import Progress, legible, picture
 from holdfast.agent.widths import columns
-from holdfast.resources.secrets import Cover
+from holdfast.resources.secrets import Redactor
 from holdfast_process import COMMAND, Tree, environment
 from terminal import Terminal, screen
 
-NOTHING = Cover()
+NOTHING = Redactor()
 
 
 @pytest.fixture
@@ -140,7 +140,7 @@ def test_no_line_is_as_wide_as_the_terminal(width):
 )
 def test_lines_are_made_legible(line, shown):
     """Safe, masked, and of bounded length."""
-    assert legible(line, Cover({"password": "correct-horse"})) == shown
+    assert legible(line, Redactor({"password": "correct-horse"})) == shown
 
 
 @contextmanager

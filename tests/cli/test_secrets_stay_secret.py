@@ -86,7 +86,7 @@ def test_verbs_without_an_agent_show_no_secret(tree):
 
 
 def test_errors_of_states_show_no_secret(tree):
-    """A value that is wrong is quoted in an error, covered; what `show low` shows of such states, too."""
+    """A value that is wrong is quoted in an error, redacted; what `show low` shows of such states, too."""
     tree.sls(
         "web",
         "a:\n  file.managed:\n    - name: {{ pillar.secrets.deep.pin }}\n    - mode: {{ pillar.secrets.deep.pin }}\n",
@@ -105,7 +105,7 @@ def test_errors_of_states_show_no_secret(tree):
 
 
 def test_errors_of_settings_show_no_secret(tree):
-    """A group of the wrong type is quoted, secrets in it covered."""
+    """A group of the wrong type is quoted, secrets in it redacted."""
     tree.settings("grains: [{api_key: hunter2-xyzzy!}]\n")
     text = run(tree, "show", "low")
 

@@ -22,7 +22,7 @@ from holdfast.agent.control.schema import VERBS, ControlError, Request, Response
 from holdfast.agent.control.server import ControlServer
 from holdfast.agent.logs import Logs
 from holdfast.agent.settings import LogSettings
-from holdfast.resources.secrets import MASK, Cover
+from holdfast.resources.secrets import MASK, Redactor
 
 
 class Agent:
@@ -125,7 +125,7 @@ async def test_verbs(control):
 async def test_rows_arrive_whole_and_covered(control, logs, size, head):
     """Whatever their number, and wherever in them a secret stands."""
     path, agent = control
-    logs.cover = Cover({"password": "opensesame"})
+    logs.redactor = Redactor({"password": "opensesame"})
     agent.status = lambda _most: {
         **head,
         "resources": ({"id": f"{number} opensesame", "ok": True} for number in range(size)),
@@ -138,7 +138,7 @@ async def test_rows_arrive_whole_and_covered(control, logs, size, head):
 
 
 async def test_a_long_status_leaves_others_their_turn(control, monkeypatch):
-    """While its rows are made, covered and sent, the loop goes on: no more than ten are made at once when they take long."""
+    """While its rows are made, redacted and sent, the loop goes on: no more than ten are made at once when they take long."""
     path, agent = control
     monkeypatch.setattr(answers, "SLICE", 0.0)
     turns, made = 0, Counter()

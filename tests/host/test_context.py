@@ -86,7 +86,7 @@ async def test_update_is_seen_at_once(host):
     assert len(ctx.managed_below("/")) == 7
 
     host.update(pillar={"password": "opensesame"})
-    assert ctx.covered("say opensesame") == "say ********"
+    assert ctx.redacted("say opensesame") == "say ********"
 
 
 async def test_an_update_tells_who_has_read_what_it_replaces(host):
@@ -98,7 +98,7 @@ async def test_an_update_tells_who_has_read_what_it_replaces(host):
         "guard of a grain": lambda ctx: ctx.call({"fun": "grains.get", "args": ["os"]}),
         "template": lambda ctx: ctx.render("x", name="x", variables={}),
         "guard": lambda ctx: ctx.call({"fun": "pillar.get", "args": ["a"]}),
-        "nothing": lambda ctx: ctx.covered("x"),
+        "nothing": lambda ctx: ctx.redacted("x"),
     }
     for name, read in reads.items():
         read(host.context(name))

@@ -127,7 +127,10 @@ async def test_marks_of_both_in_one_crontab_are_understood(ctx):
 
 def test_a_job_needs_its_user_cron_and_what_it_runs():
     """So that it is not started before its script is there, though no state says so."""
-    needs = {(need.type, need.value) for need in Present.declare("sh /opt/x --all", user="app").needs()}
+    needs = {
+        (dependency.type, dependency.value)
+        for dependency in Present.declare("sh /opt/x --all", user="app").dependencies()
+    }
 
     assert needs == {("user", "app"), ("pkg", "cron"), ("path", "/opt/x")}
 

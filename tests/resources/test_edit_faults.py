@@ -11,9 +11,9 @@ import pytest
 from effort import longest_pause
 from holdfast.agent.host.host import Host
 from holdfast.resources import registry
+from holdfast.resources.cpu_timeout import CpuTimeExceeded, cpu_timeout
 from holdfast.resources.errors import Permanent, Temporary
-from holdfast.resources.kinds.file import apart, edit
-from holdfast.resources.patience import Impatient, patience
+from holdfast.resources.kinds.file import edit, edit_subprocess
 
 ENDLESS = r"^(a+)+$"
 """Takes two to the power of the length of a line that has another letter at its end."""
@@ -51,7 +51,7 @@ async def run(host, kind, path, **arguments):
 )
 async def test_an_expression_that_never_ends_holds_nothing_up(host, path, kind, arguments, monkeypatch):
     """It is given up, with a hint; meanwhile the loop goes round."""
-    monkeypatch.setattr(apart, "DEADLINE", 1.0)
+    monkeypatch.setattr(edit_subprocess, "DEADLINE", 1.0)
 
     async def given_up():
         with pytest.raises(Permanent, match="would take longer than 1 s; look for repetitions within repetitions"):
@@ -101,26 +101,26 @@ async def test_a_huge_file_is_refused_before_it_is_read(host, path):
         await run(host, "file.append", path, text="x")
 
 
-def test_patience_ends():
-    """In the body; afterwards nothing comes any more, and in other threads nothing at all."""
-    with pytest.raises(Impatient, match=r"longer than 0\.01 s"), patience(0.01):
+def test_the_cpu_timeout_ends_an_edit():
+    """It raises within the body, not after the body, and never in other threads than the main one."""
+    with pytest.raises(CpuTimeExceeded, match=r"more than 0\.01 s of CPU time"), cpu_timeout(0.01):
         re.fullmatch(ENDLESS, "a" * 60 + "b")
-    with patience(0.01):
+    with cpu_timeout(0.01):
         pass
     until = time.process_time() + 0.05
     while time.process_time() < until:
         pass
     said = []
-    thread = threading.Thread(target=lambda: said.append(_patient()))
+    thread = threading.Thread(target=lambda: said.append(_computed()))
     thread.start()
     thread.join()
 
-    assert said == ["patient"]
+    assert said == ["computed"]
 
 
-def _patient():
-    with patience(0.01):
+def _computed():
+    with cpu_timeout(0.01):
         until = time.thread_time() + 0.05
         while time.thread_time() < until:
             pass
-    return "patient"
+    return "computed"

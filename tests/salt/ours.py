@@ -35,7 +35,7 @@ def answer(base: Path, job: Job) -> dict[str, Any]:
     except CompileError as error:
         problems = [{"code": problem.code, "message": problem.message} for problem in error.problems]
         found = {"errors": [f"{problem.code}: {problem}" for problem in error.problems], "problems": problems}
-        if isinstance(refused := error.__context__, Refused):  # as it was before its secrets were covered
+        if isinstance(refused := error.__context__, Refused):  # as it was before its secrets were redacted
             found["low"] = sorted(refused.low, key=rank)
     finally:
         shutil.rmtree(base)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from holdfast.resources import registry
 from holdfast.resources.contract import Resource
+from holdfast.resources.dependencies import Dependency, programs
 from holdfast.resources.meta import Meta
-from holdfast.resources.needs import Need, programs
 from holdfast.resources.traits import Edgeable
 from holdfast.states.automatic import automatic, interesting, packages, told
 from holdfast.states.data import Call
@@ -266,14 +266,14 @@ def test_what_is_asked_of_the_package_database() -> None:
 def test_every_need_of_the_catalogue_has_a_type_that_is_offered() -> None:
     """No kind asks for what nobody can have."""
     known = {"path", "user", "group", "pkg", "unit-file", "unit-part"}
-    needs: list[Need] = [
-        need
+    dependencies: list[Dependency] = [
+        dependency
         for states in RULES.values()
         for call in declared(*states)
-        for need in getattr(call.resource, "needs", tuple)()
+        for dependency in getattr(call.resource, "dependencies", tuple)()
     ]
 
-    assert {need.type for need in needs} <= known
+    assert {dependency.type for dependency in dependencies} <= known
 
 
 def test_programs_of_a_command() -> None:
@@ -346,7 +346,7 @@ def test_a_kind_that_cannot_say_what_it_needs_is_a_problem_at_its_state(problems
 class Needy(Edgeable, Resource, kind="zneedy.made"):
     """Does not know what it needs."""
 
-    def needs(self) -> tuple[Need, ...]:
+    def dependencies(self) -> tuple[Dependency, ...]:
         """Never an answer."""
         raise RuntimeError("lost")
 

@@ -1,4 +1,4 @@
-"""What was at a path before a state first changed it, as the declaration that puts it back."""
+"""The state of a path before its first change, as the declaration that restores it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from holdfast.resources.traits import Declaration
 
 
 async def before(ctx: Context, path: str) -> Declaration | None:
-    """What is there now; None for what is neither file, directory nor link. The content of a file is copied. Raises `HoldfastError`."""
+    """Return a declaration of what is at the path; None for anything but a file, directory or link.
+
+    The content of a file is copied. Raises `HoldfastError`.
+    """
     place, seen = found(path)
     if place is None or seen is None:
         return Declaration("file.absent", {"name": path})
@@ -34,7 +37,7 @@ async def before(ctx: Context, path: str) -> Declaration | None:
     owner, mode = {"name": path, "user": str(now.st_uid), "group": str(now.st_gid)}, f"{kept:04o}"
     copy = str(
         ctx.var_dir / f"before-{hashlib.sha256(os.fsencode(path)).hexdigest()[:16]}"
-    )  # a state may come to manage another file
+    )  # the name has a hash because the state may later manage another file
     with telling("keep a copy of", path):
         await ctx.write_file(copy, data, mode=0o600, touches=False)
     return Declaration("file.managed", {**owner, "mode": mode, "source": copy, "follow_symlinks": False}, copy)

@@ -1,4 +1,4 @@
-"""`file.directory`: a directory, its owner and mode, and on demand those of all that is in it."""
+"""`file.directory`: a directory, its owner and mode, and on demand those of its content."""
 
 from __future__ import annotations
 
@@ -56,27 +56,27 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
     }
 
     mode: Mode | None = None
-    """Mode of the directory (the same as dir_mode). None leaves it; a new directory gets 0755."""
+    """Mode of the directory (same as dir_mode). None leaves it; a new directory gets 0755."""
     dir_mode: Mode | None = None
-    """Mode of the directory, of those made for `makedirs` and, with `recurse: [mode]`, of all below."""
+    """Mode of the directory, of parents made by `makedirs` and, with `recurse: [mode]`, of directories below."""
     file_mode: Mode | None = None
-    """Mode of files below, with `recurse: [mode]`. Default: that of directories."""
+    """Mode of files below, with `recurse: [mode]`. Default: the mode of directories."""
     recurse: tuple[Literal["user", "group", "mode", "ignore_files", "ignore_dirs", "silent"], ...] = ()
-    """What holds for everything below, too."""
+    """What applies to everything below the directory, too."""
     max_depth: int | None = field(None, ge=0)
-    """Levels below the directory that `recurse` reaches; 0: none, 1: its own entries."""
+    """Levels below the directory that `recurse` reaches; 0: none, 1: only its own entries."""
     clean: bool = False
-    """Remove everything in it that no state manages."""
+    """Remove all content that no state manages."""
     exclude_pat: trees.Patterns = ()
-    """What `clean` and `recurse` leave alone: globs of the path below the directory, or `E@` and a regular expression."""
+    """Paths that `clean` and `recurse` skip: globs of the path below, or `E@` and a regular expression."""
     force: bool = False
     """Remove a file or link that is in the way."""
     backupname: str | None = None
-    """Rename what is in the way to this instead."""
+    """Rename a file or link that is in the way to this path."""
     allow_symlink: bool = True
-    """Accept a link that leads to a directory."""
+    """Accept a link to a directory."""
     follow_symlinks: bool = False
-    """Where the path is a link to a directory, manage owner and mode of that. Links below are never followed."""
+    """If the path is a link to a directory, manage owner and mode of the target. Links below are never followed."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -90,22 +90,22 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
         return self
 
     def refuses(self, part: PathResource) -> str | None:
-        """Only files are edited."""
+        """Refuse each edit: only files are edited."""
         return self.cmp(part)
 
     def watch(self, ctx: Context) -> Watch:
-        """Events of the directory, and of all below it where that matters."""
+        """Watch the directory, and its content if the state manages that."""
         return ctx.watch_path(self.name, recursive=bool(self.recurse) or self.clean)
 
     async def inverse(self, ctx: Context) -> Declaration | None:
-        """Owner and mode of the directory; one that is made is removed again if nothing else is in it by then."""
+        """Return owner and mode of the directory. A directory that did not exist is removed if it is empty by then."""
         if status(self.name) is None:
             return Declaration("file.pruned", {"name": self.name, "if_empty": True})
         return None if self.clean else await before(ctx, self.name)
 
     @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """The directory itself first, then what is in it."""
+        """Probe and repair the directory itself, then its content."""
         owner = await ownership(ctx, self.user, self.group, octal(self.mode or self.dir_mode))
         place, seen = self._seen()
         there = status(self.name)
@@ -118,7 +118,7 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
         if apply and wrong and inside is not None and inside.holders and self.recurse:
             await self._below(
                 ctx, inside, {}, {}, apply=False
-            )  # what is refused there must not become root's with the directory
+            )  # what is refused there must not come into root's possession with the directory
         own: dict[str, Any] = {"directory": "new"} if seen is None else wrong
         done: dict[str, Any] = {} if apply else own
         removed: dict[str, Any] = {}
@@ -155,7 +155,7 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
         return False
 
     def _forced(self, *, apply: bool) -> dict[str, Any]:
-        """Salt's `changes` for what has to make way for a new directory."""
+        """Return Salt's `changes` for what is replaced by a new directory."""
         seen = status(self.name)
         if seen is None:
             return {}
@@ -164,9 +164,9 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
         return {} if apply else {"backup": f"{what(seen.st_mode)} in its place is renamed to {self.backupname}"}
 
     def _seen(self) -> tuple[Place | None, os.stat_result | None]:
-        """The directory, where a link leads that may be followed; nothing when it is not there, or something is in the way that may be removed.
+        """Return the directory, or the target of a link that may be followed.
 
-        Raises `Permanent`.
+        The status is None if there is no directory, or if what is in the way may be removed. Raises `Permanent`.
         """
         place, seen = found(self.name)
         if seen is None or stat.S_ISDIR(seen.st_mode):
@@ -182,7 +182,10 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
         raise Permanent(f"cannot make directory {self.name}: {kind} is in the way; remove it, or set force: true")
 
     def _led(self) -> tuple[Place | None, os.stat_result | None]:
-        """Where a link leads. One that another user could gain from is in the way. Raises `Unsafe` for that where it may not be removed."""
+        """Return the target of a link.
+
+        A link that another user could exploit is in the way; raises `Unsafe` if it may not be removed.
+        """
         try:
             return found(self.name, follow=True)
         except Unsafe:
@@ -191,7 +194,7 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
             raise
 
     def _enter(self, place: Place) -> Inside:
-        """The directory, as it is before it is changed."""
+        """Open the directory as it is before it is changed."""
         with telling("look through", self.name):
             inside = replace(place.enter(), path=self.name)
         if self.recurse or self.clean:
@@ -199,7 +202,7 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
         return inside
 
     def _make(self, owner: Ownership) -> Inside:
-        """Make the directory, and those on the way."""
+        """Make the directory, and its parents."""
         self._make_way()
         demand_parent(self.name, makedirs=self.makedirs, apply=True)
         if self.makedirs:
@@ -223,7 +226,10 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
     async def _below(
         self, ctx: Context, inside: Inside, removed: dict[str, Any], found: dict[str, dict[str, str]], *, apply: bool
     ) -> None:
-        """Add what is removed of what is in it, and what is wrong with the rest, both by path; with `apply` once it is done."""
+        """Add the removed entries and the differences of the others, by path; with `apply` after each is done.
+
+        `removed` and `found` are filled in.
+        """
         if self.clean:
             extra = await ctx.long_blocking(trees.surplus, inside, ctx.managed_below(self.name), self.exclude_pat)
             told = await ctx.long_blocking(trees.whole, inside, extra)
@@ -233,7 +239,7 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
                 await ctx.long_blocking(removal.remove_below, inside, path)
                 removed[path] = REMOVED
             removed.clear()
-            removed |= dict.fromkeys(told, REMOVED)  # with what was in the directories among them
+            removed |= dict.fromkeys(told, REMOVED)  # with the content of removed directories
         if self.recurse:
             rules = await self._rules(ctx)
             if apply:
@@ -243,7 +249,7 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
                 await ctx.report.announce()
             try:
                 await ctx.long_blocking(lambda: trees.set_right(inside, rules, found, apply=apply))
-            finally:  # what failed may have come some of the way
+            finally:  # a failed repair may have changed something
                 ctx.report.touched = ctx.report.touched or (apply and bool(found))
             gone = tuple(f"{path}/" for path in removed)
             for path in [path for path in found if f"{path}/".startswith(gone)]:

@@ -53,18 +53,18 @@ from holdfast.resources.paths.handle import LIMIT, what
 from holdfast.resources.traits import Declaration, Drawn, FromSources, Reversible
 
 NEW_MODE, PRIVATE = 0o644, 0o600
-"""Mode of a new file that declares none, and that of every file while it is written."""
+"""Mode of a new file without a declared mode, and mode of every file while it is written."""
 
 
-TOLD = "what watches the file is told of every change of its content"
+REPORTED = "every change of the content is reported to the states that watch the file"
 SIGNED = ("signature", "source_hash_sig", "signed_by_any", "signed_by_all", "keyring", "gnupghome", "sig_backend")
-"""Arguments by which Salt checks who has signed a source."""
+"""Arguments by which Salt checks the signature of a source."""
 CONTENT = ("source", "contents", "contents_pillar", "contents_grains", "template", "context", "defaults")
-"""Arguments that say what is in a file; the first four say where it comes from."""
+"""Arguments for the content; the first four say where the content comes from."""
 
 
 def check_commands(commands: tuple[str, ...]) -> tuple[str, ...]:
-    """Commands that can be split into words; an empty text is none, as in Salt. Raises `ValueError`."""
+    """Check that commands can be split into words. Empty ones are dropped, as in Salt. Raises `ValueError`."""
     for command in filter(None, commands):
         try:
             words = shlex.split(command)
@@ -76,39 +76,42 @@ def check_commands(commands: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
-    """A file, whole: content, owner, mode.
+    """A whole file: content, owner, mode.
 
-    Written to a temporary beside it and renamed, so nobody ever reads half of it. A file in the way that is a directory, a fifo
-    or a device is an error and is not opened.
+    The file is written under a temporary name and renamed, so no reader ever sees a part of it. If there is a directory, a
+    fifo or a device at the path, that is an error, and it is not opened.
 
         /etc/motd:
           file.managed:
             - contents: Keep off the grass.
             - mode: '0644'
 
-    With `template`, arguments of any other name are variables of the template, beneath `defaults`; better is `context`.
+    With `template`, arguments of any other name are variables of the template, as in `defaults`; prefer `context`.
     """
 
     ignored: ClassVar[Mapping[str, str]] = {
         "attrs": "file attributes (chattr) are left as they are",
-        "tmp_dir": "the temporary is always beside the file, so that it can be renamed",
-        "tmp_ext": "the temporary is always beside the file, so that it can be renamed",
+        "tmp_dir": "the temporary file is always beside the file, so that it can be renamed",
+        "tmp_ext": "the temporary file is always beside the file, so that it can be renamed",
         "keep_source": "copies of sources are kept while they are needed",
-        "use_etag": "an http source is fetched only if the file has not the declared hash",
+        "use_etag": "an http source is fetched only if the file does not have the declared hash",
         "verify_ssl": "certificates are always checked",
-        "ignore_comment_characters": TOLD,
-        "ignore_ordering": TOLD,
-        "ignore_whitespace": TOLD,
+        "ignore_comment_characters": REPORTED,
+        "ignore_ordering": REPORTED,
+        "ignore_whitespace": REPORTED,
         **WINDOWS,
     }
     refused: ClassVar[Mapping[str, str]] = dict.fromkeys(SIGNED, "Holdfast does not check signatures; use source_hash")
 
     source: Annotated[content.Sources, BeforeValidator(content.parse_sources)] = ()
-    """Where the content comes from: a URL, or a list of which the first that is there is taken."""
+    """Source of the content: a URL, or a list of URLs, the first of which that exists is used."""
     source_hash: Text | None = None
-    """What the source must hash to: `sha256=HEX`, `HEX`, or the URL of a file with hashes. Needed for http unless `skip_verify`."""
+    """Hash of the source: `sha256=HEX`, `HEX`, or the URL of a file with hashes.
+
+    Required for http unless `skip_verify` is set.
+    """
     source_hash_name: str | None = None
-    """The name to look for in such a file."""
+    """Name of the source in a file with hashes."""
     skip_verify: bool = False
     """Accept an http source without a hash."""
     contents: Annotated[str | None, BeforeValidator(content.parse_contents)] = None
@@ -118,9 +121,9 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
     contents_grains: Texts = ()
     """Grains that hold the content."""
     contents_delimiter: str = ":"
-    """What separates the parts of such a key."""
+    """Separator of the parts of a key."""
     contents_newline: bool = True
-    """End content that the state itself gives with a newline."""
+    """End content from the state, pillar or grains with a newline."""
     allow_empty: bool = True
     """Accept empty content."""
     template: Literal["jinja"] | None = None
@@ -130,33 +133,42 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
     defaults: Variables | None = None
     """Variables of the template where `context` has none."""
     mode: ModeOrKeep | None = None
-    """File mode, or `keep` for that of a local source. None leaves it; a new file gets 0644."""
+    """File mode, or `keep` for the mode of a local source. None leaves it; a new file gets 0644."""
     selinux: Label | None = None
-    """The SELinux label, or parts of it: `seuser`, `serole`, `setype`, `serange`. Fails where SELinux is not on. None leaves it."""
+    """The SELinux label, or parts of it: `seuser`, `serole`, `setype`, `serange`.
+
+    Fails if SELinux is off. None leaves the label as it is.
+    """
     replace: bool = True
-    """Replace the content of a file that exists."""
+    """Replace the content of an existing file."""
     create: bool = True
-    """Make the file when it does not exist."""
+    """Create the file if it does not exist."""
     backup: Literal["minion", "master", "both", "", False] | None = None
-    """`minion`: keep a copy of what is replaced, in the agent's own directory."""
+    """`minion`: keep a copy of the replaced file in the agent's own directory."""
     show_changes: bool | None = None
-    """Show the diff: true always, false never. Default: of files that others may read."""
+    """Show the diff: true always, false never. Default: if others may read the file."""
     new_file_diff: bool = False
-    """Show the diff of a new file among the changes, too."""
+    """Report the diff of a new file in the changes, too."""
     check_cmd: Annotated[Texts, AfterValidator(check_commands)] = ()
-    """Commands that must accept the new content before it is put in place. As in Salt, no shell reads them (say `sh -c '...' sh` where one is needed): each is
-    split into words, and the path of a file with the new content is its last argument."""
+    """Commands that must accept the new content before it is put in place.
+
+    As in Salt, the commands run without a shell (use `sh -c '...' sh` if one is needed): each is split into words, and
+    the path of a file with the new content is its last argument.
+    """
     follow_symlinks: bool | None = None
-    """Manage what a link at the path leads to; false replaces the link. None: replaces it only where another user could gain from following it."""
+    """Manage the target of a link at the path; false replaces the link.
+
+    None follows the link unless another user could exploit that; then it replaces the link.
+    """
     encoding: str | None = None
     """Encoding of content that the state gives. Default: utf-8."""
     encoding_errors: str = "strict"
-    """What happens to characters that the encoding has not."""
+    """How to treat characters that the encoding lacks."""
 
     @model_validator(mode="before")
     @classmethod
     def _handed_on(cls, given: Any) -> Any:
-        """Give the template what is no argument, as Salt does; `show_diff` is what `show_changes` was once called."""
+        """Pass unknown arguments to the template, as Salt does; `show_diff` is the old name of `show_changes`."""
         if not isinstance(given, dict):
             return given
         known = {
@@ -188,7 +200,7 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
         return self
 
     def contradicts(self, other: Resource) -> str | None:
-        """They want different owners or modes, or different content, and neither is content with what is there."""
+        """Return the field that differs: owner, mode, or content if both states replace it."""
         if not isinstance(other, Managed):
             return super().contradicts(other)
         both = self.replace and other.replace and self.gives_content and other.gives_content
@@ -197,7 +209,7 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
         return f"{wrong} differs" if wrong else None
 
     def refuses(self, part: PathResource) -> str | None:
-        """Content that stands in the state is as that says, or as the edit does."""
+        """Refuse an edit that would change the content that the state gives."""
         said = self.contents if self.replace and self.template is None and not self.encoding else None
         if (
             said is None
@@ -209,16 +221,16 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
 
     @property
     def gives_content(self) -> bool:
-        """Whether the state says what is in the file."""
+        """Whether the state gives the content of the file."""
         return any(getattr(self, name) not in (None, ()) for name in CONTENT[:4])
 
     def watch(self, ctx: Context) -> Watch:
-        """Events of the file, and of its sources that are not among the states."""
+        """Watch the file, and its sources outside the states directory."""
         local = (ctx.source_outside(drawn.url) for drawn in self.draws())
         return ctx.watch_path(self.name, *(path for path in local if path is not None))
 
     def draws(self) -> list[Drawn]:
-        """The sources, with their modes where these are kept, and the files of hashes."""
+        """Return the sources, their modes for `mode: keep`, and the files of hashes."""
         if not self.source:
             return []
         drawn = [Drawn(url, choice=True, template=self.template is not None) for url, _ in self.source]
@@ -227,13 +239,13 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
         return drawn + [Drawn(url, *MODE, choice=True) for url, _ in self.source if self.mode == "keep"]
 
     async def inverse(self, ctx: Context) -> Declaration | None:
-        """What is there now, or where a link leads that is followed."""
+        """Return the present file, or the target of a link that is followed."""
         place, _ = self._target()
         return await before(ctx, self.name if place is None else place.path)
 
     @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Look at it, and with `apply` put it right; content first, so that what readers see is right soonest."""
+        """Probe the file and, with `apply`, repair it; content first, so that readers get it soonest."""
         place, seen = self._target()
         path = self.name if place is None else place.path
         if seen is None and not self.create:
@@ -255,24 +267,27 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
         return False
 
     async def _account(self, ctx: Context, look: Look, wrong: dict[str, str]) -> None:
-        """After an error: tell what was found to be wrong and is right now."""
+        """After an error, report what was wrong before and is right now."""
         place, seen = self._target()
         now = Look(look.path, place, seen, look.owner)
         await self._look(ctx, now)
         if now.seen is not None:
             self._tell(ctx, look, wrong, apply=True, left=(*self._wrong(now), *(["diff"] if now.differs else [])))
 
-    # -- looking -----------------------------------------------------------------------------------------------
+    # -- probing -----------------------------------------------------------------------------------------------
 
     def _wrong(self, look: Look) -> dict[str, str]:
-        """What is wrong with a file besides its content."""
+        """Return what differs besides the content."""
         wrong = look.owner.wrong(look.seen) if look.seen is not None else {}
         if self.selinux is not None:
             wrong |= self.selinux.wrong(look.path, look.place if look.seen is not None else None)
         return wrong
 
     def _target(self) -> tuple[Place | None, os.stat_result | None]:
-        """The place to manage and what is there; nothing, where a link is to be replaced. Raises `Permanent` for what is no file, or not safe."""
+        """Return the place to manage and the status of what is there; None for a link that will be replaced.
+
+        Raises `Permanent` if there is something else than a file, or the path is not safe.
+        """
         place, seen = found(self.name)
         if place is not None and seen is not None and stat.S_ISLNK(seen.st_mode):
             if self.follow_symlinks is False:
@@ -295,7 +310,7 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
         return place, seen
 
     async def _look(self, ctx: Context, look: Look) -> None:
-        """Find out what should be there, and whether it differs."""
+        """Find out the wanted content, and whether it differs."""
         if look.seen is not None and not self.replace:
             return
         if await self._already(ctx, look):
@@ -308,7 +323,7 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
                 await compare(ctx, look, look.wanted)
 
     async def _already(self, ctx: Context, look: Look) -> bool:
-        """Whether a file from a server need not be fetched: what is there has the declared hash already."""
+        """Return whether a remote file need not be fetched because the present one has the declared hash."""
         if (
             look.place is None
             or look.seen is None
@@ -328,7 +343,7 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
         return await content.digest_of(ctx, algorithm, data) == wanted
 
     async def _content(self, ctx: Context, path: str, *, new: bool) -> tuple[bytes | None, str | None]:
-        """(what the file should hold, the URL it is from). None: any content will do, and a new file is empty."""
+        """Return the wanted content and its URL. None: any content is right, and a new file is empty."""
         data, url = None, None
         if self.source:
             url, digest, data = await content.fetch(ctx, self.source, trusted=self.template is not None)
@@ -348,7 +363,7 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
         return data, url
 
     def _text(self, ctx: Context) -> str | None:
-        """Content that the state itself gives."""
+        """Return the content that the state gives itself."""
         text = self.contents
         if self.contents_pillar:
             text = content.lookup(ctx.pillar, self.contents_pillar, self.contents_delimiter, "pillar")
@@ -376,7 +391,7 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
         variables = {**own, **(self.defaults or {}), **(self.context or {})}
         return self._encoded(ctx.render(content.decoded(data, name), name=name, variables=variables))
 
-    # -- putting right -----------------------------------------------------------------------------------------
+    # -- repairing ---------------------------------------------------------------------------------------------
 
     async def _put(self, ctx: Context, look: Look) -> None:
         seen, owner = look.seen, look.owner
@@ -409,7 +424,7 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
         return passable(int(self.mode, 8)) if self.mode not in {None, "keep"} else 0o755
 
     def _checker(self, ctx: Context) -> Callable[[str], Awaitable[None]] | None:
-        """What `write_file` calls with the path of the temporary, right before that replaces the file."""
+        """Return the check that `write_file` calls with the path of the temporary file before it replaces the file."""
         if self.selinux is None and not self.check_cmd:
             return None
 
@@ -426,10 +441,10 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
 
         return check
 
-    # -- telling -----------------------------------------------------------------------------------------------
+    # -- reporting ---------------------------------------------------------------------------------------------
 
     def _tell(self, ctx: Context, look: Look, wrong: dict[str, str], apply: bool, left: Collection[str] = ()) -> None:
-        """Changes as Salt words them, and the diff; not those that are `left` to be made."""
+        """Report the changes as Salt does, and the diff, without the parts that are still `left` to be changed."""
         present = None if look.seen is None else look.seen.st_mode
         instead, diff = hidden(self.show_changes, present, look.owner.mode), ""
         if look.seen is None:
@@ -450,7 +465,7 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
         note(ctx, changes, done if apply else f"would have {done}{foreseen}")
 
     def _told_of_new(self, owner: Ownership) -> dict[str, str]:
-        """Changes as Salt words them: what is other than of the new file that it begins with, which is private."""
+        """Return the changes for a new file as Salt does: what differs from the private file that it begins with."""
         empty = all(getattr(self, word) in (None, ()) for word in CONTENT[:4])
         mode = NEW_MODE if owner.mode is None and self.source else owner.mode
         told = {} if mode in {None, PRIVATE} else {"mode": f"{mode:04o}"}

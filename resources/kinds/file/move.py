@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Uid
+from holdfast.resources.dependencies import Dependency
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import AbsPath, Mode
 from holdfast.resources.kinds.file import removal
@@ -27,7 +28,6 @@ from holdfast.resources.kinds.file.base import (
     telling,
 )
 from holdfast.resources.kinds.file.disk import Look, inherited, kept_mode, read, settled
-from holdfast.resources.needs import Need
 from holdfast.resources.paths import Place
 from holdfast.resources.paths.handle import what
 
@@ -50,9 +50,9 @@ class Rename(OwnedResource, kind="file.rename"):
     force: bool = False
     """Replace what is at the path already; without it, that stays and so does the source."""
 
-    def needs(self) -> tuple[Need, ...]:
+    def dependencies(self) -> tuple[Dependency, ...]:
         """What any file needs, and what is moved."""
-        return (*super().needs(), Need("path", self.source, vital=False))
+        return (*super().dependencies(), Dependency("path", self.source, vital=False))
 
     def touches(self) -> tuple[Uid, ...]:
         """What it was before, too."""
@@ -117,9 +117,9 @@ class Copy(OwnedResource, kind="file.copy"):
     mode: Mode | None = None
     """Mode of the copy. Default: that of the source."""
 
-    def needs(self) -> tuple[Need, ...]:
+    def dependencies(self) -> tuple[Dependency, ...]:
         """What any file needs, and the source."""
-        return (*super().needs(), Need("path", self.source))
+        return (*super().dependencies(), Dependency("path", self.source))
 
     def watch(self, ctx: Context) -> Watch:
         """Events of the copy, and of its source where the one is kept equal to the other."""

@@ -9,13 +9,13 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import AfterValidator, BeforeValidator
 
 from holdfast.resources.context import Context, Watch
+from holdfast.resources.dependencies import Dependency, lies_in, owned_by
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Mode, Owner, Variables, field, parse_list
 from holdfast.resources.kinds.file import content, trees
 from holdfast.resources.kinds.file.base import WINDOWS, ModeOrKeep, Placed, found, note, octal, ownership, status
 from holdfast.resources.kinds.file.mirror import Mirror, Rules
 from holdfast.resources.kinds.file.sourcetree import Choice, Entry, dump, file_names, load, read_tree
-from holdfast.resources.needs import Need, lies_in, owned_by
 from holdfast.resources.paths.handle import what
 from holdfast.resources.traits import Drawn, FromSources
 
@@ -97,7 +97,7 @@ class Recurse(FromSources, Placed, kind="file.recurse"):
     show_changes: bool | None = None
     """Show the diffs: true always, false never. Default: of files that others may read."""
 
-    def needs(self) -> tuple[Need, ...]:
+    def dependencies(self) -> tuple[Dependency, ...]:
         """The owner; directories on the way are made."""
         return (lies_in(self.name, vital=False), *owned_by(self.user, self.group))
 

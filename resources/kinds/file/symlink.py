@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from holdfast.resources.context import Context, announced
+from holdfast.resources.dependencies import Dependency
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Mode, field
 from holdfast.resources.kinds.file import removal
@@ -26,7 +27,6 @@ from holdfast.resources.kinds.file.base import (
     telling,
 )
 from holdfast.resources.kinds.file.before import before
-from holdfast.resources.needs import Need
 from holdfast.resources.paths import Place
 from holdfast.resources.paths.handle import what
 from holdfast.resources.traits import Declaration, Reversible
@@ -63,11 +63,13 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
         seen = status(self.name)
         return None if self.force and seen is not None and stat.S_ISDIR(seen.st_mode) else await before(ctx, self.name)
 
-    def needs(self) -> tuple[Need, ...]:
+    def dependencies(self) -> tuple[Dependency, ...]:
         """What any file needs, and what it leads to: who goes through it wants that to be there."""
-        own = super().needs()
+        own = super().dependencies()
         return (
-            (*own, Need("path", posixpath.normpath(self.target), vital=False)) if self.target.startswith("/") else own
+            (*own, Dependency("path", posixpath.normpath(self.target), vital=False))
+            if self.target.startswith("/")
+            else own
         )
 
     @announced

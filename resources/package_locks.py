@@ -1,6 +1,7 @@
 """Locks of package managers, and the processes that hold them.
 
-This module is cheap to import: whether somebody changes packages is asked before each run of a resource, also on hosts where no resource is about packages.
+This module is cheap to import: the agent asks before each run of a resource whether packages are being changed, also
+on hosts where no resource manages packages.
 """
 
 from __future__ import annotations
@@ -11,20 +12,20 @@ import struct
 from pathlib import Path
 
 PACKAGES = (Path("/var/lib/dpkg/lock-frontend"), Path("/var/lib/dpkg/lock"))
-"""Locks of those who change packages; a frontend is named before the dpkg that works for it."""
+"""Locks that programs take to change packages; the one of frontends stands first."""
 FLOCK = "hhqqi4x"
 """C's `struct flock` on 64-bit Linux: type, whence, start, length, pid."""
 WISH = struct.pack(FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-"""A lock to write the whole file, of which is asked who keeps it from us."""
+"""A write lock on the whole file; the kernel is asked which process holds a conflicting lock."""
 
 
 def held() -> bool:
-    """Whether any process holds one of the locks of those who change packages."""
+    """Return whether any process holds one of the locks."""
     return any(map(holder, PACKAGES))
 
 
 def holder(path: Path) -> int:
-    """The process that has locked a file; 0 for none, -1 for one in another namespace."""
+    """Return the id of the process that has locked a file; 0 for none, -1 for one in another namespace."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -32,12 +33,12 @@ def holder(path: Path) -> int:
     try:
         kind, _, _, _, pid = struct.unpack(FLOCK, fcntl.fcntl(descriptor, fcntl.F_GETLK, WISH))
     finally:
-        os.close(descriptor)  # would give up a lock of our own, but we hold none
+        os.close(descriptor)  # closing would release a lock of our own, but we hold none
     return 0 if kind == fcntl.F_UNLCK else pid or -1
 
 
 def described(pid: int) -> str:
-    """A process, for people."""
+    """Describe a process for people."""
     if pid < 0:
         return "a process that cannot be seen from here"
     try:
@@ -47,7 +48,7 @@ def described(pid: int) -> str:
 
 
 def is_ours(pid: int) -> bool:
-    """Whether the agent has started a process, near or far."""
+    """Return whether a process is a descendant of the agent."""
     ours = os.getpid()
     while pid > 1 and pid != ours:
         try:

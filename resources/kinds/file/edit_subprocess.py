@@ -1,6 +1,6 @@
-"""An edit that takes long, made by a process of its own, so that it neither holds up the agent nor goes on for ever.
+"""Make an edit that takes long in a separate process, so that it neither blocks the agent nor runs without end.
 
-python -m holdfast.resources.kinds.file.apart < {"kind":, "arguments":, "text":, "given":} > {"text":} or {"refused":}
+python -m holdfast.resources.kinds.file.edit_subprocess < {"kind":, "arguments":, "text":, "given":} > {"text":} or {"refused":}
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from holdfast.resources.kinds.file.edit import Edit
 
 DEADLINE = 10.0
-"""Seconds that an edit may take."""
+"""Greatest duration of an edit, in seconds."""
 
 
-async def edited_apart(ctx: Context, edit: Edit, text: str, given: tuple[str, ...]) -> str:
-    """What the edit makes of a text. Raises `Permanent` when it cannot, or takes too long."""
+async def edited_in_subprocess(ctx: Context, edit: Edit, text: str, given: tuple[str, ...]) -> str:
+    """Return the edited text. Raises `Permanent` if the edit fails or takes too long."""
     job = {"kind": edit.kind, "arguments": edit.model_dump(mode="json"), "text": text, "given": given}
     argv = (sys.executable, "-P", "-m", __name__)
     environment = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
@@ -38,7 +38,7 @@ async def edited_apart(ctx: Context, edit: Edit, text: str, given: tuple[str, ..
 
 
 def main() -> None:
-    """Do one edit."""
+    """Make one edit."""
     job = json.load(sys.stdin)
     edit = registry.find(job["kind"])
     try:

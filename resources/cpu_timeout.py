@@ -1,6 +1,7 @@
-"""Computing that may never end, given up after a while: a regular expression can take longer than anybody lives.
+"""A limit of CPU time for computations that may take too long, such as matching a regular expression.
 
-No other thread runs while Python matches an expression, so a thread could neither do it for us nor end it. A signal can.
+While Python matches an expression no other thread runs, so a thread could neither do the work nor end it. A signal can
+end it.
 """
 
 from __future__ import annotations
@@ -12,15 +13,15 @@ from contextlib import contextmanager
 from types import FrameType
 
 
-class Impatient(Exception):
-    """It has taken too long."""
+class CpuTimeExceeded(Exception):
+    """The computation took more CPU time than allowed."""
 
 
 @contextmanager
-def patience(seconds: float) -> Iterator[None]:
-    """Raise `Impatient` in the body when it has computed for so long; waiting does not count.
+def cpu_timeout(seconds: float) -> Iterator[None]:
+    """Raise `CpuTimeExceeded` in the body after `seconds` of CPU time; waiting does not count.
 
-    In other threads than the main one no signal comes, and nothing is raised.
+    Signals reach only the main thread: in other threads nothing is raised.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -29,7 +30,7 @@ def patience(seconds: float) -> Iterator[None]:
 
     def give_up(_: int, __: FrameType | None) -> None:
         if armed:
-            raise Impatient(f"it computes for longer than {seconds:g} s")
+            raise CpuTimeExceeded(f"more than {seconds:g} s of CPU time")
 
     before = signal.signal(signal.SIGVTALRM, give_up)
     signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
