@@ -9,7 +9,7 @@ A kind is declared by one class statement, which also registers it:
         def watch(self, ctx): ...
 
 MUST override: `probe` and `apply`, or `check_apply` as a whole. SHOULD override: `watch`, `uids`. MAY override: the rest.
-Optional powers (a refresh action, ...) are the mix-ins of `traits.py`. This package does not know the engine.
+The mix-ins of `traits.py` are optional powers (a refresh action, ...). Nothing here depends on the engine.
 """
 
 from __future__ import annotations

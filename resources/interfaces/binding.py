@@ -1,7 +1,7 @@
-"""A provider bound to the interface it serves: the object that callers get, and the table that says what each call does.
+"""A provider bound to its interface: the object that callers use, and the table that says what each call does.
 
-For each function the interface (C) and the provider (P) either have it or not, and the host's grains match its
-`supported` and `not_applicable` or not:
+The interface (C) and the provider (P) each have a function or lack it, and the grains of the host match `supported` and
+`not_applicable` of the function or not:
 
 | C | P | not_applicable | supported | a call |
 |---|---|---|---|---|
@@ -14,7 +14,7 @@ For each function the interface (C) and the provider (P) either have it or not, 
 | no | yes | | | runs the provider as it is; deprecated, warned of once |
 | no | no, or `physical` | | | `FunctionNotFound` |
 
-Only what really runs counts as present (`has`, `dir`).
+Only functions that really run count as present (`has`, `dir`).
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ class Entry:
     function: str
     row: Row
     note: str = ""
-    """What is odd about it."""
+    """Remark on a difference of interface and provider."""
 
 
 class Bound:
     """One virtual module on one host; its attributes are the module's functions.
 
-    Raises `SignatureViolation` or `InterfaceContradiction` when the provider does not keep to the interface and `strict`.
+    Raises `SignatureViolation` or `InterfaceContradiction` if the provider violates the interface and `strict` is set.
     """
 
     def __init__(self, interface: type[Interface], provider: Provider, *, strict: bool = True) -> None:
@@ -79,20 +79,20 @@ class Bound:
     # -- asking --------------------------------------------------------------------------------------------------
 
     def has(self, function: str) -> bool:
-        """Whether a function really runs here; a stub does not count."""
+        """Return whether a function really runs here; a stub does not count."""
         entry = self._entries.get(function)
         return entry is not None and entry.row in ("provided", "deprecated")
 
     def describe(self) -> tuple[Entry, ...]:
-        """Every function, sorted by name, with what a call of it does."""
+        """Return all functions, sorted by name, with what a call does."""
         return tuple(self._entries[name] for name in sorted(self._entries))
 
     def __dir__(self) -> list[str]:
-        """The functions that really run."""
+        """Return the names of the functions that really run."""
         return [name for name in sorted(self._entries) if self.has(name)]
 
     def __getattr__(self, function: str) -> Any:
-        """A function of the module. Raises `FunctionNotFound`."""
+        """Return a function of the module. Raises `FunctionNotFound`."""
         if function.startswith("_"):
             raise AttributeError(function)
         entry = self._entries.get(function)
@@ -101,7 +101,7 @@ class Bound:
             hint = f", did you mean {near}?" if near else ""
             raise FunctionNotFound(f"cannot call {self.interface.module}.{function}: there is no such function{hint}")
         call = self._make(entry)
-        self.__dict__[function] = call  # found at once the next time
+        self.__dict__[function] = call  # found directly the next time
         return call
 
     # -- deciding ------------------------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ class Bound:
             return self._checked(name)
         if entry.row == "not supported":
             return self._missing(FunctionNotSupported, name, "it does not exist on this platform")
-        return self._missing(FunctionNotImplemented, name, entry.note or f"{self.provider.tool} has not got it")
+        return self._missing(FunctionNotImplemented, name, entry.note or f"{self.provider.tool} lacks it")
 
     def _missing(self, error: type[InterfaceError], name: str, why: str) -> Callable[..., Any]:
         def call(*_: Any, **__: Any) -> NoReturn:
@@ -186,7 +186,7 @@ class Bound:
     def _checked(self, name: str) -> Callable[..., Any]:
         promised, provided = self._promised[name], getattr(self.provider, name)
         if not inspect.iscoroutinefunction(promised):
-            return provided  # type: ignore[no-any-return] # a watch: its items carry nothing to check
+            return provided  # type: ignore[no-any-return] # a watch: its items are not checked
         adapter: TypeAdapter[Any] = TypeAdapter(get_type_hints(promised)["return"])
 
         @functools.wraps(provided)

@@ -18,20 +18,20 @@ AGEING = ("date", "mindays", "maxdays", "warndays", "inactdays", "expire")
 
 @dataclass(frozen=True, slots=True)
 class Accounts:
-    """Everybody on this host."""
+    """All users and groups of this host."""
 
     users: dict[str, User]
     groups: dict[str, Group]
 
     def group_of(self, gid: str | int) -> Group | None:
-        """A group by its name or number."""
+        """Return a group by its name or number."""
         if isinstance(gid, str):
             return self.groups.get(gid)
         return next((group for group in self.groups.values() if group.gid == gid), None)
 
 
 def read(etc: Path = ETC) -> Accounts:
-    """Read the files. Without the right to read shadow, passwords and ageing are None."""
+    """Read the files. If shadow may not be read, passwords and ageing are None."""
     groups = {
         name: Group(name=name, gid=int(gid), members=tuple(sorted(filter(None, members.split(",")))))
         for name, _, gid, members in _records(etc / "group", 4, numbers=(2,))
@@ -67,14 +67,15 @@ def read(etc: Path = ETC) -> Accounts:
 
 
 def _records(path: Path, width: int, numbers: Sequence[int] = ()) -> Iterator[list[str]]:
-    """The records of a file; comments, NIS entries and lines without these `numbers` left out. A file that cannot be read has none."""
+    """Yield the records of a file, without comments, NIS entries and lines without these `numbers`.
+
+    A file that cannot be read has none.
+    """
     try:
         text = path.read_bytes().decode(errors="surrogateescape")
     except (FileNotFoundError, PermissionError):
         return
-    for line in text.split(
-        "\n"
-    ):  # not splitlines: a user's comment may hold other line breaks, and would hide the user
+    for line in text.split("\n"):  # not splitlines: a user's comment may contain other line breaks
         record = line.split(":")
         broken = len(record) != width or not all(record[number].isdecimal() for number in numbers)
         if not broken and record[0] and record[0][0] not in "#+-":

@@ -42,7 +42,7 @@ def test_operators_word_comes_first(host, providers):
     plant("ash", priority=1)
 
     assert registry.bind("plants", host, "oak").provider.tool == "oak"
-    with pytest.raises(Permanent, match="cannot bind plants to elm: there is no such provider, only ash, oak"):
+    with pytest.raises(Permanent, match="cannot bind plants to elm: there is no such provider; available: ash, oak"):
         registry.bind("plants", host, "elm")
 
 

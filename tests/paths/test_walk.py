@@ -254,7 +254,7 @@ def test_what_is_remembered_is_forgotten_with_time_and_number(top, monkeypatch):
     paths.at(str(top / "etc/d/f"))
     assert str(top / "etc/d") in walk._known
     now[0] = walk.AGE + 1
-    assert walk._remembered(str(top / "etc/d")) is None
+    assert walk._cached(str(top / "etc/d")) is None
 
     monkeypatch.setattr(walk, "KNOWN", 3)
     for name in "abcdef":

@@ -84,7 +84,7 @@ async def test_what_others_write_meanwhile_is_not_lost(host, path, monkeypatch):
 
     monkeypatch.setattr(replace, "edited", slow)
     ctx = host.context("file.replace[f]")
-    with pytest.raises(Temporary, match="was changed by somebody else while it was edited"):
+    with pytest.raises(Temporary, match="the file was changed by another program during the edit"):
         await replace.declare(str(path), pattern="a").check_apply(ctx, True)
 
     assert path.read_text() == "somebody else's\n"

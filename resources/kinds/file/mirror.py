@@ -1,4 +1,4 @@
-"""One run that makes a directory like another: nothing outside of it can be reached, whatever links are put into it meanwhile."""
+"""One run that makes a directory like another; no link that is put into it meanwhile leads out of it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NEW_DIRECTORY, NEW_FILE = 0o755, 0o644
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How the directory should be: where its files come from, whose they are, how they are made."""
+    """How the directory should be: the source of its files, their owners, how they are made."""
 
     url: str
     directories: Ownership
@@ -38,32 +38,36 @@ class Rules:
     back_up: bool
     show: bool | None
     variables: Mapping[str, Any] | None
-    """Those of the templates; None: the files are none."""
+    """Variables of the templates; None: the files are not templates."""
 
 
 def without_frames(error: HoldfastError) -> HoldfastError:
-    """The same error without what was going on when it was raised, which would hold descriptors."""
+    """Return the error without its traceback, which would keep descriptors open."""
     return type(error)(str(error))
 
 
 class Mirror:
-    """Makes `top` as it should be, or only tells what is not.
+    """Makes `top` as it should be, or only finds out what differs.
 
-    `changes` are Salt's, by path, of what is done; in noop of what would be. What goes wrong with one entry does not keep the others from being made; `fail` raises it.
+    `changes` are Salt's, by path: of what is done, or in noop of what would be. An error with one entry does not stop
+    the others; `fail` raises it.
     """
 
     def __init__(self, ctx: Context, rules: Rules, top: str, *, apply: bool) -> None:
         self.changes: dict[str, Any] = {}
         self.removed: list[str] = []
-        """What is removed; in noop Salt's `changes` do not have it."""
+        """Removed paths; in noop Salt's `changes` do not list them."""
         self._ctx, self._rules, self._top, self._apply = ctx, rules, top, apply
         self._diffs: list[str] = []
         self._errors: list[HoldfastError] = []
         self._failed: set[str] = set()
-        """Entries that went wrong; what is in such a directory is not tried."""
+        """Entries with an error; the content of such a directory is skipped."""
 
     async def make(self, entries: Sequence[Entry]) -> None:
-        """Make all entries, sorted by `read_tree`. Raises `Permanent` or `Temporary` when the directory itself cannot be."""
+        """Make all entries, sorted by `read_tree`.
+
+        Raises `Permanent` or `Temporary` if the directory itself cannot be made.
+        """
         self._make_top()
         for directory, inside in by_directory(entries):
             if directory in self._failed:
@@ -76,18 +80,18 @@ class Mirror:
                 self._failed |= {entry.inside for entry in inside}
 
     def fail(self) -> None:
-        """Raise the first error, if there was one, and say how many there were."""
+        """Raise the first error, if any, with the number of the others."""
         if self._errors:
             first, others = self._errors[0], len(self._errors) - 1
             raise type(first)(f"{first} (and {others} more)" if others else str(first))
 
     def diff(self) -> str:
-        """The diffs of all files, cut to what a report may have."""
+        """Return the diffs of all files, cut to the limit of a report."""
         text = "".join(self._diffs)
         return text if len(text) <= LIMIT else f"{text[:LIMIT]}\n[diff cut at {LIMIT} characters]\n"
 
     async def clean(self, entries: Sequence[Entry], exclude: Collection[str]) -> None:
-        """Remove what is neither an entry, nor managed by others, nor excluded. Not done when something went wrong."""
+        """Remove all paths that are neither entries nor managed by others nor excluded. Does nothing after an error."""
         if self._errors or status(self._top) is None:
             return
         keep = {self._path(entry.inside) + ("/." if entry.is_directory else "") for entry in entries}
@@ -111,7 +115,7 @@ class Mirror:
         return f"{self._top}/{inside}" if inside else self._top
 
     def _inside(self) -> Directory:
-        """The directory itself. Raises `OSError`, and `Unsafe` for one that somebody may have moved there."""
+        """Open the directory itself. Raises `OSError`, and `Unsafe` for one that a user may have moved there."""
         place = paths.at(self._top)
         inside = place.enter()
         place.demand_own(inside.info, "look through")
@@ -127,7 +131,7 @@ class Mirror:
             self._directory(self._top, paths.at(self._top) if self._apply else found(self._top)[0], seen)
 
     async def _make_in(self, directory: str, entries: Sequence[Entry]) -> None:
-        """Make the entries of one directory. Raises `Permanent` or `Temporary` when it cannot be opened."""
+        """Make the entries of one directory. Raises `Permanent` or `Temporary` if it cannot be opened."""
         path = self._path(directory)
         if not self._apply and status(path) is None:
             await self._make_all(entries, None)
@@ -139,9 +143,9 @@ class Mirror:
         await self._make_all(entries, inside.directory)
 
     async def _make_all(self, entries: Sequence[Entry], inside: Directory | None) -> None:
-        """Make the entries of one directory, which is held open; None where it is not there, and is not to be made."""
+        """Make the entries of one open directory; None if it does not exist and is not made."""
         for entry in entries:
-            await asyncio.sleep(0)  # others have their turn: there may be thousands
+            await asyncio.sleep(0)  # lets other tasks run: there may be thousands of entries
             try:
                 with telling("put in place", self._path(entry.inside)):
                     await self._make(entry, inside)
@@ -182,10 +186,13 @@ class Mirror:
 
     @staticmethod
     def _demand_owner(place: Place, owner: Ownership) -> None:
-        """Raise `Unsafe` for a directory that could not be gone through once it is made: another's, below one of a user."""
+        """Raise `Unsafe` for a new directory that could not be entered.
+
+        That is so if it lies in the directory of a user and has another owner.
+        """
         if place.directory.holders and owner.uid not in place.directory.holders:
             raise Unsafe(
-                f"cannot make directory {place.path}: {place.directory.reason}; declare that user, or what is made could be exchanged"
+                f"cannot make directory {place.path}: {place.directory.reason}; declare that user, or he could replace the directory"
             )
 
     def _link(self, path: str, place: Place | None, target: str, seen: os.stat_result | None) -> None:
@@ -219,7 +226,7 @@ class Mirror:
         if seen is not None and not stat.S_ISREG(seen.st_mode):
             if not stat.S_ISLNK(seen.st_mode):
                 raise Permanent(f"cannot manage {path} as a file: it is {what(seen.st_mode)}; remove it first")
-            seen = None  # a link there is replaced
+            seen = None  # a link is replaced
         owner = self._rules.files
         if self._rules.keep_mode:
             owner = replace(owner, mode=stat.S_IMODE(entry.mode))

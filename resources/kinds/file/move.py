@@ -1,4 +1,4 @@
-"""`file.copy`, `file.rename`: something put in place from elsewhere on this host."""
+"""`file.copy`, `file.rename`: a file that comes from another path on this host."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from holdfast.resources.paths.handle import what
 
 
 def tell(ctx: Context, path: str, source: str, done: str, *, apply: bool) -> None:
-    """What was put in place, or would be; Salt's `changes` do not have the latter."""
+    """Report what was put in place, or would be; Salt reports no `changes` for the latter."""
     note(ctx, {path: source} if apply else {}, done if apply else f"would have {done}")
 
 
 class Rename(OwnedResource, kind="file.rename"):
-    """A file or directory moved to this path, once: when its source is gone, all is well.
+    """A file or directory that is moved to this path, once: right when the source is gone.
 
     /etc/app/app.conf:
       file.rename:
@@ -46,24 +46,24 @@ class Rename(OwnedResource, kind="file.rename"):
     """
 
     source: AbsPath
-    """Where it is now."""
+    """Present path."""
     force: bool = False
-    """Replace what is at the path already; without it, that stays and so does the source."""
+    """Replace what is at the path; otherwise that stays, and the source stays, too."""
 
     def dependencies(self) -> tuple[Dependency, ...]:
-        """What any file needs, and what is moved."""
+        """Return the dependencies of any file, and the source."""
         return (*super().dependencies(), Dependency("path", self.source, vital=False))
 
     def touches(self) -> tuple[Uid, ...]:
-        """What it was before, too."""
+        """Return also the source."""
         return (*super().touches(), ("path", self.source))
 
     def watch(self, ctx: Context) -> Watch:
-        """Events of both paths: there is something to move once the source is there."""
+        """Watch both paths: the source may appear."""
         return ctx.watch_path(self.name, self.source)
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Move it, if it is there."""
+        """Move the source, if it exists."""
         origin, given = found(self.source)
         if origin is None or given is None:
             ctx.report.comment = f"{self.source} does not exist: it was moved already, or there is nothing to move"
@@ -99,7 +99,9 @@ class Rename(OwnedResource, kind="file.rename"):
 
 
 class Copy(OwnedResource, kind="file.copy"):
-    """A file copied from another on this host. With `force` it is kept equal to it; without, it is only made.
+    """A file that is copied from another one on this host.
+
+    With `force` the copy is kept equal to the source; without, it is only created.
 
     /etc/app/app.conf:
       file.copy:
@@ -111,22 +113,22 @@ class Copy(OwnedResource, kind="file.copy"):
     source: AbsPath
     """The file to copy."""
     force: bool = False
-    """Replace a file that is there and differs."""
+    """Replace an existing file that differs."""
     preserve: bool = False
-    """Take over the owner of the source."""
+    """Give the copy the owner of the source."""
     mode: Mode | None = None
-    """Mode of the copy. Default: that of the source."""
+    """Mode of the copy. Default: the mode of the source."""
 
     def dependencies(self) -> tuple[Dependency, ...]:
-        """What any file needs, and the source."""
+        """Return the dependencies of any file, and the source."""
         return (*super().dependencies(), Dependency("path", self.source))
 
     def watch(self, ctx: Context) -> Watch:
-        """Events of the copy, and of its source where the one is kept equal to the other."""
+        """Watch the copy, and the source if the copy is kept equal to it."""
         return ctx.watch_path(self.name, *([self.source] if self.force else []))
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Copy it, if it is missing or (with `force`) differs."""
+        """Copy the source, if the copy is missing or (with `force`) differs."""
         place, seen = found(self.name)
         origin, given = found(self.source, follow=True)
         if seen is not None and not self.force:
@@ -150,7 +152,10 @@ class Copy(OwnedResource, kind="file.copy"):
         return False
 
     async def _is_right(self, ctx: Context, place: Place, seen: os.stat_result, data: bytes) -> bool:
-        """Whether what is there need not be copied again; it must, where a user has put the same there, and no owner is declared."""
+        """Return whether the present file need not be copied again.
+
+        It must, if a user has put the same content there, and no owner is declared.
+        """
         owner = await ownership(ctx, self.user, self.group)
         if settled(owner, place, seen) != owner and seen.st_uid != os.geteuid():
             return False

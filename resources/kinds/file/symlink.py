@@ -33,7 +33,7 @@ from holdfast.resources.traits import Declaration, Reversible
 
 
 class Symlink(Reversible, OwnedResource, kind="file.symlink"):
-    """A symbolic link, replaced atomically when it leads elsewhere.
+    """A symbolic link, replaced atomically if it has another target.
 
     /etc/localtime:
       file.symlink:
@@ -41,30 +41,30 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
     """
 
     ignored: ClassVar[Mapping[str, str]] = {
-        "atomic": "a link is always replaced at once",
-        "disallow_copy_and_unlink": "what is in the way is renamed, or it is an error",
+        "atomic": "a link is always replaced atomically",
+        "disallow_copy_and_unlink": "a file in the way is renamed, or is an error",
         "inherit_user_and_group": "an owner that is not declared is left as it is",
         **WINDOWS,
     }
 
     target: str = field(min_length=1)
-    """Where it leads, verbatim; need not exist."""
+    """Target, verbatim; need not exist."""
     force: bool = False
     """Remove a file or directory that is in the way."""
     backupname: str | None = None
-    """Rename what is in the way to this instead; a plain name is taken to be beside the link."""
+    """Rename what is in the way to this path; a plain name is one beside the link."""
     mode: Mode | None = None
-    """Mode of directories made for `makedirs`; links themselves have none."""
+    """Mode of directories made by `makedirs`; links have no mode."""
     follow_symlinks: bool = True
-    """Accepted for Salt's sake: the link itself is managed, never what it leads to."""
+    """Accepted for compatibility with Salt: the link itself is managed, never its target."""
 
     async def inverse(self, ctx: Context) -> Declaration | None:
-        """What is there now; not a directory that `force` removes."""
+        """Return what is there now; None for a directory that `force` removes."""
         seen = status(self.name)
         return None if self.force and seen is not None and stat.S_ISDIR(seen.st_mode) else await before(ctx, self.name)
 
     def dependencies(self) -> tuple[Dependency, ...]:
-        """What any file needs, and what it leads to: who goes through it wants that to be there."""
+        """Return the dependencies of any file, and the target, which users of the link need."""
         own = super().dependencies()
         return (
             (*own, Dependency("path", posixpath.normpath(self.target), vital=False))
@@ -74,7 +74,7 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
 
     @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Where it leads first, then its owner."""
+        """Probe and repair the target first, then the owner."""
         owner = await ownership(ctx, self.user, self.group)
         place, seen = found(self.name)
         leads = self._leads(place, seen)
@@ -104,7 +104,10 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
         return False
 
     def _leads(self, place: Place | None, seen: os.stat_result | None) -> str | None:
-        """Where it leads; None when it is no link (yet). Raises `Permanent` when something is in the way that must stay."""
+        """Return the present target; None if there is no link.
+
+        Raises `Permanent` if something is in the way that must stay.
+        """
         if place is not None and seen is not None and stat.S_ISLNK(seen.st_mode):
             with telling("read link", self.name):
                 return place.readlink()
@@ -117,7 +120,7 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
     def _tell(
         self, ctx: Context, seen: os.stat_result | None, leads: str | None, wrong: dict[str, str], *, apply: bool
     ) -> None:
-        """Changes as Salt words them, which has none in noop where something must make way, and a sentence."""
+        """Report a comment, and the changes as Salt does: none in noop if something is in the way."""
         changes: dict[str, Any] = {"new": self.name}
         done = f"linked {self.name} to {self.target}"
         if leads == self.target:
@@ -132,7 +135,7 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
         note(ctx, changes, done if apply else f"would have {done}")
 
     def _make_way(self, place: Place) -> None:
-        """Remove or rename what is no link. Blocks."""
+        """Remove or rename what is in the way. Blocks."""
         with telling("look at", self.name):
             seen = place.look()
         if seen is None or stat.S_ISLNK(seen.st_mode):
