@@ -29,8 +29,8 @@ MODULES: Mapping[str, str] = {
     "service": "dead disabled enabled masked running unmasked",
     "sysctl": "present",
     "systemd_unit": "running",
-    "test": "check_pillar configurable_test_state fail_with_changes fail_without_changes nop show_notification succeed_with_changes"
-    " succeed_without_changes",
+    "test": "check_pillar configurable_test_state fail_with_changes fail_without_changes nop show_notification "
+    "succeed_with_changes succeed_without_changes",
     "user": "absent present",
 }
 """Module -> the functions that it declares. The first part of the module's name is their family."""

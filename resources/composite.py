@@ -6,7 +6,7 @@
         def parts(self) -> Sequence[Part]:
             return (
                 Part("server", "pkg.installed", {"name": "nginx"}),
-                Part("config", "file.managed", {"name": "/etc/nginx/conf.d/x.conf", "contents": f"listen {self.port};"}),
+                Part("config", "file.managed", {"name": "/etc/nginx/conf.d/x.conf", "contents": f"listen {self.port}"}),
                 Part("service", "service.running", {"name": "nginx"}, {"watch": ("config",)}),
             )
 

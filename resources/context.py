@@ -1,7 +1,7 @@
 """The `Context`: everything outside itself that a resource can use. Each of its methods is given one.
 
 Resources never import subprocess, inotify or D-Bus. `agent/host/context.py` implements this protocol for the
-agent; `resources/testing.py` has the fake for tests. Each resource has one context, which lives as long as the resource.
+agent; `resources/testing.py` has the fake for tests. Each resource has one context, for its whole life.
 """
 
 from __future__ import annotations
@@ -364,7 +364,10 @@ class Context(Services, Protocol):
         ...
 
     def render(self, text: str, *, name: str, variables: Mapping[str, Any]) -> str:
-        """Render a Jinja template in the sandbox with grains, pillar and `variables`. Raises `Permanent` with the line."""
+        """Render a Jinja template in the sandbox, with grains, pillar and `variables`.
+
+        Raises `Permanent` with the line.
+        """
         ...
 
     def call(self, call: Mapping[str, Any]) -> Any:

@@ -8,8 +8,8 @@ A kind is declared by one class statement, which also registers it:
         async def apply(self, ctx, delta): ...
         def watch(self, ctx): ...
 
-MUST override: `probe` and `apply`, or `check_apply` as a whole. SHOULD override: `watch`, `uids`. MAY override: the rest.
-The mix-ins of `traits.py` are optional powers (a refresh action, ...). Nothing here depends on the engine.
+MUST override: `probe` and `apply`, or `check_apply` as a whole. SHOULD override: `watch`, `uids`. MAY override: the
+rest. The mix-ins of `traits.py` are optional powers (a refresh action, ...). Nothing here depends on the engine.
 """
 
 from __future__ import annotations

@@ -123,7 +123,8 @@ class Expression:
             )
         except TimeoutError:
             raise Unbounded(
-                f"the regular expression {pattern[:100]!r} takes longer than {DEADLINE:g} s on a text of {len(text)} characters; "
+                f"the regular expression {pattern[:100]!r} takes longer than {DEADLINE:g} s on a text of {len(text)} "
+                "characters; "
                 "look for repetitions within repetitions, like (a+)+"
             ) from None
         if isinstance(answer, dict):
@@ -216,7 +217,8 @@ def _ask(request: bytes) -> Any:
             raise TimeoutError
         if new:
             raise Unbounded(
-                f"a process that matches regular expressions ended with {worker.returncode}: is there too little memory?"
+                f"a process that matches regular expressions ended with {worker.returncode}: "
+                "is there too little memory?"
             )
 
 

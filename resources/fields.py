@@ -132,7 +132,8 @@ def demand_unit(value: str) -> str:
     stem, dot, suffix = value.rpartition(".")
     if dot and suffix not in UNIT_TYPES and (near := get_close_matches(suffix, UNIT_TYPES, n=1, cutoff=SURE)):
         raise ValueError(
-            f"systemd has no units of the type {suffix!r}: did you mean {stem}.{near[0]}? Write {value}.service for a service of this name"
+            f"systemd has no units of the type {suffix!r}: did you mean {stem}.{near[0]}? Write {value}.service for a "
+            "service of this name"
         )
     return value
 

@@ -76,7 +76,8 @@ def parse_receive(value: object) -> tuple[Receive, ...]:
                 or not all(isinstance(text, str) for pair in source.items() for text in pair)
             ):
                 raise ValueError(
-                    f"{argument!r} must be given as `{argument}: {{cmd: ID, key: stdout}}`: a sender, and which of its values"
+                    f"{argument!r} must be given as `{argument}: {{cmd: ID, key: stdout}}`: "
+                    "a sender, and which of its values"
                 )
             if argument in found:
                 raise ValueError(f"{argument!r} can receive from one state only")

@@ -7,7 +7,7 @@ A *case* is a YAML file, `tests/cases/<kind>/<behaviour>.yaml`, that `run_case` 
     is:                                   # the state of the host before; every part is optional
       files: {"{tmp}/motd": "old"}        # text; or {text:, mode:} or {dir: true, mode:} or {link: target}
       commands: {"id -u app": "1000", "false": {retcode: 1}}   # command -> its output, or Completed's fields,
-                                        # or {file: PATH}, whose content is its output, or {into: PATH}, where its stdin goes
+                                        # or {file: PATH}, the file of its output, or {into: PATH}, where its stdin goes
       sources: {"salt://motd": "new"}     # URL -> content
       interfaces: {}                      # virtual module -> an object; only from Python
       pillar: {}

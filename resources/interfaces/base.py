@@ -1,6 +1,6 @@
 """Declarations of virtual modules: what they promise everywhere, and what serves them on one host.
 
-An `Interface` is a class whose public methods are the functions of a virtual module (`pkg`, `service`, ...). Each method
+An `Interface` is a class whose public methods are the functions of a virtual module (`pkg`, `service`, ...). A method
 states the signature, the return type, the documentation and, as its body, the smallest result. A `Provider` is a class
 that serves one interface with one tool and says on which hosts it can. Neither inherits from the other: the binding
 (`binding.py`) checks one against the other and stands between caller and provider.
@@ -23,8 +23,8 @@ Grains = Mapping[str, tuple[str, ...]]
 """Grain -> values, one of which must match."""
 
 GRAINS = frozenset({
-    "cpuarch", "host", "id", "init", "kernel", "kernelrelease", "machine_id", "os", "os_family", "osarch", "oscodename", "osfinger",
-    "osfullname", "osmajorrelease", "osrelease", "systemd", "virtual", "virtual_subtype",
+    "cpuarch", "host", "id", "init", "kernel", "kernelrelease", "machine_id", "os", "os_family", "osarch", "oscodename",
+    "osfinger", "osfullname", "osmajorrelease", "osrelease", "systemd", "virtual", "virtual_subtype",
 })  # fmt: skip
 """Grains that a declaration may refer to; any other name is a typing error."""
 

@@ -111,7 +111,7 @@ class PkgInterface(Interface, name="pkg"):
 
     @supported(os_family=("Debian",))
     async def in_other_hands(self, names: Collection[str], paths: Collection[str]) -> bool:
-        """Return whether those programs change, or have changed, one of these packages, or a package of one of these paths."""
+        """Return whether those programs change, or have changed, one of these packages or the package of a path."""
         return False
 
     def watch(self, names: Sequence[str] = (), catalogue: bool = False) -> Watch:

@@ -84,7 +84,8 @@ def _fitting(name: str, host: Host, known: dict[str, type[Provider]]) -> type[Pr
     best = [provider.tool for provider in fit if provider.priority == fit[0].priority]
     if len(best) > 1:
         raise Permanent(
-            f"cannot bind {name}: {' and '.join(sorted(best))} fit equally well; choose one in agent.yaml, `providers: {{{name}: {best[0]}}}`"
+            f"cannot bind {name}: {' and '.join(sorted(best))} fit equally well; choose one in agent.yaml, "
+            f"`providers: {{{name}: {best[0]}}}`"
         )
     return fit[0]
 

@@ -34,7 +34,11 @@ def _within(first: int, last: int, names: Sequence[str] = ()) -> AfterValidator:
     The numbers of the field are from `first` to `last`, or have these names.
     """
     known = {name: first + number for number, name in enumerate(names)}
-    takes = f"it takes {first} to {last}{f', {names[0]} to {names[-1]}' if names else ''}, *, ranges like {first}-{first + 4}, steps like */2, lists of these, or random"
+    named = f", {names[0]} to {names[-1]}" if names else ""
+    takes = (
+        f"it takes {first} to {last}{named}, *, ranges like {first}-{first + 4}, "
+        "steps like */2, lists of these, or random"
+    )
 
     def check(value: str) -> str:
         if value != "random":
@@ -51,24 +55,33 @@ def _wrong(part: str, first: int, last: int, names: Mapping[str, int]) -> str | 
     found = PART.fullmatch(part)
     if found is None or (not found["low"] and found["range"] != "~"):
         return f"{part!r} cannot be read"
+    step = found["step"]
+    if why := _misplaced(part, found, last) or _outside(part, found, first, last, names):
+        return why
+    if step and not (step.isdigit() and 1 <= int(step) <= last):
+        return f"a step is a number from 1 to {last}, not {step}"
+    return None
+
+
+def _misplaced(part: str, found: re.Match[str], last: int) -> str | None:
+    """Return why the signs of a part do not go together."""
     low, sign, high, step = found["low"], found["range"], found["high"], found["step"]
     if (low == "*" and sign) or (sign == "-" and not high) or (step and low != "*" and not sign):
         return f"{part!r} cannot be read" if sign else f"a step goes with * or a range, as in {low}-{last}/{step}"
-    numbers = [_number(word, names) for word in (low, high) if word and word != "*"]
-    outside = next(
-        (
-            word
-            for word, number in zip(filter(lambda word: word and word != "*", (low, high)), numbers, strict=True)
-            if number is None or not first <= number <= last
-        ),
-        None,
-    )
-    if outside is not None:
-        return f"{outside} is not from {first} to {last}" if outside.isdigit() else f"there is no {outside!r}"
-    if len(numbers) == 2 and (numbers[0] or 0) > (numbers[1] or 0):
+    return None
+
+
+def _outside(part: str, found: re.Match[str], first: int, last: int, names: Mapping[str, int]) -> str | None:
+    """Return which number or name of a part is not allowed, or that its range is empty."""
+    words = [word for word in (found["low"], found["high"]) if word and word != "*"]
+    numbers = []
+    for word in words:
+        number = _number(word, names)
+        if number is None or not first <= number <= last:
+            return f"{word} is not from {first} to {last}" if word.isdigit() else f"there is no {word!r}"
+        numbers.append(number)
+    if len(numbers) == 2 and numbers[0] > numbers[1]:
         return f"the range {part!r} ends before it begins"
-    if step and not (step.isdigit() and 1 <= int(step) <= last):
-        return f"a step is a number from 1 to {last}, not {step}"
     return None
 
 

@@ -66,7 +66,8 @@ def parse_env(value: object) -> object:
                 raise ValueError(f"the variable {name} must be text, not {text!r}")  # noqa: TRY004 - the same
             if not str(name) or "=" in str(name) or "\0" in f"{name}{text}":
                 raise ValueError(
-                    f"{name!r} is not a variable: the name must not contain '=', and neither name nor value a NUL character"
+                    f"{name!r} is not a variable: the name must not contain '=', and neither name nor value a NUL "
+                    "character"
                 )
             merged[str(name)] = "" if text is None or text is False else str(parse_text(text))
     return merged

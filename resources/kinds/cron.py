@@ -47,7 +47,8 @@ class InCrontab(Edgeable, Reversible, Resource):
         done = await ctx.run("crontab", "-u", self.user, "-l", check=False)
         if done.retcode != 0 and "no crontab" not in done.stderr:
             raise Permanent(
-                f"cannot read the crontab of {self.user}: {done.stderr.strip() or f'crontab ended with status {done.retcode}'}"
+                f"cannot read the crontab of {self.user}: "
+                f"{done.stderr.strip() or f'crontab ended with status {done.retcode}'}"
             )
         if done.truncated:  # the missing part would be lost when the crontab is written
             raise Permanent(f"cannot read the crontab of {self.user}: it is larger than 1 MiB")

@@ -255,9 +255,10 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
 
     def describe(self, delta: Delta, applied: bool) -> str:
         """Return what was done, or would be."""
+        kept = "kept for the next boot" if self.persist else "no longer kept for the next boot"
         done = " and ".join(
-            text for name, text in (("value", f"set to {self.value}"), ("persisted", "kept for the next boot" if self.persist else "no longer kept for the next boot")) if name in delta.fields
-        )  # fmt: skip
+            text for name, text in (("value", f"set to {self.value}"), ("persisted", kept)) if name in delta.fields
+        )
         return f"{self.name} {'was' if applied else 'would be'} {done}"
 
 

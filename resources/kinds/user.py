@@ -254,7 +254,8 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
             wanted = getattr(self, name)
             if state and wanted is not None and state[name] != wanted and not allowed:
                 raise Permanent(
-                    f"cannot change the {name} of {self.name} from {state[name]} to {wanted}: set allow_{name}_change: true"
+                    f"cannot change the {name} of {self.name} from {state[name]} to {wanted}: "
+                    f"set allow_{name}_change: true"
                 )
         right = await super().check_apply(ctx, apply)
         if (right or apply) and (user := await self.user(ctx)) and isinstance(user.uid, int):

@@ -120,7 +120,8 @@ class Directory:
             for number, entry in enumerate(entries):
                 if number >= limit and (self.holders or self.shared):
                     raise Unsafe(
-                        f"cannot look through {self.path}: it has more than {limit} entries, and {self.reason or 'others may write it'}"
+                        f"cannot look through {self.path}: it has more than {limit} entries, "
+                        f"and {self.reason or 'others may write it'}"
                     )
                 yield entry.name
 
@@ -235,7 +236,8 @@ class Place:
         """Raise `Unsafe` for a file that a user may have put there but could not read himself."""
         if not self.readable(info):
             raise Unsafe(
-                f"cannot read {self.path}: it belongs to {called(info.st_uid)} and is not for others to read, but {self._reason(info)}"
+                f"cannot read {self.path}: it belongs to {called(info.st_uid)} and is not for others to read, "
+                f"but {self._reason(info)}"
             )
 
     def demand_followed(self, info: os.stat_result) -> None:
@@ -243,7 +245,8 @@ class Place:
         follower = self.directory.follower
         if follower is not None and info.st_uid != follower:
             raise Unsafe(
-                f"cannot use {self.path}: a link of {called(follower)} leads there, and it belongs to {called(info.st_uid)}"
+                f"cannot use {self.path}: a link of {called(follower)} leads there, and it belongs to "
+                f"{called(info.st_uid)}"
             )
 
     def _reason(self, info: os.stat_result) -> str:
@@ -293,18 +296,15 @@ class Place:
         entry may belong to another user.
         """
         handle, info = self.pin()
+        link = stat.S_ISLNK(info.st_mode)
         if stat.S_IFMT(info.st_mode) != stat.S_IFMT(seen.st_mode):
-            number = errno.ELOOP if stat.S_ISLNK(info.st_mode) else errno.ESTALE
+            number = errno.ELOOP if link else errno.ESTALE
             raise OSError(number, os.strerror(number), self.path)
         uid, gid = (-1 if uid == info.st_uid else uid), (-1 if gid == info.st_gid else gid)
-        link = stat.S_ISLNK(info.st_mode)
         if uid < 0 and gid < 0 and (link or mode is None or mode == stat.S_IMODE(info.st_mode)):
             return
         self.demand_own(info, "change owner or mode of")
-        if uid >= 0 and self.directory.shared and self.changes_hands(info, uid) and not self._is_empty(info):
-            raise Unsafe(
-                f"cannot give {self.path} to {called(uid)}: it belongs to {called(info.st_uid)}, and {self._reason(info)}"
-            )
+        self._demand_given(info, uid)
         path = f"/proc/self/fd/{handle.fd}"
         if not link and self.changes_hands(info, uid) and uid in trusted_uids():
             drop_acls(path)  # by an ACL the former owner could still write the file
@@ -313,6 +313,14 @@ class Place:
             os.chown(path, uid, gid)
         if mode is not None and not link:  # after chown, which clears the set-uid bits
             os.chmod(path, mode)  # noqa: PTH101 - fchmod refuses such a descriptor
+
+    def _demand_given(self, info: os.stat_result, uid: int) -> None:
+        """Raise `Unsafe` if the entry must not be given to `uid` (-1: the owner stays)."""
+        if uid >= 0 and self.directory.shared and self.changes_hands(info, uid) and not self._is_empty(info):
+            raise Unsafe(
+                f"cannot give {self.path} to {called(uid)}: it belongs to {called(info.st_uid)}, "
+                f"and {self._reason(info)}"
+            )
 
     def _is_empty(self, info: os.stat_result) -> bool:
         """Return whether the entry is an empty directory of root's."""

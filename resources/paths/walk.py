@@ -322,7 +322,8 @@ class _Walk:
             if owner == ANYONE or self._follower not in {None, owner}:
                 raise Unsafe(f"cannot follow {place.path}: it is a link to {target} that {self._made_by(place, info)}")
             self._follower = owner
-            self._link = f"{place.path}, which {self._made_by(place, info)} and leads to {target if len(target) < SHOWN else '...'}"
+            shown = target if len(target) < SHOWN else "..."
+            self._link = f"{place.path}, which {self._made_by(place, info)} and leads to {shown}"
         if self._follower is not None:
             self._demand_short(target)
         names = [(name, "") for name in target.split("/") if name]

@@ -53,7 +53,7 @@ class Others:
         return who
 
     async def have(self, names: frozenset[str], paths: frozenset[str]) -> bool:
-        """Return whether another program changes, or has changed, one of these packages, or one that ships such a path."""
+        """Return whether another program changes, or has changed, one of these packages or the package of a path."""
         self.at_work()
         session = self._session
         if session is None:

@@ -59,7 +59,10 @@ MISSING = ("Unable to locate package", "has no installation candidate", "was not
 
 
 class Apt(Provider):
-    """Debian's packages. Options of `install`: `fromrepo`, `skip_verify`, `update_holds`, `only_upgrade`, `install_recommends`."""
+    """Debian's packages.
+
+    Options of `install`: `fromrepo`, `skip_verify`, `update_holds`, `only_upgrade`, `install_recommends`.
+    """
 
     implements = PkgInterface
     confine = Confine(

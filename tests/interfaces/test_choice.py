@@ -67,7 +67,8 @@ def test_refusals_have_reasons(host, providers):
         registry.bind("plants", host)
     assert str(refusal.value) == (
         "cannot manage plants here: no tool for that works on this host "
-        "(ash: there is no command no-such-command, there is no /no/such/path; elm: it is winter; oak: os_family is Debian, not RedHat or Suse)"
+        "(ash: there is no command no-such-command, there is no /no/such/path; elm: it is winter; oak: "
+        "os_family is Debian, not RedHat or Suse)"
     )
 
 

@@ -120,7 +120,7 @@ def test_numbers_are_only_changed_when_allowed(host: Host, driver: Driver):
     driver.apply("user.present", "alice", uid=2001)
     with pytest.raises(Failed, match="cannot change the uid of alice from 2001 to 2002: set allow_uid_change: true"):
         driver.plan("user.present", "alice", uid=2002)
-    with pytest.raises(Failed, match="say allow_gid_change: true"):
+    with pytest.raises(Failed, match="set allow_gid_change: true"):
         driver.apply("user.present", "alice", gid="users")
 
     driver.apply("user.present", "alice", uid=2002, allow_uid_change=True, gid="users", allow_gid_change=True)

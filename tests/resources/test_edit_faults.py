@@ -1,4 +1,7 @@
-"""Edits under bad conditions, on the real host: expressions that never end, files that others write meanwhile, files too large."""
+"""Edits under bad conditions, on the real host.
+
+Expressions that never end, files that others write meanwhile, files too large.
+"""
 
 from __future__ import annotations
 

@@ -106,7 +106,10 @@ def test_an_idle_worker_ends(monkeypatch):
 
 def test_a_match_is_ended_when_the_agent_has_gone():
     """Also when the agent was killed: the timer is the worker's own, and runs for the second that this test takes."""
-    code = f"from holdfast.resources import expressions; expressions.DEADLINE = 1; expressions.Expression('(a+)+$').search({LONG!r})"
+    code = (
+        "from holdfast.resources import expressions; expressions.DEADLINE = 1; "
+        f"expressions.Expression('(a+)+$').search({LONG!r})"
+    )
     with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL) as agent:
         while not (children := psutil.Process(agent.pid).children()):
             pass

@@ -42,7 +42,7 @@ async def run(host: Host, kind: str, name: object, *, apply: bool = True, **argu
 
 @contextmanager
 def somebody():
-    """Be an ordinary user for a moment, and have a directory of root's (or of a read-only mode) that everybody can pass."""
+    """Become an ordinary user, and have a directory of root's (or a read-only one) that everybody can pass."""
     top = Path(tempfile.mkdtemp(dir="/tmp"))
     top.chmod(0o755)
     real = os.geteuid()
@@ -400,7 +400,10 @@ async def test_declared_owner_and_mode_beat_those_of_the_source(host, tmp_path):
     [("rename", (), True), ("rename", ("true",), True), ("rename", ("false",), False), ("create", (), False)],
 )
 async def test_a_change_counts_from_when_it_may_have_happened(host, tmp_path, monkeypatch, *, step, check, touched):
-    """What fails at the very end may have replaced the file, which listeners must hear; a full disk or a check that refuses has not."""
+    """What fails at the very end may have replaced the file, which listeners must hear.
+
+    A full disk or a check that refuses has not.
+    """
 
     def fail(*_):
         raise OSError(5, "Input/output error")

@@ -110,7 +110,10 @@ async def test_the_source_of_a_part_is_heard(host, tmp_path, kind):
 
 
 async def test_drift_of_a_tree_is_heard_and_repaired(host, tmp_path):
-    """Damage anywhere in a directory that is kept like another, and changes of that other, are events; one run puts each right."""
+    """Damage anywhere in a directory that is kept like another, and changes of that other, are events.
+
+    One run puts each right.
+    """
     source, target = tmp_path / "source", tmp_path / "target"
     (source / "sub").mkdir(parents=True)
     (source / "sub" / "f").write_text("right")

@@ -105,7 +105,7 @@ async def test_new_files_are_closed_until_they_are_done(tmp_path, monkeypatch):
 
 
 async def test_leftovers_are_swept_from_each_directory(tmp_path):
-    """Temporaries of a killed agent go, in every directory that is written to, though these are reached by descriptors."""
+    """Temporary files of a killed agent are removed from each directory that is written."""
     async with Host(states=tmp_path, var_dir=tmp_path / "var", durable=False) as host:
         for name in ("a", "b"):
             for top in ("source", "target"):

@@ -45,7 +45,10 @@ PILLAR: dict[str, Any] = {
     ],
 )
 def test_secrets_are_redacted_wherever_they_stand(told: Any, redacted: Any) -> None:
-    """In diffs, in what commands print, in names; the longest first; what is too short to be told from other words is left."""
+    """In diffs, in what commands print, in names; the longest first.
+
+    What is too short to be told from other words is left.
+    """
     assert Redactor(PILLAR)(told) == redacted
 
 
@@ -91,7 +94,10 @@ FORMS: dict[str, Any] = {
     ],
 )
 def test_secrets_are_covered_in_each_form(told: str) -> None:
-    """Plural names, what is below them, URLs, connection strings, base64 at each of its three offsets; in text and deep in data."""
+    """Plural names, what is below them, URLs, connection strings, base64 at each of its three offsets.
+
+    In text and deep in data.
+    """
     redacted = Redactor(FORMS)(told)
 
     assert MASK in redacted

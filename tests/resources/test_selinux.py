@@ -1,6 +1,9 @@
-"""`selinux` of managed files: labels are compared and set where SELinux is on, and refused with the reason where it is not.
+"""`selinux` of managed files.
 
-No machine of the tests has SELinux. The attribute of labels can be set all the same, by root; only the question whether SELinux is on is answered by the test.
+Labels are compared and set where SELinux is on, and refused with the reason where it is not.
+
+No machine of the tests has SELinux. Root can set the attribute of labels all the same; only whether SELinux is on is
+faked.
 """
 
 from __future__ import annotations

@@ -263,4 +263,4 @@ def test_a_systemd_unit_is_a_file_and_a_service_that_watches_it(compile_tree, pr
     assert whole.identity == "systemd_unit.running[app@one]"
     assert replace(whole, low={}).requisites == {"watch": (0, 1)}
     (problem,) = problems("app: systemd_unit.running\n")
-    assert "say either contents or source" in problem.message
+    assert "give either contents or source" in problem.message

@@ -81,7 +81,8 @@ class BlockReplace(Sourced, Edit, kind="file.blockreplace"):
         content = self._finished("".join([*(finished(part, newline=True) for part in given[:-1]), *given[-1:]]))
         if self._ends_early(content):
             raise Permanent(
-                f"cannot edit {self.name}: the content contains marker_end {self.marker_end!r}: the block would end there"
+                f"cannot edit {self.name}: the content contains marker_end {self.marker_end!r}: "
+                "the block would end there"
             )
         lines, new, found = split(text), [], False
         rest = iter(enumerate(lines))
@@ -91,7 +92,8 @@ class BlockReplace(Sourced, Edit, kind="file.blockreplace"):
                 end = next((n for n, other in rest if self.marker_end in other), None)
                 if end is None:
                     raise Permanent(
-                        f"cannot edit {self.name}: it has marker_start, but after it no line with marker_end {self.marker_end!r}"
+                        f"cannot edit {self.name}: it has marker_start, but after it no line with marker_end "
+                        f"{self.marker_end!r}"
                     )
                 new += [adapted(content, line), self._end(lines[end])]
                 found = True
@@ -122,7 +124,8 @@ class BlockReplace(Sourced, Edit, kind="file.blockreplace"):
         pattern = self.insert_before_match or self.insert_after_match
         if pattern is None:
             raise Permanent(
-                f"cannot edit {self.name}: no line has {self.marker_start!r}; add the markers, or set append_if_not_found: true"
+                f"cannot edit {self.name}: no line has {self.marker_start!r}; add the markers, "
+                "or set append_if_not_found: true"
             )
         place = next((n for n, line in enumerate(lines) if re.search(pattern, bare(line))), None)
         if place is None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from holdfast.resources import paths
+from holdfast.resources import fields, paths
 from holdfast.resources.context import Context, Watch, announced
 from holdfast.resources.errors import Permanent
-from holdfast.resources.fields import Mode, field
+from holdfast.resources.fields import Mode
 from holdfast.resources.kinds.file import removal, trees
 from holdfast.resources.kinds.file.base import (
     WINDOWS,
@@ -40,6 +40,31 @@ NEW_MODE = 0o755
 REMOVED = {"removed": "Removed due to clean"}
 
 
+@dataclass(slots=True)
+class _Run:
+    """One run: what differs, and what of it is reported."""
+
+    owner: Ownership
+    place: Place | None
+    seen: os.stat_result | None
+    """None: the directory does not exist, or something is in its way."""
+    inside: Inside | None
+    """The directory, once it exists."""
+    wrong: dict[str, str]
+    """Differences of owner and mode."""
+    forced: dict[str, Any]
+    """Salt's `changes` for what a new directory replaces."""
+    reported: bool
+    """Whether the differences of the directory itself are reported: in noop, and after its repair."""
+    removed: dict[str, Any] = field(default_factory=dict)
+    below: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    @property
+    def own(self) -> dict[str, Any]:
+        """Salt's `changes` for the directory itself."""
+        return {"directory": "new"} if self.seen is None else dict(self.wrong)
+
+
 class Directory(Reversible, OwnedResource, kind="file.directory"):
     """A directory.
 
@@ -63,7 +88,7 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
     """Mode of files below, with `recurse: [mode]`. Default: the mode of directories."""
     recurse: tuple[Literal["user", "group", "mode", "ignore_files", "ignore_dirs", "silent"], ...] = ()
     """What applies to everything below the directory, too."""
-    max_depth: int | None = field(None, ge=0)
+    max_depth: int | None = fields.field(None, ge=0)
     """Levels below the directory that `recurse` reaches; 0: none, 1: only its own entries."""
     clean: bool = False
     """Remove all content that no state manages."""
@@ -106,6 +131,24 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
     @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
         """Probe and repair the directory itself, then its content."""
+        run = await self._probe(ctx, apply=apply)
+
+        async def account() -> None:
+            self._tell(ctx, run, apply=apply)
+
+        ctx.report.account = account if apply else None
+        if apply and run.own:
+            await self._repair(ctx, run)
+        if run.inside is not None:
+            await self._below(ctx, run.inside, run.removed, run.below, apply=apply)
+        if not (run.own or run.removed or run.below):
+            ctx.report.comment = f"{self.name} is as declared"
+            return True
+        self._tell(ctx, run, apply=apply)
+        return False
+
+    async def _probe(self, ctx: Context, *, apply: bool) -> _Run:
+        """Find out what differs of the directory itself. Raises `Permanent` and `Unsafe`."""
         owner = await ownership(ctx, self.user, self.group, octal(self.mode or self.dir_mode))
         place, seen = self._seen()
         there = status(self.name)
@@ -116,43 +159,35 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
         if wrong and place is not None and seen is not None:
             place.demand_own(seen, "change owner or mode of")
         if apply and wrong and inside is not None and inside.holders and self.recurse:
-            await self._below(
-                ctx, inside, {}, {}, apply=False
-            )  # what is refused there must not come into root's possession with the directory
-        own: dict[str, Any] = {"directory": "new"} if seen is None else wrong
-        done: dict[str, Any] = {} if apply else own
-        removed: dict[str, Any] = {}
-        below: dict[str, dict[str, str]] = {}
+            # what is refused there must not come into root's possession with the directory
+            await self._below(ctx, inside, {}, {}, apply=False)
+        return _Run(owner, place, seen, inside, wrong, forced, reported=not apply)
 
-        async def tell() -> None:
-            changes = (forced if done else {}) | ({self.name: done} if done else {}) | below | removed
-            if apply:
-                for one in (*below.values(), wrong if done else {}):
-                    changes |= one
-                changes |= {"removed": [*removed]} if removed else {}
-            parts = [*wrong] if done else []
-            new = seen is None and bool(done)
-            foreseen = owner.of_new(NEW_MODE) if new and not apply else ""
-            note(ctx, changes, self._sentence(parts, len(removed), len(below), apply=apply, new=new) + foreseen)
+    async def _repair(self, ctx: Context, run: _Run) -> None:
+        """Make the directory, or change its owner and mode."""
+        run.owner.demand(self.name)
+        await ctx.report.announce()
+        ctx.report.touched = True
+        if run.place is not None and run.seen is not None:
+            with telling("change owner or mode of", self.name):
+                run.owner.put(run.place, run.seen)
+        else:
+            run.inside = self._make(run.owner)
+        run.reported = True
 
-        ctx.report.account = tell if apply else None
-        if apply and (wrong or seen is None):
-            owner.demand(self.name)
-            await ctx.report.announce()
-            ctx.report.touched = True
-            if place is not None and seen is not None:
-                with telling("change owner or mode of", self.name):
-                    owner.put(place, seen)
-            else:
-                inside = self._make(owner)
-            done = own
-        if inside is not None:
-            await self._below(ctx, inside, removed, below, apply=apply)
-        if not (own or removed or below):
-            ctx.report.comment = f"{self.name} is as declared"
-            return True
-        await tell()
-        return False
+    def _tell(self, ctx: Context, run: _Run, *, apply: bool) -> None:
+        """Report what was changed so far, or would be."""
+        done = run.own if run.reported else {}
+        changes = ({**run.forced, self.name: done} if done else {}) | run.below | run.removed
+        if apply:
+            for one in (*run.below.values(), run.wrong if done else {}):
+                changes |= one
+            changes |= {"removed": [*run.removed]} if run.removed else {}
+        parts = [*run.wrong] if done else []
+        new = run.seen is None and bool(done)
+        foreseen = run.owner.of_new(NEW_MODE) if new and not apply else ""
+        said = self._sentence(parts, len(run.removed), len(run.below), apply=apply, new=new)
+        note(ctx, changes, said + foreseen)
 
     def _forced(self, *, apply: bool) -> dict[str, Any]:
         """Return Salt's `changes` for what is replaced by a new directory."""
@@ -231,29 +266,35 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
         `removed` and `found` are filled in.
         """
         if self.clean:
-            extra = await ctx.long_blocking(trees.surplus, inside, ctx.managed_below(self.name), self.exclude_pat)
-            told = await ctx.long_blocking(trees.whole, inside, extra)
-            for path in extra if apply else ():
-                await ctx.report.announce()
-                ctx.report.touched = True
-                await ctx.long_blocking(removal.remove_below, inside, path)
-                removed[path] = REMOVED
-            removed.clear()
-            removed |= dict.fromkeys(told, REMOVED)  # with the content of removed directories
+            await self._clean(ctx, inside, removed, apply=apply)
         if self.recurse:
-            rules = await self._rules(ctx)
-            if apply:
-                for owner in (rules.directories, rules.others):
-                    if owner is not None:
-                        owner.demand(self.name)
-                await ctx.report.announce()
-            try:
-                await ctx.long_blocking(lambda: trees.set_right(inside, rules, found, apply=apply))
-            finally:  # a failed repair may have changed something
-                ctx.report.touched = ctx.report.touched or (apply and bool(found))
+            await self._recurse(ctx, inside, found, apply=apply)
             gone = tuple(f"{path}/" for path in removed)
             for path in [path for path in found if f"{path}/".startswith(gone)]:
                 del found[path]
+
+    async def _clean(self, ctx: Context, inside: Inside, removed: dict[str, Any], *, apply: bool) -> None:
+        extra = await ctx.long_blocking(trees.surplus, inside, ctx.managed_below(self.name), self.exclude_pat)
+        told = await ctx.long_blocking(trees.whole, inside, extra)
+        for path in extra if apply else ():
+            await ctx.report.announce()
+            ctx.report.touched = True
+            await ctx.long_blocking(removal.remove_below, inside, path)
+            removed[path] = REMOVED
+        removed.clear()
+        removed |= dict.fromkeys(told, REMOVED)  # with the content of removed directories
+
+    async def _recurse(self, ctx: Context, inside: Inside, found: dict[str, dict[str, str]], *, apply: bool) -> None:
+        rules = await self._rules(ctx)
+        if apply:
+            for owner in (rules.directories, rules.others):
+                if owner is not None:
+                    owner.demand(self.name)
+            await ctx.report.announce()
+        try:
+            await ctx.long_blocking(lambda: trees.set_right(inside, rules, found, apply=apply))
+        finally:  # a failed repair may have changed something
+            ctx.report.touched = ctx.report.touched or (apply and bool(found))
 
     async def _rules(self, ctx: Context) -> trees.Recursion:
         user = self.user if "user" in self.recurse else None

@@ -184,7 +184,8 @@ class Edit(Placed):
         largest = LARGEST_OF_USERS if place.directory.holders else LARGEST
         if seen.st_size > largest:
             raise Permanent(
-                f"cannot edit {self.name}: it has {seen.st_size >> 20} MB; files of more than {largest >> 20} MB are not edited here"
+                f"cannot edit {self.name}: it has {seen.st_size >> 20} MB; files of more than {largest >> 20} MB are "
+                "not edited here"
             )
         with telling("read", place.path):
             return (await read(ctx, place, seen)).decode(errors="surrogateescape")

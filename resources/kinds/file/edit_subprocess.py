@@ -1,6 +1,7 @@
 """Make an edit that takes long in a separate process, so that it neither blocks the agent nor runs without end.
 
-python -m holdfast.resources.kinds.file.edit_subprocess < {"kind":, "arguments":, "text":, "given":} > {"text":} or {"refused":}
+python -m holdfast.resources.kinds.file.edit_subprocess
+    reads {"kind":, "arguments":, "text":, "given":} and writes {"text":} or {"refused":}
 """
 
 from __future__ import annotations

@@ -83,13 +83,15 @@ class KeyValue(Edit, kind="file.keyvalue"):
                 or any(end in text for end in "\r\n" for text in (key, value, self.separator))
             ):
                 raise ValueError(
-                    f"{key!r} cannot be a key here: keys have no blanks at their ends, and neither they nor values a line break"
+                    f"{key!r} cannot be a key here: keys have no blanks at their ends, and neither they nor values a "
+                    "line break"
                 )
         keys = sorted(f"{self._folded(key)}{self.separator}" for key, _ in self._pairs())
         for one, other in itertools.pairwise(keys):
             if other.startswith(one):
                 raise ValueError(
-                    f"a line for {other.removesuffix(self.separator)!r} could be one for {one.removesuffix(self.separator)!r}, too"
+                    f"a line for {other.removesuffix(self.separator)!r} could be one for "
+                    f"{one.removesuffix(self.separator)!r}, too"
                 )
         return self
 

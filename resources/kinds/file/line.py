@@ -135,14 +135,16 @@ class Line(Edit, kind="file.line"):
         end = len(lines) if last is None else last
         if start > end:
             raise Permanent(
-                f"cannot edit {self.name}: what {self.after!r} matches (line {start}) comes after what {self.before!r} matches"
+                f"cannot edit {self.name}: what {self.after!r} matches (line {start}) comes after what "
+                f"{self.before!r} matches"
             )
         if any(map(self._is_it, lines[start:end])):
             return lines
         between = end - start if first is not None and last is not None and self.mode == "ensure" else 0
         if between > 1:
             raise Permanent(
-                f"cannot edit {self.name}: {between} lines are between after and before; mode ensure replaces one; use insert"
+                f"cannot edit {self.name}: {between} lines are between after and before; mode ensure replaces one; "
+                "use insert"
             )
         if first is not None and (last is None or self.mode == "ensure"):
             lines[first] = ended(lines[first])
@@ -160,7 +162,8 @@ class Line(Edit, kind="file.line"):
         found = [n for n, line in enumerate(lines) if wanted and holds(line, wanted) and not self._is_it(line)]
         if len(found) > 1:
             raise Permanent(
-                f"cannot edit {self.name}: {word} {wanted!r} matches lines {found[0] + 1} and {found[1] + 1}; it must match one"
+                f"cannot edit {self.name}: {word} {wanted!r} matches lines {found[0] + 1} and {found[1] + 1}; "
+                "it must match one"
             )
         return found[0] if found else None
 

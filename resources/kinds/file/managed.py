@@ -78,8 +78,8 @@ def check_commands(commands: tuple[str, ...]) -> tuple[str, ...]:
 class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
     """A whole file: content, owner, mode.
 
-    The file is written under a temporary name and renamed, so no reader ever sees a part of it. If there is a directory, a
-    fifo or a device at the path, that is an error, and it is not opened.
+    The file is written under a temporary name and renamed, so no reader ever sees a part of it. A directory, a fifo or
+    a device at the path is an error, and is not opened.
 
         /etc/motd:
           file.managed:
@@ -302,7 +302,8 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
                 with telling("read link", self.name):
                     end = led.path if led is not None else place.readlink()
                 raise Permanent(
-                    f"cannot manage {self.name}: it is a dangling link to {end}; make that first, or set follow_symlinks: false to replace the link"
+                    f"cannot manage {self.name}: it is a dangling link to {end}; make that first, "
+                    "or set follow_symlinks: false to replace the link"
                 )
             place = led
         if place is not None and seen is not None and not stat.S_ISREG(seen.st_mode):

@@ -168,7 +168,8 @@ class Mirror:
         owner = self._rules.directories
         if seen is not None and not stat.S_ISDIR(seen.st_mode):
             raise Permanent(
-                f"cannot make directory {path}: {what(seen.st_mode)} is in the way, and links are not followed here; remove it first"
+                f"cannot make directory {path}: {what(seen.st_mode)} is in the way, and links are not followed here; "
+                "remove it first"
             )
         wrong: dict[str, Any] = {"directory": "new"} if seen is None else owner.wrong(seen)
         if not wrong:
@@ -192,7 +193,8 @@ class Mirror:
         """
         if place.directory.holders and owner.uid not in place.directory.holders:
             raise Unsafe(
-                f"cannot make directory {place.path}: {place.directory.reason}; declare that user, or he could replace the directory"
+                f"cannot make directory {place.path}: {place.directory.reason}; declare that user, or he could "
+                "replace the directory"
             )
 
     def _link(self, path: str, place: Place | None, target: str, seen: os.stat_result | None) -> None:
@@ -204,7 +206,8 @@ class Mirror:
         elif not stat.S_ISLNK(seen.st_mode):
             if not self._rules.force_links or stat.S_ISDIR(seen.st_mode):
                 raise Permanent(
-                    f"cannot link {path}: {what(seen.st_mode)} is in the way; remove it, or set force_symlinks: true for a file"
+                    f"cannot link {path}: {what(seen.st_mode)} is in the way; remove it, or set force_symlinks: "
+                    "true for a file"
                 )
             change = {"forced": f"{what(seen.st_mode)} in its place is removed", "new": path}
         elif place.readlink() != target:

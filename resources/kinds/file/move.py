@@ -136,7 +136,8 @@ class Copy(OwnedResource, kind="file.copy"):
             return True
         if origin is None or given is None or not stat.S_ISREG(given.st_mode):
             raise Permanent(
-                f"cannot copy {self.source}: it is {'missing' if given is None else what(given.st_mode) + ', not a file'}"
+                f"cannot copy {self.source}: "
+                f"it is {'missing' if given is None else what(given.st_mode) + ', not a file'}"
             )
         if seen is not None and not stat.S_ISREG(seen.st_mode):
             raise Permanent(f"cannot copy to {self.name}: it is {what(seen.st_mode)}")

@@ -54,7 +54,8 @@ class Pruned(PathResource, kind="file.pruned"):
                 return True
             if not (self.ignore_errors and empty):
                 raise Permanent(
-                    f"cannot remove directory {self.name}: it is not empty{'' if self.older_than is None else ', or too young'}"
+                    f"cannot remove directory {self.name}: "
+                    f"it is not empty{'' if self.older_than is None else ', or too young'}"
                 )
         if apply:
             ctx.report.touched = True

@@ -41,7 +41,7 @@ Directories = Annotated[tuple[str, ...], BeforeValidator(parse_list), AfterValid
 class Recurse(FromSources, Placed, kind="file.recurse"):
     """A copy of a directory of the states: its files, and the directories that they are in.
 
-    Links in the copy are never followed: a link in place of a file is replaced, a link in place of a directory is an error.
+    Links in the copy are never followed: one in place of a file is replaced, one in place of a directory is an error.
 
     /etc/app:
       file.recurse:

@@ -102,7 +102,8 @@ def _walk(
     here = (directory.info.st_dev, directory.info.st_ino)
     if here in above:
         raise Permanent(
-            f"cannot copy {path}: it is a link that leads back to a directory above it; set keep_symlinks: true, or remove it"
+            f"cannot copy {path}: it is a link that leads back to a directory above it; set keep_symlinks: "
+            "true, or remove it"
         )
     for name in names:
         budget.spend(directory, len(above))
@@ -120,7 +121,8 @@ def _entry(place: Place, inside: str, keep_links: bool) -> Entry:
             if keep_links:
                 if place.who(seen) or seen.st_uid not in paths.trusted_uids():
                     raise Unsafe(
-                        f"cannot copy {place.path} as a link: it would be root's, and {place.directory.reason or 'it belongs to another user'}"
+                        f"cannot copy {place.path} as a link: it would be root's, "
+                        f"and {place.directory.reason or 'it belongs to another user'}"
                     )
                 return Entry(inside, seen.st_mode, place.readlink())
             place = paths.at(place.path, follow=True)

@@ -58,11 +58,13 @@ class Budget:
             time.sleep(PAUSE)
         if self.left < 0:
             raise Unsafe(
-                f"cannot look through {directory.path}: there are more than {ENTRIES} entries, and {directory.reason or 'others may write it'}"
+                f"cannot look through {directory.path}: there are more than {ENTRIES} entries, "
+                f"and {directory.reason or 'others may write it'}"
             )
         if depth > DEPTH or len(directory.path) > LONGEST:
             raise Unsafe(
-                f"cannot look through {directory.path[:80]}...: there are more than {DEPTH} levels or {LONGEST} characters, and {directory.reason}"
+                f"cannot look through {directory.path[:80]}...: there are more than {DEPTH} levels or {LONGEST} "
+                f"characters, and {directory.reason}"
             )
 
 
