@@ -52,7 +52,7 @@ def test_tie_is_an_error(host, providers):
     plant("ash")
 
     with pytest.raises(
-        Permanent, match=r"ash and oak fit equally well; say which in agent\.yaml, `providers: {plants: "
+        Permanent, match=r"ash and oak fit equally well; choose one in agent\.yaml, `providers: {plants: "
     ):
         registry.bind("plants", host)
 
