@@ -1,6 +1,6 @@
-"""Each call against its declared kind: what exists, which arguments it takes, of which type; and who manages what.
+"""Checks each call against its kind: whether the kind exists, its arguments and their types, and what the call manages.
 
-All mistakes of one state are found together, each at the line of the argument, with the nearest right name.
+All errors of one state are found together, each at the line of the argument, with the most similar valid name.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ IGNORED: Mapping[str, str] = {
     "provider": "the host's own provider is used",
     "runas_password": "it is for Windows",
 }
-"""Arguments that every Salt state accepts and that have no effect here -> why."""
+"""Arguments that every Salt state accepts and that have no effect here -> the reason."""
 CONDITIONAL = frozenset(
     {"onlyif", "unless", "creates", "onfail", "onfail_any", "onfail_all", "onchanges", "onchanges_any", "prereq"}
 )
-"""A state with one of these does not apply always, so it may contradict another one."""
+"""Arguments that make a state conditional. Contradictions of a conditional state are only possible."""
 COMMON = CONTROL - {"state", "fun"} - {word for word in CONTROL if word.startswith("__")}
-"""What every state takes that is no argument of its kind."""
+"""Arguments that every state accepts and that do not belong to its kind."""
 _NO_META = Meta.model_construct()
-"""All as it is by default; made without building the model, which a tree without any of these arguments does not need."""
+"""The defaults, made without validation; most states have none of these arguments."""
 GUARDS = ("onlyif", "unless")
-"""Conditions of which Salt passes over what is neither a command nor a call."""
+"""Guards for which Salt silently ignores entries that are neither commands nor calls."""
 _SPELLED_ALONE = frozenset({str, bool, type(None)})
-"""Types of arguments in which there is no number."""
+"""Types of values that contain no number."""
 TEXTUAL = frozenset({"string_type", "literal_error", "value_error", "assertion_error"})
-"""Pydantic's errors for a boolean where text may have been meant."""
+"""Errors of pydantic for a boolean that may have been meant as text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What one kind accepts, worked out once."""
+    """The arguments that one kind accepts; computed once for each kind."""
 
     cls: type[Resource]
     fields: frozenset[str]
@@ -58,12 +58,12 @@ class Shape:
     secrets: frozenset[str]
     ignored: Mapping[str, str]
     closed: bool
-    """It takes no arguments but these."""
+    """The kind accepts no other arguments."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A call that is right."""
+    """A valid call."""
 
     chunk: Chunk
     resource: Resource
@@ -73,8 +73,8 @@ class Checked:
 class Checker:
     """Checks the calls of one compilation.
 
-    With `alone` each argument is looked at by itself: something is wrong with the tree already, so that others may be missing
-    from a call only because of that.
+    With `alone`, each argument is checked by itself: earlier stages found problems, and other arguments may be missing
+    as a consequence.
     """
 
     def __init__(self, tree: Tree | None = None, *, alone: bool = False) -> None:
@@ -85,7 +85,10 @@ class Checker:
         self._broken: set[str] = set()
 
     def check(self, chunk: Chunk) -> None:
-        """Make the call's resource, in `chunk.checked`; None when there is no such kind, or an argument is wrong."""
+        """Set `chunk.checked` to the resource of the call.
+
+        None if the kind does not exist or an argument is invalid.
+        """
         if chunk.state.slipped:
             chunk.checked = None
             return
@@ -108,7 +111,7 @@ class Checker:
                 chunk.checked = Verdict(resource, meta, uids, tuple(self.warnings[before:]), _drawn(resource))
 
     def _make(self, kind: str, shape: Shape, chunk: Chunk) -> tuple[Resource | None, Meta | None]:
-        """What the arguments of a call say; None where they are wrong."""
+        """Convert the arguments of a call; None for a model with invalid arguments."""
         low = chunk.low
         arguments: dict[str, Any] = {"name": low["name"]}
         meta: dict[str, Any] = {}
@@ -147,7 +150,7 @@ class Checker:
         return resource, self._validate(Meta, meta, chunk, shape) if meta else _NO_META
 
     def _uids(self, resource: Resource, chunk: Chunk) -> tuple[Uid, ...] | None:
-        """What a resource manages."""
+        """The uids of a resource; None if the kind's code fails."""
         try:
             if isinstance(resource, Edgeable):  # they are asked again and again, where nobody expects an error
                 resource.offers(), resource.dependencies()
@@ -160,7 +163,7 @@ class Checker:
             return None
 
     def _find(self, kind: str, chunk: Chunk) -> Shape | None:
-        """The shape of a kind; None when there is no such kind."""
+        """The shape of a kind; None if the kind does not exist."""
         try:
             cls = registry.find(kind)
         except Exception as error:  # noqa: BLE001 - a kind's module is foreign code
@@ -170,7 +173,7 @@ class Checker:
         return None if cls is None else shape_of(cls)
 
     def _unknown(self, kind: str, chunk: Chunk) -> None:
-        """Say that a kind does not exist, unless it is known to be broken."""
+        """Report that a kind does not exist, unless it is known to be broken."""
         if kind in self._broken:
             return
         family, _, function = kind.partition(".")
@@ -191,7 +194,7 @@ class Checker:
         self.problems.append(chunk.spot.problem("unknown-state", said, instead(self._tree, "_states", family) or hint))
 
     def _validate(self, model: type[Any], arguments: dict[str, Any], chunk: Chunk, shape: Shape) -> Any:
-        """An instance of the model, or None."""
+        """An instance of the model; None if the arguments are invalid."""
         try:
             return model.model_validate(arguments)
         except ValidationError as error:
@@ -210,7 +213,7 @@ class Checker:
 
 @cache
 def shape_of(cls: type[Resource]) -> Shape:
-    """What a kind accepts."""
+    """The arguments that a kind accepts."""
     fields = frozenset(names(cls))
     ignored = {key: why for key, why in {**IGNORED, **cls.ignored}.items() if key not in fields}
     return Shape(
@@ -230,19 +233,19 @@ def _drawn(resource: Resource) -> tuple[Drawn, ...]:
 
 
 def names(model: type[BaseModel]) -> Iterator[str]:
-    """The arguments of a model, as they are written."""
+    """The names of the arguments of a model, as users write them."""
     for name, info in model.model_fields.items():
         yield info.alias or name
 
 
 def _spelled(chunk: Chunk, key: str, value: Any) -> Any:
-    """The value of an argument, with the spelling of each number in it."""
+    """The value of an argument; each number in it knows its spelling."""
     item = None if value.__class__ in _SPELLED_ALONE else chunk.items.get(key)
     return value if item is None else unmarked(item.value)
 
 
 def spot_of(chunk: Chunk, path: tuple[object, ...]) -> Spot:
-    """Where an argument, or a value deep in it, stands."""
+    """The position of an argument, or of a value inside of it."""
     item = chunk.items.get(str(path[0])) if path else None
     if item is None:
         return chunk.spot
@@ -250,7 +253,7 @@ def spot_of(chunk: Chunk, path: tuple[object, ...]) -> Spot:
 
 
 def _problems(error: ValidationError, chunk: Chunk, shape: Shape, *, alone: bool) -> Iterable[Problem]:
-    """One problem for each wrong argument; with `alone` none for what is wrong with all of them together."""
+    """One problem for each invalid argument; with `alone`, no problems of several arguments together."""
     found: dict[tuple[object, ...], list[dict[str, Any]]] = {}
     for detail in error.errors(include_url=False, include_input=False, include_context=False):
         found.setdefault(detail["loc"][:1], []).append(dict(detail))
@@ -260,7 +263,10 @@ def _problems(error: ValidationError, chunk: Chunk, shape: Shape, *, alone: bool
 
 
 def _odd_guard(key: str, value: Any, chunk: Chunk) -> Problem | None:
-    """The problem of a guard with entries that are neither commands nor calls, which Salt passes over; None where all are."""
+    """The problem of a guard with entries that are neither commands nor calls, which Salt ignores.
+
+    None if all are valid.
+    """
     odd = [
         entry
         for entry in (value if isinstance(value, list) else [value])
@@ -275,7 +281,7 @@ def _odd_guard(key: str, value: Any, chunk: Chunk) -> Problem | None:
 
 
 def _problem(path: tuple[object, ...], details: list[dict[str, Any]], chunk: Chunk, shape: Shape) -> Problem:
-    """What is wrong with one argument."""
+    """The problem of one argument."""
     name, first = str(path[0]) if path else "", details[0]
     if first["type"] == "missing" and len(first["loc"]) == 1:
         return chunk.spot.problem(
@@ -301,7 +307,7 @@ def _problem(path: tuple[object, ...], details: list[dict[str, Any]], chunk: Chu
 
 
 def _at(value: Any, path: Iterable[Any]) -> Any:
-    """The value deep in arguments that an error is about; the last one on the way to it that there is."""
+    """The value to which an error refers, or the last existing value on the path to it."""
     for step in path:
         if not isinstance(value, Mapping) and not (isinstance(value, list) and isinstance(step, int)):
             continue
@@ -313,7 +319,7 @@ def _at(value: Any, path: Iterable[Any]) -> Any:
 
 
 def _unknown_argument(name: str, chunk: Chunk, shape: Shape) -> Problem:
-    """The problem for an argument that there is not."""
+    """The problem for an unknown argument."""
     if why := shape.cls.refused.get(name):
         return spot_of(chunk, (name,)).problem("unknown-argument", f"{shape.cls.kind} refuses {name!r}: {why}")
     near = meant_argument(name, shape.cls.kind, shape.fields, shape.meta | COMMON)
@@ -328,5 +334,5 @@ def _unknown_argument(name: str, chunk: Chunk, shape: Shape) -> Problem:
 
 
 def conditional(*chunks: Chunk) -> bool:
-    """Whether one of them applies only under a condition."""
+    """Whether one of the chunks applies only under a condition."""
     return any(not CONDITIONAL.isdisjoint(chunk.low) for chunk in chunks)

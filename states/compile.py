@@ -77,7 +77,10 @@ class Compiler:
         self._kept: dict[Path, CompilerCache] = {}
 
     def compile(self, request: Request, trace: Trace | None = None) -> Compilation:
-        """Compile a request, and fill the trace. Raises `CompileError` with all problems that are not mere consequences."""
+        """Compile a request, and fill the trace.
+
+        Raises `CompileError` with all problems that are not mere consequences.
+        """
         kept = self._kept.get(request.states)
         if kept is None or kept.lenient != request.lenient:
             kept = self._kept[request.states] = CompilerCache(request.states, request.lenient)
@@ -164,7 +167,10 @@ class _Run:
         return references
 
     def _calls(self, made: Mapping[str, Made], loaded: Loaded, collector: ProblemCollector) -> tuple[Call, ...]:
-        """Number, order and check the chunks. Raises `CompileError` with the problems of these and of all earlier stages."""
+        """Number, order and check the chunks.
+
+        Raises `CompileError` with the problems of these and of all earlier stages.
+        """
         chunks = [chunk for one in made.values() for chunk in one.chunks]
         checker, earlier_problems = Checker(self.tree, alone=bool(collector)), bool(collector)
         warnings = number(chunks)

@@ -1,4 +1,4 @@
-"""States that cannot all hold: two that declare one thing differently, or one that declares what another says of all below its path."""
+"""Finds contradictions: two states that declare one thing differently, or one that excludes all paths below its own."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from holdfast.states.low import Chunk
 from holdfast.states.marks import NOT_YOURS
 
 ONCE = "the earlier one acts once, in its turn, and the later one is kept"
-"""What becomes of states that contradict each other where the earlier one is lenient."""
+"""Effect of a contradiction if the earlier state is lenient."""
 
 
 @dataclass(slots=True)
 class Contradictions:
-    """What was found among the states of a tree."""
+    """The contradictions of all states."""
 
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
-    """Where one of the two applies only sometimes, or the earlier one is lenient."""
+    """Contradictions in which one state applies under a condition, or the earlier one is lenient."""
     superseded: dict[str, list[str]] = field(default_factory=dict)
-    """Identity of a lenient state -> those of later ones that contradict it, in order of execution."""
+    """Identity of a lenient state -> identities of later states that contradict it, in order of execution."""
 
 
 def contradictions(chunks: Iterable[Chunk]) -> Contradictions:
-    """States that declare one thing differently; `chunks` stand in order of execution."""
+    """Find states that declare one thing differently; `chunks` are in order of execution."""
     found = Contradictions()
     owners: dict[Uid, list[tuple[Chunk, Resource, bool]]] = {}
     for chunk, resource, places in _shared(chunks):
@@ -70,7 +70,10 @@ def _message(here: Chunk, there: Chunk, uid: Uid, why: str) -> str:
 
 
 def _shared(chunks: Iterable[Chunk]) -> list[tuple[Chunk, Resource, dict[Uid, bool]]]:
-    """Those that say something of what another says something of, too; of what: uids, and whether each is their own or only above."""
+    """Chunks that share a uid with another one, and their uids.
+
+    Each with whether it is their own or only above their path.
+    """
     checked = [(chunk, chunk.checked) for chunk in chunks if chunk.checked is not None]
     right = [(chunk, verdict) for chunk, verdict in checked if verdict.resource.exclusive or verdict.resource.partial]
     spreading = {uid for _, verdict in right if verdict.resource.spreads for uid in verdict.uids}
@@ -82,7 +85,7 @@ def _shared(chunks: Iterable[Chunk]) -> list[tuple[Chunk, Resource, dict[Uid, bo
 
 
 def _places(uids: Iterable[Uid], spreading: Container[Uid]) -> dict[Uid, bool]:
-    """Uids of a resource, and those above its paths that say something of it, too -> whether it is its own."""
+    """Uids of a resource, and uids of the paths above its own -> whether it is the resource's own uid."""
     places = dict.fromkeys(uids, True)
     for path in [value for kind, value in places if kind == "path"] if spreading else ():
         above = path.rpartition("/")[0]

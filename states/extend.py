@@ -1,7 +1,7 @@
-"""Changes that states make to each other: `extend`, the `_in` requisites, `use`, and `exclude`.
+"""Applies the changes that states make to each other: `extend`, the `_in` requisites, `use`, and `exclude`.
 
-All of them change declarations, each in a copy of this run's own (`Loaded.own`). What cannot be changed, because it is not
-there, is a problem.
+Each changed declaration is a copy that belongs to this run (`Loaded.own`). A change of a state that does not exist is a
+problem.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ NOT_USED = (
     frozenset({"name", "names", "require", "watch", "prereq", "onfail", "onfail_stop", "onchanges", "use"})
     | IN_FORMS.keys()
 )
-"""Arguments that `use` never copies."""
+"""Arguments that `use` does not copy."""
 
 LOST = "it has no effect"
-"""What becomes of a requisite that names nothing, where Salt accepts it."""
+"""Effect of a requisite that names nothing, where Salt accepts it."""
 REPEATED = 100
-"""So many targets of one list are told again; Salt's time and space for a long list grow with the square of its length."""
+"""Maximum number of repeated targets of one list; Salt's time and memory grow with the square of its length."""
 
 
 class FoundState(NamedTuple):
-    """A state, and the declaration that it is part of."""
+    """A state, and the declaration that contains it."""
 
     declaration: Declaration
     state: State
 
     def own(self, loaded: Loaded) -> State:
-        """The state, to be changed."""
+        """The state, in a copy that may be changed."""
         return loaded.own(self.declaration.id).states[self.state.type]
 
 
 class Finder:
-    """Finds the state that an extension or an `_in` requisite means: by type and ID, else by type and `name`."""
+    """Finds the state that an extension or an `_in` requisite names: by type and ID, else by type and `name`."""
 
     def __init__(self, loaded: Loaded) -> None:
         self.declarations = loaded.declarations
@@ -65,7 +65,7 @@ class Finder:
                     self._names.setdefault((state.type, name.value), []).append(FoundState(declaration, state))
 
     def find(self, type_: str, value: str) -> list[FoundState]:
-        """The states meant; with the type `id` the first one of that ID, or all of that name."""
+        """The states that a target names; for the type `id` the first state of that ID, or all states of that name."""
         declaration = self.declarations.get(value)
         if declaration is not None:
             states = declaration.states
@@ -78,7 +78,7 @@ class Finder:
         return self._names.get((type_, value), [])
 
     def missing(self, type_: str, value: str) -> str:
-        """A hint for a state that is not there."""
+        """A hint for a state that does not exist."""
         if hint := no_such_type(type_):
             return hint
         known = self.declarations.get(value)
@@ -91,7 +91,7 @@ class Finder:
 
 
 def apply_extends(loaded: Loaded) -> list[Problem]:
-    """Apply every `extend`, the own file's before those of the files it includes; returns what is wrong."""
+    """Apply every `extend`, those of a file before those of the files that it includes; returns the problems."""
     problems: list[Problem] = []
     if not loaded.extends:
         return problems
@@ -108,7 +108,7 @@ def apply_extends(loaded: Loaded) -> list[Problem]:
 
 
 def _extend(loaded: Loaded, finder: Finder, extension: Declaration, state: State) -> Problem | None:
-    """Apply one state type of an extension."""
+    """Apply an extension to one state."""
     found = finder.find(state.type, extension.id)
     if len(found) == 1:
         own = found[0].own(loaded)
@@ -131,7 +131,7 @@ def _extend(loaded: Loaded, finder: Finder, extension: Declaration, state: State
 
 
 def _overlay(state: State, item: Item) -> None:
-    """Lay one item upon a state: a requisite is appended, anything else replaces what has its key."""
+    """Add one item to a state: the targets of a requisite are appended, any other item replaces the item with its key."""
     for index, old in enumerate(state.items):
         if old.key == item.key:
             state.items[index] = replace(item, value=(*old.value, *item.value)) if item.key in TARGETING else item
@@ -143,7 +143,7 @@ def _overlay(state: State, item: Item) -> None:
 
 
 def apply_backward(loaded: Loaded, disabled: frozenset[str] = frozenset()) -> list[Problem]:
-    """Apply every `_in` requisite, `use` and `use_in`; returns what is wrong. `disabled` ones have no effect."""
+    """Apply every `_in` requisite, `use` and `use_in`; returns the problems. `disabled` requisites have no effect."""
     work = _Backward(loaded, disabled)
     for declaration in loaded.linked():
         for state in declaration.states.values():
@@ -159,18 +159,21 @@ def apply_backward(loaded: Loaded, disabled: frozenset[str] = frozenset()) -> li
 
 
 class _Backward:
-    """The requisites that are written at their other end, collected before any is applied: none sees another's effect."""
+    """The requisites that are written at their other end.
+
+    All are collected before one is applied, so that none affects another.
+    """
 
     def __init__(self, loaded: Loaded, disabled: frozenset[str]) -> None:
         self.loaded, self.disabled = loaded, disabled
         self.finder = Finder(loaded)
         self.problems: list[Problem] = []
         self.targets: dict[tuple[str, str], tuple[FoundState, dict[str, list[Target]]]] = {}
-        """(ID, type) of a state -> that state, and what it has from others."""
+        """(ID, type) of a state -> that state, and the requisites that it receives."""
         self.copies: list[tuple[FoundState, Item]] = []
 
     def item(self, here: FoundState, item: Item) -> None:
-        """Take in one requisite list."""
+        """Collect one requisite list."""
         found = [(target, self._others(item.key, target)) for target in item.value]
         if item.key in ("use", "use_in"):
             for _, others in found:
@@ -183,24 +186,27 @@ class _Backward:
                 self._add(here, NOTED, other, target)
 
     def note(self, here: FoundState, item: Item) -> None:
-        """Take in the prereqs of a state: their targets are told, as Salt does."""
+        """Collect the prereqs of a state; their targets get the key `prerequired`, as in Salt."""
         for target, other in _again([(target, self._prereqs(target)) for target in item.value], item):
             self._add(other, NOTED, here, target)
 
     def _prereqs(self, target: Target) -> Sequence[FoundState]:
-        """The targets that Salt tells of their prereqs: not those that a glob means, or the word `id`."""
+        """The targets that get `prerequired`: in Salt, those that are not named by a glob or by `id`."""
         if target.value is None or (target.type == "id" and not isinstance(target.raw, str)):
             return ()
         return list(self._of_sls(target.value)) if target.type == "sls" else self.finder.find(target.type, target.value)
 
     def _add(self, to: FoundState, kind: str, other: FoundState, target: Target) -> None:
-        """Note that one state gets a requisite which names another. What a `listen_in` says, low data show only where it is written."""
+        """Record that one state gets a requisite on another.
+
+        Low data shows a `listen_in` only where it is written.
+        """
         id_, type_ = other.declaration.id, other.state.type
         lists = self.targets.setdefault((to.declaration.id, to.state.type), (to, {}))[1]
         lists.setdefault(kind, []).append(Target(type_, id_, None if kind == "listen" else {type_: id_}, target.spot))
 
     def _others(self, key: str, target: Target) -> Sequence[FoundState]:
-        """The states at the other end."""
+        """The states that a target at the other end names."""
         if target.value is None:
             return ()
         if target.type == "sls":
@@ -244,7 +250,7 @@ class _Backward:
                 yield from (FoundState(declaration, state) for state in declaration.states.values())
 
     def _use(self, source: FoundState, user: FoundState) -> None:
-        """Note the arguments that one state takes over from another."""
+        """Record the arguments that one state copies from another."""
         own = {item.key for item in user.state.items}
         if self.loaded.number(*user) is not None:
             own.add("order")
@@ -253,7 +259,7 @@ class _Backward:
         ]
 
     def apply(self) -> None:
-        """Carry out all that was noted."""
+        """Apply everything that was recorded."""
         for user, item in self.copies:
             _overlay(user.own(self.loaded), item)
         for found, lists in self.targets.values():
@@ -264,10 +270,10 @@ class _Backward:
 
 
 def _again(found: Iterable[tuple[Target, Sequence[FoundState]]], item: Item) -> Iterator[tuple[Target, FoundState]]:
-    """Each state that the targets of a list mean; before those of each target, once more those of the targets before it, as in Salt.
+    """Yield each state that the targets of a list name, with the repetitions of Salt.
 
-    That has no effect but on low data, which show the repeated entries. A mapping repeats none, and what stands before an `sls` is not
-    repeated any more.
+    Before the states of each target, the states of all earlier targets are repeated. This affects only low data, which
+    shows the repeated entries. A mapping repeats nothing, and targets before an `sls` are not repeated after it.
     """
     before: list[FoundState] = []
     for target, others in found:
@@ -278,12 +284,12 @@ def _again(found: Iterable[tuple[Target, Sequence[FoundState]]], item: Item) -> 
 
 
 def shown_target(target: Target) -> str:
-    """A requisite's target, as messages name it."""
+    """A target in the form that messages show."""
     return f"{target.value!r}" if target.type == "id" else f"{target.type}[{target.value}]"
 
 
 def apply_excludes(loaded: Loaded) -> None:
-    """Remove what is excluded: by ID, or every ID of the files that a glob matches. Files that those include stay."""
+    """Remove excluded states: by ID, or every ID of the files that a glob matches. Files that these include stay."""
     if not loaded.excludes:
         return
     ids = {reference.name for reference in loaded.excludes if reference.kind == "id"}

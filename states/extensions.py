@@ -1,4 +1,7 @@
-"""Salt's way to bring Python along with states: directories like `_modules`. Nothing of it is loaded; what stands in for it is said instead."""
+"""Directories of Python modules for Salt, such as `_modules`.
+
+Holdfast does not load them, and says what to do instead.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ INSTEAD: Mapping[str, str] = {
     "_serializers": "use the formats that there are, or a template",
     "_sdb": "put the values into the pillar",
 }
-"""Directory of Salt -> what to do instead of what is in it."""
+"""Directory of Salt -> what to do instead of its modules."""
 REST = tuple(
     f"_{word}"
     for word in [
@@ -45,11 +48,11 @@ REST = tuple(
         "wrapper",
     ]
 )
-"""Directories for what an agent without a master has no use for."""
+"""Directories that an agent without a master does not need."""
 
 
 def modules(tree: Tree, directory: str) -> list[str]:
-    """The names of the Python files in such a directory, sorted; none where it is not there or cannot be read."""
+    """The names of the Python files in such a directory, sorted; empty if it is missing or cannot be read."""
     try:
         return sorted(
             name for name in hostfiles.names(f"{tree.root}/{directory}") if name.endswith((".py", ".pyx", ".so"))
@@ -59,7 +62,7 @@ def modules(tree: Tree, directory: str) -> list[str]:
 
 
 def instead(tree: Tree | None, directory: str, name: str) -> str:
-    """What to do about a function of a module that a tree has in such a directory; empty where it has none of this name."""
+    """What to do about a function of a module in such a directory; empty if there is no such module."""
     if tree is None or f"{name}.py" not in modules(tree, directory):
         return ""
     return f"{directory}/{name}.py is a module for Salt, which Holdfast does not load: {INSTEAD[directory]}"

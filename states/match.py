@@ -1,4 +1,4 @@
-"""Which hosts an expression of a top file means: globs, regular expressions, lists, grains, pillar, addresses, and compounds."""
+"""Matches hosts against expressions of top files: globs, regular expressions, lists, grains, pillar, addresses, compounds."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from holdfast.states.values import MISSING, traverse
 
 
 class BadExpression(ValueError):
-    """An expression that cannot be read; its text says why."""
+    """An expression cannot be parsed; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class TargetHost:
-    """What a host is matched by."""
+    """The data of a host that expressions are compared with."""
 
     minion_id: str
     grains: Mapping[str, Any] = field(default_factory=dict)
@@ -30,7 +30,7 @@ class TargetHost:
 
 
 def matches(kind: str, expression: str, host: TargetHost) -> bool:
-    """Whether the expression means this host. Raises `BadExpression`."""
+    """Whether the expression matches the host. Raises `BadExpression`."""
     if kind not in MATCHERS:
         raise BadExpression(f"there is no matcher {kind!r}: use one of {', '.join(sorted(MATCHERS))}")
     try:
@@ -75,7 +75,7 @@ def _exact(text: str, pattern: str) -> bool:
 
 
 def _address(expression: str, host: TargetHost) -> bool:
-    """Whether the host has this address, or one in this network."""
+    """Whether the host has this address, or an address in this network."""
     try:
         network = ipaddress.ip_network(expression, strict=False)
     except ValueError as error:
@@ -84,7 +84,7 @@ def _address(expression: str, host: TargetHost) -> bool:
 
 
 def _addresses(host: TargetHost) -> Iterator[ipaddress.IPv4Address | ipaddress.IPv6Address]:
-    """The addresses that the grains name; grains may be anybody's, so what is no address is left out."""
+    """The addresses of the grains; values that are not addresses are ignored, because users can set grains."""
     for key in ("ipv4", "ipv6"):
         grain = host.grains.get(key)
         for text in grain if isinstance(grain, (list, tuple)) else [grain]:
@@ -130,7 +130,10 @@ def _word(word: str, host: TargetHost) -> bool:
 
 
 def _words(expression: str) -> Iterator[str]:
-    """The words of a compound. A parenthesis is one, unless it is closed within its word, as in P@os:(Debian|Ubuntu)."""
+    """The words of a compound.
+
+    A parenthesis is a word, unless it is closed within its word, as in P@os:(Debian|Ubuntu).
+    """
     for word in expression.split():
         inner = word.lstrip("(")
         yield from "(" * (len(word) - len(inner))
@@ -153,14 +156,14 @@ def compound(expression: str, host: TargetHost) -> bool:
 
 
 class _Compound:
-    """A compound that is being read: each method takes its part from the front of `words` and judges it."""
+    """Parser of a compound: each method consumes its part from the front of `words` and evaluates it."""
 
     def __init__(self, expression: str, host: TargetHost) -> None:
         self.expression, self.host = expression, host
         self.words = [*_words(expression)]
 
     def take(self, *wanted: str) -> bool:
-        """Take the next word if it is one of these."""
+        """Consume the next word if it is one of these."""
         if self.words and self.words[0] in wanted:
             self.words.pop(0)
             return True
@@ -181,7 +184,7 @@ class _Compound:
         return result
 
     def term(self) -> bool:
-        """One word, a negation, or what stands in parentheses."""
+        """One word, a negation, or an expression in parentheses."""
         if self.take("not"):
             return not self.term()
         if self.take("("):

@@ -1,4 +1,4 @@
-"""From the data of one file to its declarations: all the spellings of Salt's language become the one of `high`."""
+"""Converts the data of one file to declarations: every spelling of Salt's language becomes the one form of `high`."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from holdfast.states.syntax import KIND
 from holdfast.states.typo_hints import deeper, no_list
 
 LISTS = TARGETING | {"names"}
-"""Arguments that nothing is no value of."""
+"""Arguments for which an empty value is not valid."""
 _LINKS = BACKWARD | {"name", "prereq"}
 OWN = frozenset({"state", "fun", "__id__", "__sls__", "__sls_included_from__"})
-"""Keys of low data that say what a state is and where it stands; no argument takes their place."""
+"""Keys of low data that identify a state; an argument cannot replace them."""
 
 
 def _left_out(body: Any) -> int:
-    """How many numbers of definition order the states of an ID take that is nobody's: as many as if it were somebody's."""
+    """How many numbers of definition order the states of an invalid ID take: as many as those of a valid one."""
     if not isinstance(body, Map):
         return isinstance(body, str) and "." in body
     lists = [
@@ -44,7 +44,7 @@ def _left_out(body: Any) -> int:
 
 
 def normalise(document: Document, data: Any, sls: str, env: str) -> Unit:
-    """The declarations of one file. What is wrong with it is in the unit's `problems`."""
+    """The declarations of one file. The problems of the file are in the unit's `problems`."""
     unit = Unit(sls, document)
     if data is None or data == "":
         return unit
@@ -63,14 +63,14 @@ def normalise(document: Document, data: Any, sls: str, env: str) -> Unit:
 
 
 class _Normaliser:
-    """The work of `normalise`, with what it collects."""
+    """State of one call of `normalise`."""
 
     def __init__(self, unit: Unit, env: str) -> None:
         self.unit, self.env = unit, env
         self.document = unit.document
 
     def run(self, data: Map) -> None:
-        """Sort the keys of a file into declarations and the three that have a meaning of their own."""
+        """Convert the keys of a file: `include`, `extend`, `exclude`, and declarations."""
         above: Any = None
         for key, value in data.items():
             mark = data.marks.get(key)
@@ -92,7 +92,10 @@ class _Normaliser:
             above = key
 
     def _not_indented(self, function: str, mark: Mark, above: Any, data: Map) -> None:
-        """Say in place of all else that a function stands where its ID does; of an ID right above it that has nothing, say nothing more."""
+        """Report a function in the position of an ID, in place of other problems of that key.
+
+        If the ID directly above has no body, its problem is removed as well.
+        """
         problems = self.unit.problems
         problems.pop()
         hint = "write its ID above it, and indent it and its arguments below that"
@@ -103,7 +106,7 @@ class _Normaliser:
         self._problem(mark, "id-shape", f"{function!r} is a function of a state, and stands where an ID should", hint)
 
     def _number(self, declaration: Declaration) -> None:
-        """Count its states on, but for those that have an `order`."""
+        """Number the states of a declaration that have no `order`."""
         for state in declaration.states.values():
             keys = {item.key for item in state.items}
             declaration.linked = declaration.linked or not _LINKS.isdisjoint(keys)
@@ -112,7 +115,7 @@ class _Normaliser:
                 self.unit.count += 1
 
     def _accepted(self, mark: Mark | None, code: str, message: str, effect: str, hint: str = "") -> None:
-        """Note what is wrong, and accepted by Salt with this effect."""
+        """Record a problem that Salt accepts, with its effect."""
         self.unit.problems.append(self.document.accepted(mark, code, message, effect, hint))
 
     def _problem(self, mark: Mark | None, code: str, message: str, hint: str = "") -> None:
@@ -176,7 +179,7 @@ class _Normaliser:
                 self.unit.extends.append(declaration)
 
     def _declaration(self, id_: Any, body: Any, mark: Mark | None) -> Declaration | None:
-        """One ID with its body; None when it is wrong or meant to be left out."""
+        """The declaration of one ID; None if it is invalid or is to be ignored."""
         if not isinstance(id_, str):
             self._problem(
                 mark, "id-type", f"an ID must be text, but YAML reads this one as {shown(id_)}", f'quote it: "{id_}"'
@@ -210,7 +213,7 @@ class _Normaliser:
         return declaration
 
     def _state(self, declaration: Declaration, key: str, arguments: Any, mark: Mark | None) -> None:
-        """One state type of an ID."""
+        """Add one state of an ID to its declaration."""
         type_, dot, function = key.partition(".")
         second, _, rest = function.partition(".")
         if second and rest:
@@ -245,7 +248,7 @@ class _Normaliser:
         declaration.states[type_] = State(type_, items, Spot(self.document, mark), slipped=slipped)
 
     def _items(self, arguments: Seq, mark: Mark | None) -> list[Item]:
-        """The items of a list of arguments."""
+        """Convert a list of arguments."""
         items: list[Item] = []
         seen: dict[str, Item] = {}
         marks = arguments.marks or [mark] * len(arguments)
@@ -268,7 +271,7 @@ class _Normaliser:
         return items
 
     def _item(self, key: Any, value: Any, mark: Mark | None) -> Item | None:
-        """One argument; None when it is wrong or to be left out."""
+        """Convert one argument; None if it is invalid or is to be ignored."""
         if not isinstance(key, str):
             self._problem(
                 mark,
@@ -313,7 +316,7 @@ class _Normaliser:
         )
 
     def _names(self, value: Any, mark: Mark | None) -> list[Name]:
-        """The entries of `names`; repeated ones are dropped."""
+        """Convert the entries of `names`; repeated entries are dropped."""
         if not isinstance(value, Seq):
             hint = deeper("names", "name") if value is None else "write each name as an item: '- name'"
             self._problem(mark, "names-shape", f"names must be a list, but this is {shown(value)}", hint)
@@ -342,7 +345,7 @@ class _Normaliser:
         return list(found.values())
 
     def _own(self, arguments: Seq, mark: Mark | None) -> list[Item]:
-        """The arguments of one of the `names`: all but what only a whole state can have."""
+        """Convert the arguments of one of the `names`, which exclude arguments of the whole state."""
         items = self._items(arguments, mark)
         for item in items:
             if item.key == FUNCTION:
@@ -360,7 +363,7 @@ class _Normaliser:
         return items
 
     def _targets(self, key: str, value: Any, mark: Mark | None) -> Iterator[Target]:
-        """The states that a requisite names."""
+        """Convert the targets of a requisite."""
         if isinstance(value, Map) and key in IN_FORMS:
             value = Seq(
                 [Map({type_: name}) for type_, name in value.items()], [value.marks.get(type_, mark) for type_ in value]

@@ -1,11 +1,12 @@
-"""The order of execution: numbers first, then what requisites pull forward. Total, and fixed when states are compiled.
+"""The order of execution: numbers first, then requisites. The order is total, and fixed when states are compiled.
 
-Chunks are sorted by number. Then each in turn is run, and before it, depth first, whatever it requires that has not run yet:
-kinds in the order of REQUISITES, items as listed, chunks of one item by number. `listen` pulls nothing.
+Chunks are sorted by number. Then each chunk in turn is visited. Before it, depth first, come all chunks that it
+requires and that have not been visited: kinds in the order of REQUISITES, items as listed, chunks of one item by
+number. `listen` does not affect the order.
 
-`prereq` (S has a prereq T) asks for a look at T before S, so all that T requires comes before S; and S comes before T.
-That is why a chunk has two nodes in the walk: its run, and the look at it. Where S is a prereq of two states of which
-one requires the other, the look at the one asks only for a look at the other.
+`prereq` (S has a prereq T) requires a check of T before S. So everything that T requires comes before S, and S comes
+before T. A chunk therefore has two nodes in the walk: its run, and its check. If S is a prereq of two states and one of
+them requires the other, the check of the one requires only a check of the other.
 """
 
 from __future__ import annotations
@@ -20,17 +21,20 @@ from holdfast.states.low import Chunk
 from holdfast.states.requisites import ResolvedTarget
 
 CAP_STEP, LAST = 100, 1_000_000
-"""Where numbers for chunks without one begin, after the highest; and how far behind these `last` and negative ones are."""
+"""First number for chunks without one, after the highest; and the distance of `last` and negative numbers from it."""
 HUGE = 10**11
-"""An `order` beyond this says nothing more, and would leave no room for the fractions of `names`."""
+"""Maximum of an `order`; larger numbers would leave no room for the fractions of `names`."""
 LOOPS = 20
-"""How many loops are told: more of them come from one mistake, and to tell each takes time and space without bound."""
+"""Maximum number of cycles that are reported.
+
+More of them have the same cause, and would take unbounded time and space.
+"""
 VERBS = {"require": "requires", "watch": "watches"}
-"""Requisite -> its word in a sentence, where it has one."""
+"""Requisite -> its word in a message, if it has one."""
 
 
 def number(chunks: Sequence[Chunk]) -> list[Problem]:
-    """Give chunks their numbers (Salt's arithmetic); returns warnings for orders that mean nothing."""
+    """Number the chunks (with Salt's arithmetic); returns warnings for orders without a meaning."""
     cap = 1
     for chunk in chunks:
         given = chunk.given
@@ -58,7 +62,7 @@ def number(chunks: Sequence[Chunk]) -> list[Problem]:
 
 
 def by_number(chunks: Sequence[Chunk]) -> list[Chunk]:
-    """The chunks in the order of their numbers; equal ones by state, name and function in a row, then by ID."""
+    """The chunks sorted by number; equal numbers by state, name and function, joined, then by ID."""
     numbers = [chunk.low["order"] for chunk in chunks]
     if len({*numbers}) == len(numbers):
         return sorted(chunks, key=lambda chunk: chunk.low["order"])
@@ -66,7 +70,7 @@ def by_number(chunks: Sequence[Chunk]) -> list[Chunk]:
 
 
 def rank(low: Low) -> tuple[float, str, str]:
-    """What low data are sorted by."""
+    """The sort key of low data."""
     return low["order"], f"{low['state']}{low['name']}{low['fun']}", low["__id__"]
 
 
@@ -78,19 +82,19 @@ def _number(order: object, cap: int) -> float:
 
 
 class Step(NamedTuple):
-    """Why the walk goes from one chunk to another."""
+    """The requisite by which the walk goes from one chunk to another."""
 
     kind: str
     target: Target
     position: int
     probe: bool
-    """Only a look at the other is wanted."""
+    """Only a check of the other chunk is required."""
     holder: int
-    """The chunk whose requisite it is."""
+    """The chunk that has the requisite."""
 
 
 class Plan:
-    """The order of execution: `sequence` of positions in number order, `reasons`, and the loops that were found."""
+    """The order of execution: `sequence` of positions in number order, `reasons`, and the problems of cycles."""
 
     def __init__(self, chunks: Sequence[Chunk], edges: Sequence[Sequence[ResolvedTarget]]) -> None:
         self.chunks, self.edges = chunks, edges
@@ -98,11 +102,11 @@ class Plan:
         self.reasons: dict[int, str] = {}
         self.problems: list[Problem] = []
         self._before: dict[int, list[tuple[int, Target]]] = {}
-        """Chunk -> those that have it as a prereq, and so run before it."""
+        """Chunk -> chunks that have it as a prereq, and so run before it."""
         self._state: dict[tuple[int, bool], bool] = {}
-        """Node -> finished; missing: not met yet."""
+        """Node -> whether it is finished; nodes that were not visited are missing."""
         self._done: set[tuple[int, bool]] = set()
-        """Groups all of whose members have been walked."""
+        """Groups whose members have all been visited."""
         for position, own in enumerate(edges):
             for edge in own:
                 if edge.kind == "prereq":
@@ -118,7 +122,7 @@ class Plan:
                     self._walk(position)
 
     def _nothing_before(self, position: int) -> bool:
-        """Whether all that must come before a chunk has come: so it mostly is, and then there is nothing to walk."""
+        """Whether everything that must come before a chunk has been visited: usually it has, and no walk is needed."""
         if position in self._before:
             return False
         state, done = self._state, self._done
@@ -131,7 +135,7 @@ class Plan:
         return True
 
     def _steps(self, node: tuple[int, bool]) -> Iterator[Step]:
-        """What must come before a node, in order; taken one by one, each walked before the next is asked for."""
+        """The nodes that must come before a node, in order. Each is visited before the next is requested."""
         position, probe = node
         for edge in self.edges[position]:
             look = edge.kind == "prereq"
@@ -146,11 +150,11 @@ class Plan:
                 yield Step("prereq", asked, other, False, other)
 
     def _waits(self, position: int) -> bool:
-        """Whether a chunk has a prereq that is being walked to: it comes later for sure, so a look at it must do."""
+        """Whether a chunk has a prereq that is being visited: the chunk then comes later, so a check of it suffices."""
         return any(self._state.get((other, False)) is False for other, _ in self._before.get(position, ()))
 
     def _walk(self, start: int) -> None:
-        """Walk from one chunk, with a stack of our own: chains may be of any length."""
+        """Visit one chunk. An explicit stack allows chains of any length."""
         root = (start, False)
         self._state[root] = False
         stack: list[tuple[tuple[int, bool], Iterator[Step], Step | None]] = [(root, self._steps(root), None)]
@@ -175,7 +179,7 @@ class Plan:
                 self._loop([frame[2] for frame in stack[at + 1 :] if frame[2] is not None] + [step])
 
     def _loop(self, steps: list[Step]) -> None:
-        """Note a loop: every edge of it, with its place."""
+        """Record a cycle: all of its edges, each with its place."""
         parts = []
         for index, step in enumerate(steps):
             origin = steps[index - 1].position

@@ -1,4 +1,4 @@
-"""What libyaml says of a text that is not YAML, in words that help."""
+"""Explains errors of libyaml, with helpful hints."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holdfast.states.line_breaks import yaml_lines
 from holdfast.states.marks import At, Document, Mark
 
 KIND = re.compile(r"[A-Za-z_]\w*\.[A-Za-z_]\w*")
-"""What a function of a state looks like."""
+"""Pattern of a function of a state."""
 HINTS = {
     "mapping values are not allowed": "a colon followed by a space makes a key: quote the text, or look whether the line before is complete",
     "could not find expected ':'": "a key needs a colon and a space after it: 'key: value'",
@@ -24,7 +24,7 @@ HINTS = {
     "found undefined tag handle": 'quote the value if the "!" belongs to it',
     "found unknown escape character": "inside double quotes a backslash must be doubled; single quotes keep it as it is",
 }
-"""What libyaml says -> what to do about it."""
+"""Message of libyaml -> hint."""
 INDENT = "indent the function by two spaces, so that it belongs to the ID above it"
 
 
