@@ -148,7 +148,10 @@ class _Search:
         return any(not CONDITIONAL.isdisjoint(self.calls[position].low) for position in (drop.who, drop.provider))
 
     def _packages(self, position: int, resource: Edgeable) -> Iterator[int]:
-        """Calls whose packages ship what this call offers or needs: a package is installed before its configuration is put in place."""
+        """Calls whose packages ship what this call offers or needs.
+
+        A package is installed before its configuration is put in place.
+        """
         paths = [value for kind, value in resource.offers() if kind == "path"]
         for path in (
             *paths,

@@ -131,7 +131,10 @@ def _extend(loaded: Loaded, finder: Finder, extension: Declaration, state: State
 
 
 def _overlay(state: State, item: Item) -> None:
-    """Add one item to a state: the targets of a requisite are appended, any other item replaces the item with its key."""
+    """Add one item to a state.
+
+    The targets of a requisite are appended; any other item replaces the item with its key.
+    """
     for index, old in enumerate(state.items):
         if old.key == item.key:
             state.items[index] = replace(item, value=(*old.value, *item.value)) if item.key in TARGETING else item

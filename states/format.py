@@ -1,8 +1,8 @@
-"""The canonical form of a state file. Nothing but white space is ever changed, and none that counts.
+"""Formats state files in the canonical form. Only white space without a meaning is changed.
 
-A file is taken apart into its declarations: what begins in the first column, up to the next such line. Each is laid out by itself
-(`format_layout`), as far as that provably keeps its meaning, whatever its templates put out; else its lines stay as they are. Whatever comes out
-is read again and compared with what went in, before anyone sees it.
+A file is divided into declarations: from a line that begins in the first column to the next such line. Each is laid out
+by itself (`format_layout`) if this provably keeps its meaning, whatever its templates print; otherwise its lines stay
+as they are. The result is parsed again and compared with the original.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from holdfast.states.parse import parse_yaml
 from holdfast.states.source import Text
 
 _BREAKS = re.compile("\r|\x85|\u2028|\u2029")
-"""What ends a line of YAML, but not of anything else here."""
+"""Line breaks of YAML that are not newlines."""
 _KEEPS_BLANKS = re.compile(r"[|>][0-9]?\+[0-9]?[ \t]*(#.*)?$")
-"""A text that keeps the blank lines behind it; in some branch those may be blank lines anywhere below."""
+"""A block scalar that keeps the blank lines after it; with branches, these may be blank lines anywhere below."""
 _KEEPS_END = re.compile(r"[|>]([0-9]?\+?|\+[0-9])[ \t]*(#.*)?$")
-"""A text that ends with a newline if it has one."""
+"""A block scalar that keeps its last newline."""
 _TEXT = re.compile(r"[|>][-+0-9]{0,2}[ \t]*(#.*)?$")
-"""What a line ends with when a text of several lines follows."""
+"""End of a line with the header of a block scalar."""
 _NO_BLANKS = dict.fromkeys(map(ord, " \t\r\n"))
 _MARKERS = ("---", "...", "%", "? ", ": ")
-"""What a line of the first column may begin with that is no declaration."""
+"""Beginnings of lines in the first column that are not declarations."""
 _WELL_FORMED = frozenset({"duplicate-id", "duplicate-key", "yaml-alias", "yaml-merge", "yaml-key", "yaml-tag"})
-"""Mistakes in what a text says, not in how it is written: they are nothing to the formatter."""
+"""Problems of the meaning of a text, which do not matter to the formatter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,26 +44,29 @@ class Formatted:
 
     text: str
     kept: tuple[str, ...] = ()
-    """Where the layout was left as it is, and why: sentences for people."""
+    """Reasons for layouts that were kept, as sentences."""
 
 
 @dataclass(slots=True)
 class Section:
-    """One declaration: its lines, and those between it and the next. The first part of a file has only the latter."""
+    """One declaration: its lines, and the lines between it and the next.
+
+    The first section of a file has only the latter.
+    """
 
     lines: list[LayoutLine] = field(default_factory=list)
     gap: list[LayoutLine] = field(default_factory=list)
     kept: LayoutKept | None = None
-    """Why its layout is left as it is."""
+    """The reason to keep its layout."""
     texts: list[str] = field(default_factory=list)
-    """What becomes of its lines."""
+    """Its formatted lines."""
 
     def keep(self, why: LayoutKept) -> None:
-        """Leave the layout as it is."""
+        """Keep the layout as it is."""
         self.kept, self.texts = why, [line.text for line in self.lines]
 
     def equals(self, other: Section) -> bool:
-        """Whether what this one became reads as it did, and stays as it is when it is formatted again."""
+        """Whether the formatted section has the same meaning, and does not change if it is formatted again."""
         return other.kept is None and other.texts == self.texts and self.events() == other.events()
 
     @property
@@ -72,7 +75,7 @@ class Section:
         return [*self.lines, *self.gap]
 
     def events(self) -> list[tuple[object, ...]] | None:
-        """What YAML makes of it; None if it cannot read it."""
+        """Its events of YAML; None if it is not valid."""
         text = "".join(f"{line.masked}\n" for line in self.all)
         try:
             return [
@@ -87,9 +90,10 @@ class Section:
 
 
 def format_text(text: str, file: str) -> Formatted:
-    """The canonical form of a state file's text. `file` is what it is called in messages.
+    """The canonical form of the text of a state file. `file` is its name in messages.
 
-    JSON is returned as it is. Raises `CompileError` for what is no template, or no YAML, or asks for a renderer that there is not.
+    JSON is returned as it is. Raises `CompileError` if the text is not a valid template or not YAML, or names an
+    unknown renderer.
     """
     pipe, _ = split_shebang(Text(Path(file), text, ""))
     if "json" in pipe:
@@ -108,7 +112,7 @@ def format_text(text: str, file: str) -> Formatted:
 
 
 def _demand_yaml(text: str, file: str) -> None:
-    """Raises `CompileError` for a text without templates that is no YAML."""
+    """Raise `CompileError` for a text without templates that is not YAML."""
     try:
         parse_yaml(Document(file, text, secret=True), text)
     except CompileError as error:
@@ -117,7 +121,7 @@ def _demand_yaml(text: str, file: str) -> None:
 
 
 def _checked(text: str, spaced: str, file: str, *, jinja: bool) -> Formatted:
-    """Lay out, and leave alone whatever reads differently afterwards. Raises `CompileError` when even that does not help."""
+    """Lay out the text, but keep sections whose meaning would change. Raises `CompileError` if that fails."""
     old = _parts(_lines(spaced, file, jinja=jinja))
     while True:
         result = _joined(old, spaced)
@@ -138,7 +142,7 @@ def _checked(text: str, spaced: str, file: str, *, jinja: bool) -> Formatted:
 
 
 def _notes(parts: Sequence[Section], file: str) -> Iterator[str]:
-    """What is said of the parts whose layout is kept; of what concerns all of them, once."""
+    """The messages about sections whose layout is kept; a reason that concerns several of them is given once."""
     kept = {id(part.kept): part for part in reversed(parts) if part.kept is not None}
     for part in reversed(kept.values()):
         if part.kept is not None:
@@ -146,12 +150,12 @@ def _notes(parts: Sequence[Section], file: str) -> Iterator[str]:
 
 
 def _name(part: Section) -> str:
-    """What to call a part."""
+    """The name of a section in messages."""
     return part.lines[0].text.split(": ")[0].rstrip(": ") if part.lines else "the beginning"
 
 
 def _differs(old: str, new: str, file: str, *, jinja: bool) -> bool:
-    """Whether more than white space was changed, or any within Jinja but for its delimiters."""
+    """Whether more than white space was changed, or white space inside of Jinja."""
     return old.translate(_NO_BLANKS) != new.translate(_NO_BLANKS) or (jinja and not same(old, new, file))
 
 
@@ -160,7 +164,7 @@ def _lines(text: str, file: str, *, jinja: bool) -> list[LayoutLine]:
 
 
 def _parts(lines: Sequence[LayoutLine]) -> list[Section]:
-    """A file's declarations, each looked at."""
+    """The sections of a file, laid out if possible."""
     parts = [Section()]
     for line in lines:
         if (
@@ -190,7 +194,10 @@ def _parts(lines: Sequence[LayoutLine]) -> list[Section]:
 
 
 def _deep(parts: Sequence[Section]) -> LayoutLine | None:
-    """A line between declarations that some branch may put behind a text, and is indented as far as that; None: there is none."""
+    """A line between declarations that a branch may append to a block scalar, because it is indented far enough.
+
+    Or None.
+    """
     if not any(line.pieces for part in parts for line in part.all):
         return None
     starts = [line.indent + 1 for part in parts for line in part.lines if _TEXT.search(line.masked)]
@@ -199,12 +206,15 @@ def _deep(parts: Sequence[Section]) -> LayoutLine | None:
 
 
 def _width(line: LayoutLine) -> int:
-    """How many columns of a line count for a text before it: all blanks but one of a blank line, or the indentation of a comment."""
+    """The width of a line as seen by a block scalar before it.
+
+    For a blank line it is the number of its blanks minus one, for a comment its indentation.
+    """
     return len(line.masked) - 1 if not line.masked.strip(BLANKS) else line.indent
 
 
 def _divide(part: Section) -> None:
-    """Find where a declaration ends: behind its last data, and what closes blocks that stand open there."""
+    """Find the end of a declaration: after its last data, and the tags that close its blocks."""
     lines = part.lines
     end = next(
         (number + 1 for number in reversed(range(len(lines))) if lines[number].kind in (Kind.DATA, Kind.LOUD)), 0
@@ -217,7 +227,7 @@ def _divide(part: Section) -> None:
 
 
 def _is_closed(part: Section) -> bool:
-    """Whether each block of Jinja that stands in a declaration begins and ends there."""
+    """Whether each block of Jinja in a section begins and ends in it."""
     depth = 0
     for piece in (piece for line in part.lines for piece in line.pieces):
         depth += piece.step
@@ -227,7 +237,7 @@ def _is_closed(part: Section) -> bool:
 
 
 def _look(part: Section, all_kept: LayoutKept | None) -> None:
-    """Lay a part out, if that can be done."""
+    """Lay out a section, if possible."""
     if all_kept is not None:
         part.keep(all_kept)
         return
@@ -246,7 +256,7 @@ def _look(part: Section, all_kept: LayoutKept | None) -> None:
 
 
 def _joined(parts: Sequence[Section], text: str) -> str:
-    """The text of all parts in their canonical form."""
+    """The text of all sections in the canonical form."""
     out: list[str] = []
     counts = any(_KEEPS_BLANKS.search(line.masked) for part in parts for line in part.lines)
     for part, following in zip(parts, [*parts[1:], None], strict=True):
@@ -259,7 +269,7 @@ def _joined(parts: Sequence[Section], text: str) -> str:
 
 
 def _gap(part: Section, following: Section | None) -> list[str]:
-    """The lines between two declarations: no two blank ones, and one at least; none at the ends of the file."""
+    """The lines between two declarations: at least one blank line, never two in a row; none at the ends of the file."""
     texts = [line.text.rstrip(BLANKS) for line in part.gap]
     at = _border(part.gap)
     if part.lines and following is not None and at is not None and "" not in texts:
@@ -271,7 +281,7 @@ def _gap(part: Section, following: Section | None) -> list[str]:
 
 
 def _border(gap: Sequence[LayoutLine]) -> int | None:
-    """Where a blank line belongs that is missing: behind the tags that end what is before; nowhere if another branch begins."""
+    """The position of a missing blank line: after the tags that end the section; None if another branch begins."""
     at = 0
     for number, line in enumerate(gap):
         if any(piece.switches for piece in line.pieces):

@@ -1,8 +1,9 @@
-"""The canonical layout of one declaration: how far each of its lines is indented, one space after a dash and after the colon of a key.
+"""Lays out one declaration: indentation of its lines, one space after a dash and after the colon of a key.
 
-The columns of YAML say what belongs to what; so a line may move only together with all that is compared with it, whatever branch of a template
-is taken. That holds when each block of Jinja has whole siblings as its body: then what is rendered is the same tree with some of its subtrees
-left out or repeated, and where a subtree stands depends on its ancestors alone. Whatever is not of this form is kept as it is.
+In YAML, columns have a meaning, so a line may move only together with all lines that are compared with it, whatever
+branch of a template is taken. This holds if the body of each block of Jinja consists of complete siblings: every
+rendering is then the same tree with some subtrees left out or repeated, and the column of a subtree depends only on its
+ancestors. All other layouts are kept.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _INVISIBLE = (
 
 
 class LayoutKept(Exception):
-    """These lines are left as they are; the message says why, `line` where."""
+    """The layout of these lines is kept; the message says why, `line` where."""
 
     def __init__(self, why: str, line: LayoutLine) -> None:
         self.line = line
@@ -52,7 +53,7 @@ class LayoutKept(Exception):
 
 
 class LayoutMark(NamedTuple):
-    """Where something that YAML compares by its column begins in a line."""
+    """The column in a line at which a token begins that YAML compares by column."""
 
     column: int
     kind: str
@@ -60,7 +61,7 @@ class LayoutMark(NamedTuple):
 
     @property
     def depth(self) -> tuple[int, bool]:
-        """What is greater is deeper: a list may begin in the column of its key."""
+        """Key for comparison: greater means deeper. A list may begin in the column of its key."""
         return self.column, self.kind == "-"
 
 
@@ -71,18 +72,18 @@ class Span:
     first: int
     last: int
     block: bool
-    """It is a block scalar: each blank counts."""
+    """It is a block scalar, in which each blank counts."""
     header: str = ""
-    """Of a block scalar: `|`, `>-`, `|2+`."""
+    """The header of a block scalar: `|`, `>-`, `|2+`."""
 
 
 @dataclass(slots=True)
 class Structure:
-    """What YAML says of the masked lines."""
+    """The structure of the masked lines in YAML."""
 
     marks: dict[int, list[LayoutMark]] = field(default_factory=dict)
     gaps: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
-    """Line -> blanks in it that become one space."""
+    """Line -> gaps in it that become one space."""
     spans: list[Span] = field(default_factory=list)
 
     @property
@@ -103,12 +104,15 @@ class _Level:
 
     @property
     def depth(self) -> tuple[int, bool]:
-        """As of a mark."""
+        """As `LayoutMark.depth`."""
         return self.old, self.kind == "-"
 
 
 def layout(lines: Sequence[LayoutLine], gap: Sequence[LayoutLine]) -> list[str]:
-    """The lines of a declaration in their canonical form. `gap` are those up to the next declaration. Raises `LayoutKept`."""
+    """The lines of a declaration in the canonical form.
+
+    `gap` are the lines up to the next declaration. Raises `LayoutKept`.
+    """
     found = structure(lines)
     _check_blocks([*lines, *gap], found)
     _check_widths([*lines, *gap], found)
@@ -116,7 +120,7 @@ def layout(lines: Sequence[LayoutLine], gap: Sequence[LayoutLine]) -> list[str]:
 
 
 def structure(lines: Sequence[LayoutLine]) -> Structure:
-    """Read masked lines. Raises `LayoutKept` when they are no YAML, or of a form that is not moved."""
+    """Parse masked lines. Raises `LayoutKept` if they are not YAML, or are of a form that is not moved."""
     try:
         tokens = list(yaml.scan("".join(f"{line.masked}\n" for line in lines), Loader=yaml.CLoader))
     except yaml.YAMLError as error:
@@ -137,7 +141,7 @@ def structure(lines: Sequence[LayoutLine]) -> Structure:
 
 
 def _outside_of_flow(tokens: list[Any], found: Structure, lines: Sequence[LayoutLine]) -> Iterator[tuple[Any, Any]]:
-    """Tokens with the one before each; what is inside of brackets is part of the bracket that opens. Notes values of several lines."""
+    """Tokens with their predecessors, without those inside of brackets. Records values of several lines."""
     depth, opened, before = 0, None, None
     for token in tokens:
         if isinstance(token, _CLOSING):
@@ -156,7 +160,7 @@ def _outside_of_flow(tokens: list[Any], found: Structure, lines: Sequence[Layout
 
 
 def _span(token: ScalarToken, lines: Sequence[LayoutLine]) -> Span:
-    """The lines of a scalar, without the blank ones behind it."""
+    """The lines of a scalar, without blank lines after it."""
     first, last = token.start_mark.line, min(token.end_mark.line, len(lines) - 1)
     block = token.style in ("|", ">")
     if block and token.end_mark.column == 0 and token.end_mark.line <= len(lines) - 1:
@@ -168,7 +172,7 @@ def _span(token: ScalarToken, lines: Sequence[LayoutLine]) -> Span:
 
 
 def _note(found: Structure, before: Any, token: Any, lines: Sequence[LayoutLine]) -> None:
-    """Note what a token says of its line."""
+    """Record the meaning of a token for its line."""
     mark = token.start_mark
     if isinstance(token, _INVISIBLE) or mark.line >= len(lines):
         return
@@ -198,7 +202,7 @@ def _note(found: Structure, before: Any, token: Any, lines: Sequence[LayoutLine]
 
 
 def _extend(span: Span, lines: Sequence[LayoutLine]) -> None:
-    """Take in the tags behind a value that close blocks opened within it. Raises `LayoutKept` if blocks reach out of it."""
+    """Add the tags after a value that close blocks in it. Raises `LayoutKept` if blocks reach out of the value."""
     depth, at = 0, span.first
     while at < span.last or (depth > 0 and at + 1 < len(lines) and lines[at + 1].kind in (Kind.TAGS, Kind.BLANK)):
         at += 1
@@ -212,16 +216,16 @@ def _extend(span: Span, lines: Sequence[LayoutLine]) -> None:
 
 
 class _Blocks:
-    """Blocks of Jinja and the depth of what is in them."""
+    """Blocks of Jinja and the depth of their contents."""
 
     def __init__(self) -> None:
         self.opened: list[list[tuple[int, bool] | None]] = []
-        """For each open block, where each of its branches begins; None: not seen yet."""
+        """For each open block, the depth at which each of its branches begins; None: not known yet."""
         self.ended: list[tuple[int, bool]] = []
-        """Where the branches began of blocks that have just ended."""
+        """The depths at which the branches of the last closed blocks began."""
 
     def tags(self, line: LayoutLine) -> None:
-        """A line of tags."""
+        """Process a line of tags."""
         for piece in line.pieces:
             if piece.step > 0:
                 self.opened.append([None])
@@ -231,12 +235,12 @@ class _Blocks:
                 self.ended += [depth for depth in self.opened.pop() if depth is not None]
 
     def comment(self, depth: tuple[int, bool], line: LayoutLine) -> None:
-        """A comment, or anything else, at this depth. Raises `LayoutKept`."""
+        """Process a comment, or any other token, at this depth. Raises `LayoutKept`."""
         if any(depth > end for end in self.ended):
             raise LayoutKept("what follows a block of Jinja belongs to what is in it", line)
 
     def data(self, depth: tuple[int, bool], line: LayoutLine) -> None:
-        """Something at this depth. Raises `LayoutKept`."""
+        """Process a token at this depth. Raises `LayoutKept`."""
         self.comment(depth, line)
         self.ended = []
         for branches in self.opened:
@@ -247,7 +251,7 @@ class _Blocks:
 
 
 def _check_blocks(lines: Sequence[LayoutLine], found: Structure) -> None:
-    """Refuse blocks of Jinja whose body is not a row of whole siblings. Raises `LayoutKept`."""
+    """Raise `LayoutKept` for blocks of Jinja whose body does not consist of complete siblings."""
     inside, blocks = found.continued, _Blocks()
     for number, line in enumerate(lines):
         if number in inside:
@@ -261,7 +265,7 @@ def _check_blocks(lines: Sequence[LayoutLine], found: Structure) -> None:
 
 
 def _check_widths(lines: Sequence[LayoutLine], found: Structure) -> None:
-    """Refuse blanks that could become part of a block scalar, in some branch. Raises `LayoutKept`."""
+    """Raise `LayoutKept` for blanks that could become part of a block scalar, in some branch."""
     starts = [_start(span, lines) for span in found.spans if span.block]
     inside = found.continued
     if not starts or not any(line.pieces for line in lines):
@@ -272,7 +276,7 @@ def _check_widths(lines: Sequence[LayoutLine], found: Structure) -> None:
 
 
 def _start(span: Span, lines: Sequence[LayoutLine]) -> int:
-    """The column at which a block scalar begins at the earliest."""
+    """The least column at which a block scalar may begin."""
     if any(char.isdigit() for char in span.header):
         return lines[span.first].indent + 1
     inside = (lines[number] for number in range(span.first + 1, span.last + 1))
@@ -280,21 +284,21 @@ def _start(span: Span, lines: Sequence[LayoutLine]) -> int:
 
 
 def _first_content(span: Span, lines: Sequence[LayoutLine]) -> int:
-    """The first line of a block scalar that is not blank; 0: there is none."""
+    """The first line of a block scalar that is not blank; 0 if there is none."""
     return next((number for number in range(span.first + 1, span.last + 1) if lines[number].masked.strip(BLANKS)), 0)
 
 
 class _Layout:
-    """The lines of one declaration on their way to new columns."""
+    """State of laying out one declaration."""
 
     def __init__(self, lines: Sequence[LayoutLine], found: Structure) -> None:
         self.lines, self.found = lines, found
         self.stack: list[_Level] = []
         self.new: dict[int, str] = {}
-        """Line -> its new text."""
+        """Line -> its formatted text."""
 
     def texts(self) -> list[str]:
-        """All of them. Raises `LayoutKept`."""
+        """Lay out all lines. Raises `LayoutKept`."""
         spans = {span.first: span for span in self.found.spans}
         for number, line in enumerate(self.lines):
             if number not in self.found.marks:
@@ -307,7 +311,7 @@ class _Layout:
         return self._collapsed()
 
     def _indent(self, marks: list[LayoutMark]) -> int:
-        """The new column of a line that begins so; opens and closes levels."""
+        """The new column of a line with these marks; opens and closes levels."""
         column = indent = -1
         for mark in marks:
             column = self._column(mark, column)
@@ -317,7 +321,7 @@ class _Layout:
         return indent
 
     def _column(self, mark: LayoutMark, before: int) -> int:
-        """The new column of a mark; `before` is that of the dash before it in its line, or -1."""
+        """The new column of a mark; `before` is the column of the dash before it in its line, or -1."""
         stack = self.stack
         while stack and (stack[-1].depth > mark.depth or (mark.kind == "leaf" and stack[-1].old >= mark.column)):
             stack.pop()
@@ -369,7 +373,7 @@ class _Layout:
                 self.new[number] = " " * max(line.indent + shift, base + STEP) + line.text.lstrip(" ")
 
     def _moved(self, number: int, by: int, base: int) -> str:
-        """A line of a block scalar. Raises `LayoutKept` when it cannot be moved as far as the others."""
+        """The new text of a line of a block scalar. Raises `LayoutKept` if it cannot be moved as far as the others."""
         line = self.lines[number]
         if not by or not line.text:
             return line.text
@@ -380,7 +384,7 @@ class _Layout:
         return " " * (line.indent + by) + line.text[line.indent :]
 
     def _between(self) -> None:
-        """Tags and comments that stand between go with the data next to them that begin in the same column, else with those that follow."""
+        """Move tags and comments with the next data in the same column, or else with the data that follows."""
         known = sorted(self.found.marks)
         for number, line in enumerate(self.lines):
             if number in self.new:
@@ -396,7 +400,7 @@ class _Layout:
             self.new[number] = " " * max(line.indent + shift, 0) + text if text else ""
 
     def _collapsed(self) -> list[str]:
-        """The texts, of blank lines that follow each other one; all, where a text keeps those behind it."""
+        """The texts with at most one blank line in a row; unchanged if a block scalar keeps its blank lines."""
         inside = self.found.continued
         keeps = any("+" in span.header for span in self.found.spans)
         return [

@@ -14,43 +14,43 @@ from enum import Enum
 from holdfast.states.format_jinja import Piece
 
 BLANKS = " \t"
-"""White space within a line, to YAML; other kinds are text."""
+"""White space within a line of YAML; other kinds are text."""
 
 
 class Kind(Enum):
-    """What a line is."""
+    """The kind of a line."""
 
     BLANK = 0
     COMMENT = 1
     """A comment of YAML."""
     TAGS = 2
-    """Jinja that puts nothing out."""
+    """Jinja that prints nothing."""
     DATA = 3
     LOUD = 4
-    """Jinja that puts out whatever it likes."""
+    """Jinja that may print anything."""
 
 
 @dataclass(frozen=True, slots=True)
 class LayoutLine:
-    """One line, or several that a piece of Jinja holds together."""
+    """One line, or several lines that a piece of Jinja connects."""
 
     number: int
-    """Of its beginning, from 1."""
+    """Number of its first line, from 1."""
     text: str
     masked: str
     kind: Kind
     pieces: tuple[Piece, ...] = ()
     loose: bool = False
-    """What it puts out may be more than a part of one line of YAML."""
+    """Its Jinja may print more than a part of one line."""
 
     @property
     def indent(self) -> int:
-        """How many spaces it begins with."""
+        """Number of leading spaces."""
         return indent_of(self.text)
 
 
 def indent_of(text: str) -> int:
-    """How many spaces a text begins with."""
+    """Number of leading spaces of a text."""
     return len(text) - len(text.lstrip(" "))
 
 
@@ -69,7 +69,7 @@ def lines_of(text: str, pieces: Sequence[Piece]) -> list[LayoutLine]:
 
 
 def _ends(text: str, pieces: Sequence[Piece]) -> Iterator[int]:
-    """Where lines end: at each newline that is not inside of a piece of Jinja."""
+    """Offsets of the ends of lines: each newline that is not inside of a piece of Jinja."""
     starts = [piece.start for piece in pieces]
     at = -1
     while (at := text.find("\n", at + 1)) >= 0:
@@ -81,7 +81,7 @@ def _ends(text: str, pieces: Sequence[Piece]) -> Iterator[int]:
 
 
 def _line(number: int, text: str, start: int, pieces: tuple[Piece, ...]) -> LayoutLine:
-    """One line, looked at."""
+    """Make one line."""
     data = _replaced(text, start, pieces, lambda _: " ")
     if not data.strip(BLANKS):
         if not pieces:
@@ -111,7 +111,7 @@ def _replaced(text: str, start: int, pieces: Sequence[Piece], fill: Callable[[Pi
 
 
 def _is_loose(pieces: Sequence[Piece]) -> bool:
-    """Whether Jinja within a line of data does more than to put out a part of it."""
+    """Whether Jinja in a line of data does more than print a part of it."""
     depth = 0
     for piece in pieces:
         depth += piece.step
@@ -121,14 +121,15 @@ def _is_loose(pieces: Sequence[Piece]) -> bool:
 
 
 Origin = tuple[int, bool]
-"""Where the white space before a line may come from: the column of a line with tags, and whether that strips it itself."""
+"""Origin of the white space before a line: the column of a line of tags, and whether its first tag strips on the left."""
 
 
 def tangled(lines: Sequence[LayoutLine]) -> LayoutLine | None:
-    """The first line whose column is not the one it has in the file, because tags strip the white space before it; None: there is none.
+    """The first line whose rendered column may differ from its column in the file; None if there is none.
 
-    A tag that strips what follows (`-%}`) has the next line begin where the tag itself does, or where the tag stands after which its block was
-    left out, or ended to begin anew. It is well if all of those stand in the same column.
+    A tag that strips what follows (`-%}`) makes the next line begin at the column of the tag. If its block is left out
+    or repeated, the next line begins at the column of the tag after which that happens. This is safe if all of these
+    are in the same column.
     """
     jumps = _jumps(lines)
     chain: frozenset[Origin] = frozenset()
@@ -147,7 +148,7 @@ def tangled(lines: Sequence[LayoutLine]) -> LayoutLine | None:
 
 
 def _jumps(lines: Sequence[LayoutLine]) -> dict[int, frozenset[Origin]]:
-    """Number of a line with tags -> from where a template may come there, other than from the line before it."""
+    """Number of a line of tags -> origins from which a template may jump there, other than from the line before it."""
     found: dict[int, frozenset[Origin]] = {}
     opened: list[
         tuple[set[Origin], list[int]]
@@ -180,7 +181,7 @@ def _strips(line: LayoutLine) -> bool:
 
 
 def _aligned(line: LayoutLine, chain: Iterable[Origin], begun: bool) -> bool:
-    """Whether a line begins in its own column, whatever of the tags before it has stripped what stood between."""
+    """Whether a line begins in its own column, whatever the tags before it have stripped."""
     if any(left for _, left in chain):
         return not begun and line.indent == 0
     return all(indent == line.indent for indent, _ in chain)

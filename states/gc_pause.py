@@ -15,18 +15,21 @@ from contextlib import contextmanager
 BULK = 10_000
 """Number of new objects that the collector may visit: more would take milliseconds."""
 THRESHOLDS = (700, 5, 3)
-"""Arguments of `gc.set_threshold`: no collection visits more than ten thousand new objects, which takes a few milliseconds."""
+"""Arguments of `gc.set_threshold`: no collection visits more than ten thousand new objects (a few milliseconds)."""
 REPLACED = 0.25
-"""Fraction of the resources that must be replaced before all objects are collected; Python's own rule for its oldest generation."""
+"""Fraction of the resources that must be replaced before all objects are collected.
+
+Python's own rule for its oldest generation.
+"""
 LEAST = 1000
-"""Least number of replaced resources before all objects are collected: the libraries alone take tens of milliseconds."""
+"""Least number of replaced resources before all objects are collected. The libraries alone take tens of ms."""
 ROUNDS = 10_000
-"""Full collections before all objects are collected: survivors may become garbage later, even if nothing was replaced."""
+"""Full collections before all objects are collected: survivors may become garbage without any replacement."""
 
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Disable garbage collection while many objects are built: it would visit all of them repeatedly, and free nothing."""
+    """Disable garbage collection while many objects are built, because it would visit them repeatedly in vain."""
     enabled = gc.isenabled()
     gc.disable()
     try:

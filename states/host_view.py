@@ -1,4 +1,7 @@
-"""The data of the host that templates see: grains, pillar, settings. The functions that they may call are in `helpers`."""
+"""The data of the host that templates see: grains, pillar, settings.
+
+The functions that they may call are in `helpers`.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,10 @@ class HostView:
     """Pickled grains, and the pickled rest."""
 
     def freeze(self) -> str:
-        """Pickle the present data, and return a digest of everything but the grains. Copies record which grains they read."""
+        """Pickle the present data, and return a digest of everything but the grains.
+
+        Copies record which grains they read.
+        """
         rest = pickle.dumps((dict(self.pillar), dict(self.options)))
         self._frozen = pickle.dumps(unnoted(self.grains)), rest
         return hashlib.sha256(rest + repr((self.minion_id, self.env)).encode()).hexdigest()
@@ -47,7 +53,7 @@ class HostView:
 
     @property
     def read(self) -> set[str]:
-        """Names of the grains that the template of this copy has read, and the modules of the functions that it has called."""
+        """Names of the grains, and of the modules of functions, that the template of this copy has used."""
         return self.asked | self.grains.read if isinstance(self.grains, Grains) else self.asked
 
     def opts(self) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""Runs templates: of state files, whose lines stay known, and of managed files. It is imported for the first text with marks of Jinja."""
+"""Runs templates of state files, whose lines are tracked, and of managed files.
+
+This module is imported for the first text that contains Jinja.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +28,13 @@ from holdfast.states.templates import GIVEN, StateEnvironment, TreeLoader, envir
 
 
 def names_for(view: HostView) -> dict[str, Any]:
-    """The names that every template of this view is given."""
+    """The names that every template with this view can use."""
     view.render = render_text
     return given(view)
 
 
 class StateTemplates:
-    """The templates of state files that are seen through `imports`."""
+    """Templates of state files that are read through `imports`."""
 
     def __init__(self, imports: Imports, *, secret: bool) -> None:
         self.imports = imports
@@ -41,7 +44,10 @@ class StateTemplates:
     def run(
         self, text: Text, sls: str, own: Mapping[str, Any], view: HostView
     ) -> tuple[Document, str, dict[str, str | None]]:
-        """Run the template: what its lines are, what came out, and the templates that it has used. Raises `CompileError` that names its line."""
+        """Run the template; returns its document, the rendered text, and the templates that it has used.
+
+        Raises `CompileError` with the line of the error.
+        """
         root = self.imports.tree.root
         name, file = text.path.relative_to(root).as_posix(), str(text.path)
         variables = {**names_for(view), **sls_variables(sls, name), **own}
@@ -62,7 +68,7 @@ class StateTemplates:
         return Document(file, text.text, lines, others, secret=self.secret), rendered, used
 
     def _template(self, path: Path, name: str, body: str, options: Mapping[str, Any] | None) -> jinja2.Template:
-        """The compiled template of a state file, with the options that it asks for."""
+        """The compiled template of a state file, with the options that the file sets."""
         if self._environment is None:
             self._environment = environment(TreeLoader(self.imports), marks=True)
         METER.begin()
@@ -76,7 +82,7 @@ class StateTemplates:
 
 
 def sls_variables(sls: str, name: str) -> dict[str, str]:
-    """What a state file is told about itself. `name` is its path from the root."""
+    """Variables that describe the state file itself. `name` is its path from the root."""
     directory = posixpath.dirname(name)
     return {
         "sls": sls,
@@ -102,8 +108,9 @@ def render_text(
 ) -> str:
     """Render the template of a managed file, in the sandbox.
 
-    `name` is what the template is called in errors. It sees salt, grains, pillar, opts and `variables`; `read` is given the names
-    of the grains that it has read; `tree` is what it may import from, seen anew each time. Raises `CompileError` with the template's line.
+    `name` is the name of the template in errors. It sees salt, grains, pillar, opts and `variables`. The names of
+    grains that it reads are added to `read`. It may import templates from `tree`, which is read anew each time. Raises
+    `CompileError` with the line of the error.
     """
     options, root = options or {}, None if tree is None else tree.root
     view = HostView(
@@ -130,7 +137,10 @@ def render_text(
 
 
 def syntax_problem(text: Text, root: Path | None = None) -> Problem | None:
-    """Why the template of a managed file cannot be read, without running it; None when it can. It is kept compiled for `render_text`."""
+    """The syntax error of the template of a managed file, without running it; None if it is valid.
+
+    The compiled template is cached for `render_text`.
+    """
     file = str(text.path)
     try:
         chosen, body = template_options(text.text, file)

@@ -61,7 +61,7 @@ class Loaded:
         return None if first is None or state.offset is None else first + state.offset
 
     def covered(self, sls: str) -> set[str]:
-        """The files that an SLS in a requisite matches: itself or the matches of a glob, and everything that it includes."""
+        """The files that an SLS in a requisite matches: its own file or those of a glob, and all their includes."""
         found = {name for name in self.included if fnmatch.fnmatchcase(name, sls)}
         todo = [sls] if sls in self.included else []
         while todo:

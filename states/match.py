@@ -1,4 +1,7 @@
-"""Matches hosts against expressions of top files: globs, regular expressions, lists, grains, pillar, addresses, compounds."""
+"""Matches hosts against expressions of top files.
+
+There are globs, regular expressions, lists, grains, pillar values, addresses, and compounds of these.
+"""
 
 from __future__ import annotations
 

@@ -51,7 +51,10 @@ class OrderingCache:
         return True
 
     def _remember(self, chunks: Sequence[Chunk]) -> None:
-        """Keep the properties on which the order depends. A cached chunk may get another number, or a new version of its kind."""
+        """Keep the properties on which the order depends.
+
+        A cached chunk may get another number, or a new version of its kind.
+        """
         self._chunks = chunks
         self._lows = [chunk.low for chunk in chunks]
         self._refreshes = [_refreshes(chunk) for chunk in chunks]

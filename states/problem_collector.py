@@ -1,4 +1,4 @@
-"""Collects the problems of one compilation, stage by stage, without those that are only a consequence of another one."""
+"""Collects the problems of one compilation, stage by stage, and leaves out mere consequences."""
 
 from __future__ import annotations
 
@@ -9,9 +9,15 @@ from holdfast.states.errors import CompileError, Problem
 from holdfast.states.low import Chunk
 
 CONSEQUENCES = frozenset({"argument-missing", "contradiction", "extend-missing", "function-missing"})
-"""Codes of problems that may be consequences: an `extend` or an `onchanges_in` in a file that was not read could prevent them."""
+"""Codes of problems that may be consequences.
+
+An `extend` or an `onchanges_in` in a file that was not read could prevent them.
+"""
 WHOLE = frozenset({"requisite-ambiguous", "requisite-missing", "source-absent", "source-syntax"})
-"""Codes of problems that do not remove a state. A requisite that matches nothing is an error of its own in spite of them."""
+"""Codes of problems that do not remove a state.
+
+A requisite that matches nothing is an error of its own in spite of them.
+"""
 
 
 @dataclass(slots=True)

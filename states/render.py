@@ -1,7 +1,7 @@
-"""From a state file to its data: which renderers it asks for, Jinja with its context, then YAML or JSON.
+"""Renders state files to data: Jinja with its context, then YAML or JSON, as the first line of the file asks.
 
-A text without Jinja never meets Jinja. What was rendered and parsed is kept, and used again as long as the file and all
-that its rendering depended on (templates, grains, pillar, settings) are the same.
+Text without Jinja is not passed to Jinja. Results are cached, and reused while the file and everything that its
+rendering depended on (templates, grains, pillar, settings) are unchanged.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ if TYPE_CHECKING:
     from holdfast.states.jinja import StateTemplates
 
 SPENT: Any = object()
-"""Stands for data that are gone."""
+"""Stands for data that was dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """The data of one file, and what they depended on."""
+    """The data of one file, and its dependencies."""
 
     document: Document
     data: Any
     digest: str
     sls: str
     view: str = ""
-    """Digest of the view but for the grains; empty when no template was run."""
+    """Digest of the view without its grains; empty if no template was run."""
     grains: Mapping[str, str] = field(default_factory=dict)
-    """Those that the template has read: name -> what it was."""
+    """Grains that the template has read: name -> value."""
     used: Mapping[str, str | None] = field(default_factory=dict)
     """Templates: name -> digest."""
     stable: bool = True
-    """False: a template looked at something that may change at any time."""
+    """False: a template has read something that may change at any time."""
 
 
 class Renderer:
-    """Renders the files of one directory, again and again as they change."""
+    """Renders the files of one directory at each change."""
 
     def __init__(self, root: Path, *, secret: bool = False, lenient: Sequence[str] = ()) -> None:
         self.imports = Imports(Tree(root))
@@ -59,10 +59,10 @@ class Renderer:
         self._kept: dict[Path, Rendered] = {}
         self._templates: StateTemplates | None = None
         self.renders = 0
-        """How many files were rendered and parsed rather than taken from what was kept."""
+        """Number of files that were rendered and parsed, not counting cached results."""
 
     def begin(self, tree: Tree, view: HostView) -> None:
-        """Start a new compilation: files are seen through `tree`."""
+        """Start a new compilation, which reads files through `tree`."""
         self.imports.begin(tree)
         self.view = view
         self._digest = view.freeze()
@@ -73,11 +73,14 @@ class Renderer:
         return frozenset(name for kept in self._kept.values() for name in kept.grains)
 
     def end(self) -> None:
-        """Forget what files that are gone were rendered to."""
+        """Drop the results of files that no longer exist."""
         self._kept = {path: kept for path, kept in self._kept.items() if path in self.imports.tree.read_files}
 
     def render(self, path: Path, sls: str, spent: Rendered | None = None) -> Rendered:
-        """The data of a file. Raises `CompileError`. `spent` is good enough if the same would come out, though its data are gone."""
+        """The data of a file. Raises `CompileError`.
+
+        `spent` may be returned if it would be rendered to the same data, even though its data was dropped.
+        """
         text = self.imports.tree.read(path)
         kept = self._kept.get(path)
         if kept is None or not self._still(kept, text, sls) or (kept.data is SPENT and kept is not spent):
@@ -86,16 +89,16 @@ class Renderer:
         return kept
 
     def render_with(self, path: Path, sls: str, variables: Mapping[str, Any]) -> Rendered:
-        """The same, for a file whose template sees more variables; it is rendered each time."""
+        """Render a file whose template sees more variables. The result is not cached."""
         return self._render(self.imports.tree.read(path), sls, variables)
 
     def spend(self, path: Path) -> Rendered:
-        """Let go of the data of a file: they have been used, and are most of what is kept."""
+        """Drop the data of a file after it was used, because it takes most of the memory."""
         spent = self._kept[path] = replace(self._kept[path], data=SPENT)
         return spent
 
     def _still(self, kept: Rendered, text: Text, sls: str) -> bool:
-        """Whether rendering again would give the same."""
+        """Whether rendering again would give the same result."""
         if (kept.digest, kept.sls) != (text.digest, sls) or not kept.stable:
             return False
         if not kept.view:

@@ -1,4 +1,4 @@
-"""Hints for names that other tools, or other kinds, use for something, and for states of Salt that Holdfast does not have."""
+"""Hints for names of other tools and other kinds, and for states of Salt that Holdfast does not have."""
 
 from __future__ import annotations
 
@@ -110,11 +110,17 @@ SALT_KINDRED = (
 )
 """Prefixes of groups of such states."""
 SURE = 0.75
-"""Required similarity (0 to 1) of a word and an argument of every state. There are many of those, so a low value matches by accident."""
+"""Required similarity (0 to 1) of a word and an argument of every state.
+
+There are many of those, so a low value matches by accident.
+"""
 
 
 def meant_argument(word: str, kind: str, own: Collection[str], common: Collection[str] = ()) -> str | None:
-    """The argument that an unknown word probably means: one of the kind (`own`) or of every state (`common`); None if unclear."""
+    """The argument that an unknown word probably means: one of the kind (`own`) or of every state (`common`).
+
+    None if unclear.
+    """
     if word in NAMES.get(kind.partition(".")[0], ()):
         return "name"
     for meant in ARGUMENTS.get(word, ()):

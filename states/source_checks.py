@@ -89,7 +89,10 @@ class SourceChecker:
         return (self._root, "") if inside == "." else (directory, name)
 
     def _files(self, tree: Tree, drawn: Drawn) -> Iterator[Path]:
-        """The templates of a source: the file, or all files of the directory. Empty on an error, which the state reports when it runs."""
+        """The templates of a source: the file, or all files of the directory.
+
+        Empty on an error, which the state reports when it runs.
+        """
         with suppress(OSError, HoldfastError, ValueError):
             path = tree.template(_inside(drawn.url))
             if drawn.inside is None or drawn.read is None:

@@ -30,30 +30,30 @@ from holdfast.states.unclosed_tags import unclosed_tag
 
 _READER = jinja2.Environment()  # noqa: S701 - it only splits a text into words
 CACHED = 2000
-"""Templates that are kept compiled."""
+"""Maximum number of compiled templates in the cache."""
 
 WHOLE = r"(?<![\w.\])])[A-Za-z_]\w*(?:\.\w+|\[[^\[\]]*\])*"
-"""A name, and what is taken from it."""
+"""A name with its attributes and keys."""
 COMPUTED = r"\[(?!\s*(?:'[^']*'|\"[^\"]*\"|\d+)\s*\])"
-"""A key that is not written there: it may be any."""
+"""A key that is computed."""
 GIVEN = " given"
-"""Key of a context that has the names of what every file is given; with a blank, so that no template can name it."""
+"""Key of a context with the names that every file gets. It contains a space, so that no template can use it."""
 
 
 def file_variables(name: str) -> dict[str, str]:
-    """What a template is told about its own file. `name` is its path from the root."""
+    """Variables that describe the template itself. `name` is its path from the root."""
     directory = posixpath.dirname(name)
     return {"tpldir": directory or ".", "tplfile": name, "tpldot": directory.replace("/", ".")}
 
 
 class TreeLoader(jinja2.BaseLoader):
-    """Reads templates of a tree."""
+    """Loads templates of a states directory."""
 
     def __init__(self, imports: Imports) -> None:
         self.imports = imports
 
     def get_source(self, environment: jinja2.Environment, template: str) -> tuple[str, str, Callable[[], bool]]:  # noqa: ARG002 - Jinja's signature
-        """A template's text, its path, and a function that tells whether it is still the same."""
+        """The text of a template, its path, and a function that tells whether it is unchanged."""
         try:
             text = self.imports.read(template)
         except OSError as error:
@@ -62,14 +62,14 @@ class TreeLoader(jinja2.BaseLoader):
 
 
 class FreshTemplate(jinja2.Template):
-    """A template that is run anew by each `import`.
+    """A template that each `import` runs again.
 
-    Jinja would run it once and keep what came out as long as the template's own text is the same: one file would see what
-    another did to its lists, and nobody would see that what it imports itself has changed.
+    Jinja would run the template once and reuse its variables while its own text is unchanged. One file would then see
+    changes that another file made to its lists, and changes of templates that it imports itself would be missed.
     """
 
     def _get_default_module(self, ctx: Context | None = None) -> TemplateModule:
-        """What `import` without context gives: the template sees what every file is given, and itself as the file."""
+        """The module for `import` without context: the template sees the names of every file, and its own variables."""
         if ctx is None:
             return self.make_module({})
         given = {name: ctx.parent[name] for name in ctx.parent.get(GIVEN, ()) if name in ctx.parent}
@@ -79,12 +79,15 @@ class FreshTemplate(jinja2.Template):
 
 
 class StateEnvironment(BoundedEnvironment):
-    """Jinja as state files know it. Relative names (`./x`, `../x`) begin at the directory of the template that imports."""
+    """The Jinja environment of state files.
+
+    Relative names (`./x`, `../x`) begin at the directory of the importing template.
+    """
 
     template_class = FreshTemplate
 
     def join_path(self, template: str, parent: str) -> str:
-        """The name of a template from the root of the tree."""
+        """The name of a template from the root of the states directory."""
         template = template.removeprefix("salt://").removeprefix("tree://")
         if template.startswith(("./", "../")):
             return posixpath.normpath(posixpath.join(posixpath.dirname(parent), template))
@@ -92,7 +95,7 @@ class StateEnvironment(BoundedEnvironment):
 
 
 def environment(loader: jinja2.BaseLoader | None, *, marks: bool) -> StateEnvironment:
-    """A new environment; with `marks` for text whose lines have to be known afterwards."""
+    """A new environment; `marks`: keep track of the lines of rendered text."""
     extensions: list[Any] = ["jinja2.ext.do", "jinja2.ext.loopcontrols", DataTags, *([LineMarks] if marks else [])]
     made = StateEnvironment(
         loader=loader, extensions=extensions, undefined=jinja2.StrictUndefined, finalize=printed, cache_size=CACHED
@@ -105,7 +108,10 @@ def environment(loader: jinja2.BaseLoader | None, *, marks: bool) -> StateEnviro
 
 
 def printed(value: Any) -> Any:
-    """What a template puts out: data in a form that YAML reads back. Raises `TypeError` for what has no text but Python's, which is another in each run."""
+    """Convert a value that a template prints to text that YAML can read.
+
+    Raises `TypeError` for a value that has only a representation of Python, which differs in each run.
+    """
     if isinstance(value, (str, int)):
         return value
     if isinstance(value, Iterator):
@@ -119,7 +125,7 @@ def printed(value: Any) -> Any:
 def explain(
     error: Exception, file: Path | str, texts: Mapping[str, str], names: Iterable[str], *, secret: bool = False
 ) -> Problem:
-    """The problem for whatever rendering `file` raised. `texts` has the text of each template by its path."""
+    """The problem for an exception while `file` was rendered. `texts` has the text of each template by its path."""
     place = template_place(error, str(file), texts)
     code, message, hint = _words(error, list(names))
     if isinstance(error, jinja2.TemplateSyntaxError) and (
@@ -139,7 +145,7 @@ def explain(
 
 
 def template_place(error: Exception, file: str, texts: Mapping[str, str]) -> Place:
-    """The innermost line of a template that an error came from."""
+    """The innermost line of a template in the traceback of an error."""
     if isinstance(error, jinja2.TemplateSyntaxError):
         return Place(error.filename or file, error.lineno)
     frames = traceback.extract_tb(error.__traceback__)
@@ -206,12 +212,15 @@ def _syntax_hint(message: str) -> str:
 
 
 def _undefined(message: str) -> str:
-    """What Jinja says of something that is not there, without Python's words for a mapping."""
+    """A message of Jinja for an undefined name, without Python's words for a mapping."""
     return re.sub(r"'dict object' has no attribute ('.*')", r"the mapping has no key \1", message)
 
 
 def _pinned(message: str, line: str) -> tuple[int, str]:
-    """Where the name or key that is missing stands in its line, and the expression that lacks the key; 0 and "" where that is not sure."""
+    """The column of an undefined name or key in its line, and the expression that lacks the key.
+
+    Returns 0 and "" if they are not certain.
+    """
     missing = re.match(r"'(\w+)' is undefined|'dict object' has no attribute '(.*)'", message)
     if missing is None or re.search(COMPUTED, line):
         return 0, ""

@@ -27,7 +27,10 @@ def glued(items: Sequence[Item]) -> tuple[Item, str] | None:
 
 
 def beside(items: Sequence[Item]) -> str:
-    """The name of the argument without a value directly above the first function, which may be its value; empty if there is none."""
+    """The name of the argument without a value directly above the first function, which may be its value.
+
+    Empty if there is none.
+    """
     first = next(item for item in items if item.key == FUNCTION)
     return next((above.key for above, item in pairwise(items) if item is first and above.value is None), "")
 

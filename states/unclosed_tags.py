@@ -1,4 +1,7 @@
-"""Finds the opening of a template tag that is not closed. Jinja reports where it gave up, usually at the end of the file."""
+"""Finds the opening of a template tag that is not closed.
+
+Jinja reports where it gave up, usually at the end of the file.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,10 @@ def _end_of(word: str) -> str:
 
 
 def _tags(environment: jinja2.Environment, text: str) -> Iterator[Tag]:
-    """The tags of a template in order, up to a syntax error. The last tag may be unclosed; its word is then its delimiter."""
+    """The tags of a template in order, up to a syntax error.
+
+    The last tag may be unclosed; its word is then its delimiter.
+    """
     begun, sign, words, assigns, depth = 0, "", [""], False, 0
     try:
         for line, kind, value in environment.lexer.tokeniter(text, None):
