@@ -169,12 +169,9 @@ def _ordered(call: Call) -> set[int]:
 def told(calls: Sequence[Call], drop: Dropped) -> str:
     """The message for an edge that was dropped."""
     who, dependency, provider = calls[drop.who], drop.dependency, calls[drop.provider]
-    thing = (
-        f"the directory {dependency.value}"
-        if dependency.above
-        else f"{dependency.type.replace('-', ' ')} {dependency.value}"
-    )
-    return f"{who.identity} needs {thing}, but {provider.identity} ({provider.place}) comes after it: on an empty machine it fails"
+    what = "the directory" if dependency.above else dependency.type.replace("-", " ")
+    later = f"{provider.identity} ({provider.place})"
+    return f"{who.identity} needs {what} {dependency.value}, but {later} comes after it: on an empty machine it fails"
 
 
 def remedy(calls: Sequence[Call], drop: Dropped) -> str:

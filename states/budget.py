@@ -1,8 +1,8 @@
-"""What a template may spend before it is stopped: turns of loops, calls of macros, seconds, memory, and the size of values.
+"""Limits what a template may use: turns of loops, calls of macros, seconds, memory, and the size of values.
 
-Whoever writes state files is trusted, but may err: two loops in each other, a macro that calls itself twice, a text that is
-doubled in a loop, a power of a power would keep an agent busy for days, or end it for want of memory. Regular expressions have a
-module of their own, `resources/expressions`.
+Authors of state files are trusted, but make mistakes: nested loops, a macro that calls itself twice, a text that is
+doubled in a loop, or a power of a power could occupy an agent for days, or exhaust its memory. Regular expressions have
+a limit of their own (`resources/expressions`).
 """
 
 from __future__ import annotations

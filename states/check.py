@@ -276,7 +276,7 @@ def _odd_guard(key: str, value: Any, chunk: Chunk) -> Problem | None:
         return None
     message = f"{chunk.identity}: {key} must be a command, but this is {shown(odd[0])}"
     return spot_of(chunk, (key,)).accepted(
-        "argument-type", message, "it is left out", BOOLEAN if isinstance(odd[0], bool) else ""
+        "argument-type", message, "it is ignored", BOOLEAN if isinstance(odd[0], bool) else ""
     )
 
 
@@ -329,7 +329,7 @@ def _unknown_argument(name: str, chunk: Chunk, shape: Shape) -> Problem:
         if near
         else f"it takes: {', '.join(sorted(shape.fields - {'name'})) or 'only a name'}"
     )
-    problem = spot.accepted("unknown-argument", message, "it is left out", hint)
+    problem = spot.accepted("unknown-argument", message, "it is ignored", hint)
     return replace(problem, text="") if near in shape.secrets else problem
 
 

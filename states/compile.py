@@ -1,7 +1,7 @@
 """Compiles a directory of state files into checked calls in order of execution: `Compiler`.
 
-Each stage collects all problems of all files, and the next stages process the rest, so that a user sees all errors at once.
-The compiler depends neither on time nor on the machine: the same request gives the same result.
+Each stage collects all problems of all files, and the next stages process the rest, so that a user sees all errors at
+once. The compiler depends neither on time nor on the machine: the same request gives the same result.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ class CompilerCache:
 class Compiler:
     """Compiles directories of states, again and again as they change.
 
-    Each stage repeats only work with a new result, so that a change of one file is cheap. A file is not read,
-    rendered or parsed again if neither the file nor anything it depends on has changed. An unchanged state is not checked again.
+    Each stage repeats only work with a new result, so that a change of one file is cheap. A file is not read, rendered
+    or parsed again if neither the file nor anything it depends on has changed. An unchanged state is not checked again.
     States are not ordered again while their order cannot change. The result is always equal to that of a new compiler.
     """
 

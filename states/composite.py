@@ -92,7 +92,7 @@ class Opener:
             parts = list(composite.parts())
             found = [self._part(outer, part) for part in _sorted(parts)]
         except Exception as error:  # noqa: BLE001 - a kind's own code
-            self._refuse(whole, f"{outer.identity} cannot say what it is made of: {error}")
+            self._refuse(whole, f"{outer.identity} cannot list its parts: {error}")
             return []
         for inner in found:
             self._room -= 1
@@ -120,7 +120,9 @@ class Opener:
         """Make the chunk of a part. Raises `ValueError` if the part is invalid."""
         family, _, function = part.kind.partition(".")
         if wrong := sorted((CONTROL - {"name"}) & part.arguments.keys()):
-            raise ValueError(f"{wrong[0]!r} is no argument of the part {part.id!r}; requisites are given apart")
+            raise ValueError(
+                f"{wrong[0]!r} is no argument of the part {part.id!r}; requisites are a separate argument of Part"
+            )
         if RECV in part.arguments:
             raise ValueError(f"the part {part.id!r} cannot receive from another state")
         inner = outer.identity.partition("[")[2][:-1]
@@ -153,7 +155,7 @@ def _sorted(parts: Sequence[Part]) -> list[Part]:
 
     def put(part: Part, under_way: tuple[str, ...]) -> None:
         if part.id in under_way:
-            raise ValueError(f"its parts require each other in a circle: {' -> '.join([*under_way, part.id])}")
+            raise ValueError(f"its parts require each other in a cycle: {' -> '.join([*under_way, part.id])}")
         if part.id in done:
             return
         for kind, targets in part.requisites.items():
@@ -270,7 +272,7 @@ def _part_call(inner: Inner, owner: str) -> Call:
     """The call of a part, without its position. Raises `ValueError` if the part is invalid."""
     chunk = inner.chunk
     if chunk.checked is None:
-        raise ValueError(f"{chunk.identity} is wrong, so it cannot be handed out")
+        raise ValueError(f"{chunk.identity} is invalid, so it has no call")
     chunk.place = chunk.place or chunk.spot.place
     return Call(
         -1,

@@ -11,7 +11,7 @@ from holdfast.states.errors import Problem
 from holdfast.states.low import Chunk
 from holdfast.states.marks import NOT_YOURS
 
-ONCE = "the earlier one acts once, in its turn, and the later one is kept"
+ONCE = "the earlier one acts once, in its turn, and the later one is maintained"
 """Effect of a contradiction if the earlier state is lenient."""
 
 
@@ -34,7 +34,7 @@ def contradictions(chunks: Iterable[Chunk]) -> Contradictions:
         told = False
         for uid, own in places.items():
             others = owners.setdefault(uid, [])
-            # not contradicting is not transitive: each of two may go with a third that says nothing of what they differ in
+            # compatibility is not transitive: two states that differ may both be compatible with a third one
             clashes = [
                 (conditional(other, chunk), other, why)
                 for other, theirs, its in others
@@ -66,7 +66,8 @@ def contradictions(chunks: Iterable[Chunk]) -> Contradictions:
 
 
 def _message(here: Chunk, there: Chunk, uid: Uid, why: str) -> str:
-    return f"{here.identity} and {there.identity} ({there.spot.place}) declare the same {uid[0]} {uid[1]} differently: {why}"
+    both = f"{here.identity} and {there.identity} ({there.spot.place})"
+    return f"{both} declare the same {uid[0]} {uid[1]} differently: {why}"
 
 
 def _shared(chunks: Iterable[Chunk]) -> list[tuple[Chunk, Resource, dict[Uid, bool]]]:

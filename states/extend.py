@@ -87,7 +87,7 @@ class Finder:
         words = [id_ for id_, declaration in self.declarations.items() if type_ in ("id", *declaration.states)]
         words += [name for (known_type, name) in self._names if type_ in ("id", known_type)]
         near = nearest(value, words)
-        return f"did you mean {near!r}?" if near else "it may stand in a file that is not included: add it to 'include'"
+        return f"did you mean {near!r}?" if near else "it may be in a file that is not included: add it to 'include'"
 
 
 def apply_extends(loaded: Loaded) -> list[Problem]:

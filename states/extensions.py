@@ -11,7 +11,10 @@ from holdfast.resources import paths
 from holdfast.states import hostfiles
 from holdfast.states.source import Tree
 
-KIND = "write it as a kind of your own, one Python file in the directory that agent.yaml names as 'resources' (CONTRIBUTING shows one)"
+KIND = (
+    "write it as a kind of your own, one Python file in the directory that agent.yaml names as 'resources'"
+    " (CONTRIBUTING shows one)"
+)
 DATA = "work the value out in a template, or put it into the pillar or the grains (agent.yaml: grains, grains_file)"
 INSTEAD: Mapping[str, str] = {
     "_states": KIND,

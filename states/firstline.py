@@ -71,7 +71,7 @@ def template_options(text: str, file: str) -> tuple[dict[str, Any] | None, str]:
                 Problem(
                     Place(file, at + 1),
                     "template-options",
-                    f"these are no options of Jinja: {wrong[0]}",
+                    f"this is not an option of Jinja: {wrong[0]}",
                     hint,
                     lines[at],
                 )

@@ -1,7 +1,7 @@
-"""A state file as lines that can be moved: each with what it is, and with its Jinja masked so that YAML can be read.
+"""Splits a state file into lines that can be moved, and masks their Jinja so that YAML can be parsed.
 
-In the mask an expression is a word as long as itself, and a line of tags is blank: so the mask has the columns of the file. A piece of Jinja
-that runs over several lines makes one line of them, of which only the beginning moves.
+In the mask, an expression is a word of the same length, and a line of tags is blank, so that columns are those of the
+file. A piece of Jinja that spans several lines makes one line of them, and only its beginning moves.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def _is_loose(pieces: Sequence[Piece]) -> bool:
 
 
 Origin = tuple[int, bool]
-"""Origin of the white space before a line: the column of a line of tags, and whether its first tag strips on the left."""
+"""Origin of the white space before a line: the column of a line of tags; whether its first tag strips on the left."""
 
 
 def tangled(lines: Sequence[LayoutLine]) -> LayoutLine | None:

@@ -1,9 +1,9 @@
 """Limits the pauses of Python's garbage collector.
 
-A full collection visits every object and stops the process meanwhile: for a second with fifty thousand files. Long-lived objects are
-therefore hidden from the collector ("frozen"): objects that were built while it was disabled, and objects that survived a full collection.
-So each object is visited a bounded number of times. Frozen objects may later become garbage in a cycle; a rare collection of all
-objects frees them.
+A full collection visits every object and stops the process meanwhile: for a second with fifty thousand files.
+Long-lived objects are therefore hidden from the collector ("frozen"): objects that were built while it was disabled,
+and objects that survived a full collection. So each object is visited a bounded number of times. Frozen objects may
+later become garbage in a cycle; a rare collection of all objects frees them.
 """
 
 from __future__ import annotations

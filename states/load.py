@@ -163,7 +163,7 @@ class _Run:
         return unit, self.names.included(unit.includes, path)
 
     def _repeated(self, declaration: Declaration, first: Declaration) -> None:
-        message = f"the ID {declaration.id!r} stands twice: first in {first.spot.place}"
+        message = f"the ID {declaration.id!r} is duplicated: first in {first.spot.place}"
         self.result.problems.append(
             declaration.spot.problem(
                 "duplicate-id", message, "give one of them another ID, and the name as an argument"

@@ -154,7 +154,7 @@ def compound(expression: str, host: TargetHost) -> bool:
     except RecursionError as error:
         raise BadExpression(f"{expression[:40]!r}...: nested too deeply") from error
     if reader.words:
-        raise BadExpression(f"{expression!r}: {reader.words[0]!r} stands where 'and' or 'or' should")
+        raise BadExpression(f"{expression!r}: {reader.words[0]!r} is in the position of 'and' or 'or'")
     return result
 
 

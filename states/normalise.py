@@ -103,7 +103,7 @@ class _Normaliser:
             hint = f"indent it and its arguments by two spaces, so that it belongs to {above!r}"
             if problems and problems[-1].place == self.document.place(data.marks.get(above)):
                 problems.pop()
-        self._problem(mark, "id-shape", f"{function!r} is a function of a state, and stands where an ID should", hint)
+        self._problem(mark, "id-shape", f"{function!r} is a function of a state, but is in the position of an ID", hint)
 
     def _number(self, declaration: Declaration) -> None:
         """Number the states of a declaration that have no `order`."""
@@ -267,7 +267,7 @@ class _Normaliser:
                 items.append(Item(FUNCTION, entry, document, here))
             else:
                 message = f"an argument must be '- name: value', but this is {shown(entry)}"
-                self._accepted(here, "argument-shape", message, "it is left out")
+                self._accepted(here, "argument-shape", message, "it is ignored")
         return items
 
     def _item(self, key: Any, value: Any, mark: Mark | None) -> Item | None:
@@ -290,11 +290,13 @@ class _Normaliser:
             message = f"a name must be text, but this is {shown(value)}{made}"
             hint = "quote it" if isinstance(value, (bool, int, float)) else "write text, or leave it out"
             self.unit.problems.append(
-                self.document.accepted(mark, "name-type", message, "the ID stands in for it", hint)
+                self.document.accepted(mark, "name-type", message, "the ID is used instead", hint)
             )
         elif value.__class__ is str and value.startswith("__slot__:"):
             hint = "let the template work it out: {{ salt['module.function'](...) }}"
-            self._problem(mark, "argument-slot", f"the argument {key!r} is a slot, and nothing would fill it", hint)
+            self._problem(
+                mark, "argument-slot", f"the argument {key!r} is a slot, which Holdfast does not support", hint
+            )
             return None
         elif key in ("state", "fun") or key.startswith("__"):
             self.unit.warnings.append(
@@ -310,7 +312,7 @@ class _Normaliser:
         self._accepted(
             item.mark,
             "argument-repeated",
-            f"the argument {item.key!r} stands twice: first in line {first.spot.place.line}",
+            f"the argument {item.key!r} is duplicated: first in line {first.spot.place.line}",
             "this one counts",
             "merge the two, or remove one",
         )
@@ -338,7 +340,7 @@ class _Normaliser:
                 self._problem(
                     here,
                     "names-repeated",
-                    f"the name {name!r} stands twice, with different arguments",
+                    f"the name {name!r} is listed twice, with different arguments",
                     "remove one of them",
                 )
             found.setdefault(name, made)

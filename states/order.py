@@ -55,7 +55,7 @@ def number(chunks: Sequence[Chunk]) -> list[Problem]:
             hint = "write a number, 'first' or 'last'"
             warnings.append(
                 chunk.items["order"].spot.problem(
-                    "order-word", f"the order {given!r} means nothing: it runs after the numbered states", hint
+                    "order-word", f"the order {given!r} is not valid: the state runs after the numbered states", hint
                 )
             )
     return warnings
@@ -184,10 +184,10 @@ class Plan:
         for index, step in enumerate(steps):
             origin = steps[index - 1].position
             other = step.position if step.holder == origin else origin
-            parts.append(
-                f"{self.chunks[step.holder].identity} {VERBS.get(step.kind, f'has {step.kind}')} {self.chunks[other].identity} ({step.target.spot.place})"
-            )
-        message = f"requisites form a loop: {'; '.join(parts)}"
+            verb = VERBS.get(step.kind, f"has {step.kind}")
+            names = self.chunks[step.holder].identity, self.chunks[other].identity
+            parts.append(f"{names[0]} {verb} {names[1]} ({step.target.spot.place})")
+        message = f"requisites form a cycle: {'; '.join(parts)}"
         hint = (
             "a state cannot require itself: remove it from the list"
             if len(parts) == 1

@@ -1,8 +1,8 @@
 """The order of execution of all states of a host, and the calls in that order, kept between compilations.
 
-The order depends only on the identities, names, numbers and requisites of the states. The cache stays valid while these are
-unchanged. A call that would be equal to the one of the last compilation is the same object, so that the agent recognises unchanged calls
-by identity.
+The order depends only on the identities, names, numbers and requisites of the states. The cache stays valid while these
+are unchanged. A call that would be equal to the one of the last compilation is the same object, so that the agent
+recognises unchanged calls by identity.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def edges_of(chunks: Sequence[Chunk], resolver: Resolver, disabled: frozenset[st
 def _call(chunk: Chunk, position: int, requisites: Requisites, reason: str) -> Call:
     """What is handed out of a chunk. Raises `ValueError` for one that was not found right."""
     if chunk.checked is None:
-        raise ValueError(f"{chunk.identity} is wrong, so it cannot be handed out")
+        raise ValueError(f"{chunk.identity} is invalid, so it has no call")
     chunk.place = chunk.place or chunk.spot.place
     return Call(
         position, chunk.identity, chunk.low, chunk.place, chunk.checked.resource, chunk.checked.meta, requisites, reason

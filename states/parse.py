@@ -71,7 +71,7 @@ def parse_json(document: Document, text: str) -> Any:
         for key, value in items:
             if key in found:
                 raise CompileError(
-                    [document.problem(None, "duplicate-key", f"the key {key!r} stands twice in one object")]
+                    [document.problem(None, "duplicate-key", f"the key {key!r} is duplicated in one object")]
                 )
             found[key] = value
         return found
@@ -97,7 +97,7 @@ def demand_size(document: Document, text: str) -> None:
     """Raise `CompileError` for a text that would need more memory than a small machine has."""
     if len(text) > LIMIT:
         hint = "split the file, so that each makes fewer states"
-        message = f"what is to be read has {len(text) >> 20} MB, and more than {LIMIT >> 20} MB of YAML or JSON do not fit into a small machine"
+        message = f"the data has {len(text) >> 20} MB, but YAML or JSON may have at most {LIMIT >> 20} MB"
         raise CompileError([document.problem(None, "source-size", message, hint)])
 
 
@@ -113,7 +113,7 @@ def _sequences(document: Document, value: Any, depth: int = 0) -> Any:
 
 def too_deep(document: Document, mark: Mark | None = None) -> CompileError:
     """The error for data that is nested too deeply."""
-    return CompileError([document.problem(mark, "yaml-depth", f"the data are nested deeper than {DEPTH} levels")])
+    return CompileError([document.problem(mark, "yaml-depth", f"the data is nested deeper than {DEPTH} levels")])
 
 
 def load_text(text: str, name: str) -> Any:
@@ -140,7 +140,7 @@ class _Builder:
             self._fail(
                 root.marks[1],
                 "yaml-syntax",
-                "a state file holds one document, and here begins a second",
+                "a state file has one document, but a second one begins here",
                 "remove the line '---'",
             )
         if self.problems:
@@ -249,7 +249,7 @@ class _Builder:
             self._fail(
                 event.start_mark,
                 "yaml-alias",
-                f"*{self._shown(event.anchor)} names no anchor that stands before it",
+                f"*{self._shown(event.anchor)} names no anchor above it",
                 f"define it first: &{self._shown(event.anchor)}; or quote the text, if this is one",
             )
         value = self.anchors[event.anchor]
@@ -261,7 +261,7 @@ class _Builder:
         self.expanded += count
         if self.expanded > EXPANDED:
             self._fail(
-                event.start_mark, "yaml-alias", f"the aliases of this file stand for more than {EXPANDED} values"
+                event.start_mark, "yaml-alias", f"the aliases of this file expand to more than {EXPANDED} values"
             )
         return value
 
@@ -294,7 +294,7 @@ class _Builder:
             else "remove one of them, or merge the two"
         )
         self.problems.append(
-            self.document.problem(mark, code, f"the {word} {key!r} stands twice: first in line {first.line}", hint)
+            self.document.problem(mark, code, f"the {word} {key!r} is duplicated: first in line {first.line}", hint)
         )
 
     def _shown(self, text: str) -> str:

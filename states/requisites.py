@@ -18,7 +18,7 @@ from holdfast.states.salt_hints import no_such_type
 WITHOUT_REFRESH = ("require", "watch", "require_any", "watch_any", *RELATIONS[4:])
 """RELATIONS in the order that applies to a kind without a refresh."""
 MEANT = "did you mean {!r}?"
-ELSEWHERE = "it may stand in a file that is not included: add it to 'include'"
+ELSEWHERE = "it may be in a file that is not included: add it to 'include'"
 
 
 class ResolvedTarget(NamedTuple):

@@ -21,9 +21,10 @@ class NothingMatches(HoldfastError):
 def selected(calls: Sequence[Call], words: Iterable[str], *, autoedge: bool) -> frozenset[str]:
     """Identities of the states that the words match, and of all states that these need.
 
-    As with Salt's `state.sls_id` and terraform's `-target`, a state needs the targets of its requisites, the targets of its automatic
-    edges (if `autoedge`), and the states that have it as their prereq. It does not need states to which it only
-    listens. States that watch a selected state are not needed: their refresh stays pending. Raises `NothingMatches` with all words that match no state.
+    As with Salt's `state.sls_id` and terraform's `-target`, a state needs the targets of its requisites, the targets of
+    its automatic edges (if `autoedge`), and the states that have it as their prereq. It does not need states to which
+    it only listens. States that watch a selected state are not needed: their refresh stays pending. Raises
+    `NothingMatches` with all words that match no state.
     """
     found: set[int] = set()
     problems: list[str] = []
@@ -40,8 +41,8 @@ def selected(calls: Sequence[Call], words: Iterable[str], *, autoedge: bool) -> 
 def _meant(calls: Sequence[Call], word: str) -> list[int]:
     """Positions of the calls that a word matches.
 
-    The word is an identity, an ID, a name, or the end of a path; the first of these that matches counts. A pattern is compared with
-    identities, IDs and names.
+    The word is an identity, an ID, a name, or the end of a path; the first of these that matches counts. A pattern is
+    compared with identities, IDs and names.
     """
     if any(mark in word for mark in "*?"):
         pattern = word.replace("[", "[[]")  # brackets are part of each identity, so they match literally

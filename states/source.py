@@ -241,7 +241,7 @@ class Tree:
         return True
 
     def demand_trusted(self, path: Path) -> None:
-        """Raise `CompileError` for a file that untrusted users can write or replace, and `OSError` if it does not exist."""
+        """Raise `CompileError` for a file that untrusted users can write or replace; `OSError` if it is missing."""
         self._look(path)
         self._open(path)
 
@@ -354,7 +354,7 @@ def exists(path: Path) -> bool:
     try:
         return is_there(path)
     except OSError as error:
-        raise refuse(path, "source-unreadable", f"cannot look at it: {error.strerror}", "") from error
+        raise refuse(path, "source-unreadable", f"cannot check it: {error.strerror}", "") from error
 
 
 def is_there(path: Path) -> bool:

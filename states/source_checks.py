@@ -1,7 +1,7 @@
 """Checks the sources of states in the states directory: whether they exist, and whether their templates are valid.
 
-Without this check a state would fail only when it runs. Sources are checked whenever states are compiled. Each directory
-is listed once, and a template is checked once for each content.
+Without this check a state would fail only when it runs. Sources are checked whenever states are compiled. Each
+directory is listed once, and a template is checked once for each content.
 """
 
 from __future__ import annotations

@@ -13,16 +13,18 @@ from holdfast.states.marks import At, Document, Mark
 KIND = re.compile(r"[A-Za-z_]\w*\.[A-Za-z_]\w*")
 """Pattern of a function of a state."""
 HINTS = {
-    "mapping values are not allowed": "a colon followed by a space makes a key: quote the text, or look whether the line before is complete",
+    "mapping values are not allowed": (
+        "a colon followed by a space makes a key: quote the text, or check that the line before is complete"
+    ),
     "could not find expected ':'": "a key needs a colon and a space after it: 'key: value'",
-    "did not find expected key": "look at the indentation, and for a quote that is not closed",
+    "did not find expected key": "check the indentation, and look for a quote that is not closed",
     "did not find expected '-' indicator": "items of one list must begin in the same column",
     "did not find expected node content": "a value is missing, or a bracket is not closed",
     "found unexpected end of stream": "a quote or bracket is not closed",
     "found character that cannot start any token": "quote the value",
     "did not find expected ',' or": "a bracket is not closed, or a comma is missing",
     "found undefined tag handle": 'quote the value if the "!" belongs to it',
-    "found unknown escape character": "inside double quotes a backslash must be doubled; single quotes keep it as it is",
+    "found unknown escape character": "double a backslash inside of double quotes; single quotes keep it as it is",
 }
 """Message of libyaml -> hint."""
 INDENT = "indent the function by two spaces, so that it belongs to the ID above it"

@@ -131,7 +131,7 @@ def explain(
     if isinstance(error, jinja2.TemplateSyntaxError) and (
         told := unclosed_tag(_READER, error.source or texts.get(place.file, ""), error)
     ):
-        place, message, hint = replace(place, line=told[0]), f"the template cannot be read: {told[1]}", ""
+        place, message, hint = replace(place, line=told[0]), f"the template cannot be parsed: {told[1]}", ""
     lines = texts.get(place.file, "").split("\n")
     line = lines[place.line - 1].rstrip("\r") if 0 < place.line <= len(lines) else ""
     text = mask_line(line[:500]) if secret else line
@@ -161,7 +161,7 @@ def _words(error: Exception, names: list[str]) -> tuple[str, str, str]:  # noqa:
         case jinja2.TemplateSyntaxError():
             words = (
                 "template-syntax",
-                f"the template cannot be read: {error.message}",
+                f"the template cannot be parsed: {error.message}",
                 _syntax_hint(error.message or ""),
             )
         case jinja2.TemplateNotFound():
@@ -173,7 +173,7 @@ def _words(error: Exception, names: list[str]) -> tuple[str, str, str]:  # noqa:
         case jinja2.UndefinedError():
             words = (
                 "template-undefined",
-                f"the template uses what is not there: {_undefined(said)}",
+                f"the template uses an undefined name or key: {_undefined(said)}",
                 _undefined_hint(said, names),
             )
         case jinja2.exceptions.SecurityError():

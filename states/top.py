@@ -17,7 +17,7 @@ from holdfast.states.source import TOP, Tree
 
 
 def chosen(renderer: Renderer, tree: Tree, env: str, host: TargetHost) -> tuple[list[Reference], list[Problem]]:
-    """The SLS names (or globs) that the top file assigns to this host, in the order of their first mention; and warnings.
+    """The SLS names (or globs) that the top file assigns to this host, in the order of first mention; and warnings.
 
     An included top file counts as if it were appended. Raises `CompileError` with all problems.
     """

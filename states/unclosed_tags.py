@@ -51,10 +51,8 @@ def unclosed_tag(
         return None
     last = open_tags[-1]
     if wrong := WRONG.search(said):
-        return (
-            error.lineno,
-            f"{{% {wrong[1]} %}} closes nothing here: {{% {last.word} %}} of line {last.line} is open, and ends with {{% {_end_of(last.word)} %}}",
-        )
+        opened = f"{{% {last.word} %}} of line {last.line} is open, and ends with {{% {_end_of(last.word)} %}}"
+        return error.lineno, f"{{% {wrong[1]} %}} closes nothing here: {opened}"
     return last.line, f"{{% {last.word} %}} is not closed: {{% {_end_of(last.word)} %}} is missing"
 
 

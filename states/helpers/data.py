@@ -1,4 +1,4 @@
-"""Calls that work on data alone: merging, reading and writing formats, checksums, and Salt's `test`."""
+"""Functions on data: merging, reading and writing formats, checksums, and Salt's `test`."""
 
 # ruff: noqa: ARG001, PLR0917 - a call takes the view and then what it takes in Salt, used or not
 from __future__ import annotations
@@ -25,7 +25,7 @@ from holdfast.states.values import merge, traverse
 
 
 def laid(base: Any, over: Any, strategy: str = "smart", renderer: str = "yaml", merge_lists: bool = False) -> Any:
-    """The second laid upon the first. Raises `TypeError` unless both are mappings."""
+    """Merge the second mapping into the first. Raises `TypeError` unless both are mappings."""
     if not isinstance(base, Mapping) or not isinstance(over, Mapping):
         raise TypeError("only mappings can be merged")
     return merge(base, over, lists=bool(merge_lists), strategy=strategy)
@@ -35,7 +35,7 @@ def laid(base: Any, over: Any, strategy: str = "smart", renderer: str = "yaml", 
 def slsutil_update(
     view: HostView, dest: Any, upd: Any, recursive_update: bool = True, merge_lists: bool = False
 ) -> Any:
-    """`upd` laid upon `dest`; only its first level without `recursive_update`. `dest` is changed, as in Salt."""
+    """Merge `upd` into `dest`, which is changed, as in Salt; without `recursive_update` only its first level."""
     return _into(dest, laid(dest, upd, merge_lists=merge_lists) if recursive_update else {**dest, **upd})
 
 
@@ -43,7 +43,7 @@ def slsutil_update(
 def merge_all(
     view: HostView, lst: list[Any], strategy: str = "smart", renderer: str = "yaml", merge_lists: bool = False
 ) -> Any:
-    """Each laid upon the one before."""
+    """Merge all mappings in order."""
     result: Any = {}
     for item in lst:
         result = laid(result, item, strategy, renderer, merge_lists)
@@ -59,7 +59,7 @@ def defaults_merge(
     in_place: bool = True,
     convert_none: bool = True,
 ) -> Any:
-    """`src` laid upon `dest`, which is changed itself unless `in_place` is false."""
+    """Merge `src` into `dest`, which is changed unless `in_place` is false."""
     if dest is None and convert_none and not in_place:
         dest = {}
     result = laid(dest, {} if src is None and convert_none else src, merge_lists=merge_lists)
@@ -78,7 +78,7 @@ def _into(target: Any, result: Any) -> Any:
 def defaults_update(
     view: HostView, dest: Any, defaults: Any, merge_lists: bool = True, in_place: bool = True, convert_none: bool = True
 ) -> Any:
-    """Each mapping in `dest` laid upon the defaults."""
+    """Merge each mapping of `dest` into the defaults."""
     if dest is None and (in_place or not convert_none):
         raise TypeError("there is nothing to update: the first argument is none")
     result = {
@@ -102,7 +102,7 @@ def defaults_get(view: HostView, key: str, default: Any = "") -> Any:
 
 
 def serialize(serializer: str, obj: Any, **options: Any) -> str:
-    """Data as text of a format. Raises `ValueError` for one that there is not, `Spent` for what would be too large."""
+    """Data as text in a format. Raises `ValueError` for an unknown format, `Spent` if the text would be too large."""
     check_data((obj,))
     if serializer == "json":
         return json.dumps(
@@ -122,7 +122,7 @@ def serialize(serializer: str, obj: Any, **options: Any) -> str:
 
 
 def deserialize(serializer: str, stream_or_string: str, **_: Any) -> Any:
-    """The data of a text in a format. Raises `ValueError` for a format that there is not."""
+    """The data of a text in a format. Raises `ValueError` for an unknown format."""
     if serializer == "json":
         return json.loads(stream_or_string)
     if serializer == "yaml":
@@ -146,7 +146,7 @@ def banner(
     text: str | None = None,
     newline: bool = False,
 ) -> str:
-    """A comment that says whose file this is, in Salt's form."""
+    """A comment that says that the file is managed, in Salt's form."""
     owner = "Salt" if view.options.get("salt_names") else "Holdfast"
     title = f"THIS FILE IS MANAGED BY {owner.upper()} - DO NOT EDIT" if title is None else title
     warning = "Any changes to this file may be overwritten automatically and without warning."
@@ -171,7 +171,7 @@ def renderer(
     default_renderer: str = "jinja|yaml",
     **kwargs: Any,
 ) -> Any:
-    """The data (or, by `jinja` alone, the text) that a file of the tree or a text renders to."""
+    """The data (or, with `jinja` alone, the text) of a rendered file of the states directory or text."""
     if (path is None) == (string is None):
         raise ValueError("slsutil.renderer takes a path or a string")
     if path is not None:
@@ -210,7 +210,7 @@ def random_string(
     whitespace: bool = False,
     printable: bool = False,
 ) -> str:
-    """Random characters of the kinds that are wanted, others each time."""
+    """Random characters of the selected kinds, different each time."""
     check(int(length))
     kinds = {
         string.ascii_lowercase: lowercase,
@@ -226,7 +226,7 @@ def random_string(
 
 @looking("random.rand_int")
 def random_number(view: HostView, start: int = 1, end: int = 10, seed: Any = None) -> int:
-    """A random number, another each time."""
+    """A random number, different each time."""
     return start + secrets.randbelow(end - start + 1)
 
 
@@ -246,7 +246,7 @@ def get_opts(view: HostView) -> dict[str, Any]:
     "log.debug", "log.info", "log.warning", "log.error", "log.trace", "log.critical", "log.profile", "log.exception"
 )
 def log(view: HostView, *_: Any, **__: Any) -> bool:
-    """Accepted for the sake of templates that log; rendering is silent."""
+    """Accepted for templates that log, without effect."""
     return True
 
 

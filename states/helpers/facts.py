@@ -1,4 +1,4 @@
-"""Calls about what is known of a host: its grains, its pillar, the settings, and which expressions mean it."""
+"""Functions on the data of a host: grains, pillar, settings, and matching of targets."""
 
 # ruff: noqa: ARG001, PLR0917 - a call takes the view and then what it takes in Salt, used or not
 from __future__ import annotations
@@ -17,7 +17,7 @@ from holdfast.states.values import MISSING, merge, traverse
 
 @helper("grains.get", "grains.fetch")
 def grains_get(view: HostView, key: str, default: Any = "", delimiter: str = ":", ordered: bool = True) -> Any:
-    """A grain, nested ones as `a:b`."""
+    """The value of a grain; nested grains as `a:b`."""
     return traverse(view.grains, key, default, delimiter)
 
 
@@ -35,13 +35,13 @@ def grains_ls(view: HostView) -> list[str]:
 
 @helper("grains.item")
 def grains_item(view: HostView, *keys: str, default: Any = "", delimiter: str = ":") -> dict[str, Any]:
-    """Some grains, by name."""
+    """Some grains by name."""
     return {key: traverse(view.grains, key, default, delimiter) for key in keys}
 
 
 @helper("grains.has_value")
 def grains_has_value(view: HostView, key: str) -> bool:
-    """Whether there is such a grain, whatever it is."""
+    """Whether a grain exists, whatever its value."""
     return traverse(view.grains, key, MISSING) is not MISSING
 
 
@@ -60,7 +60,7 @@ def filter_by(
     default: str = "default",
     base: str | None = None,
 ) -> Any:
-    """The entry of `lookup_dict` for the value of a grain (globs match), upon `base`, under `merge`."""
+    """The entry of `lookup_dict` for the value of a grain (globs match), merged into `base`, overridden by `merge`."""
     return _by_value(lookup_dict, traverse(view.grains, grain, []), default, base, merge)
 
 
@@ -89,7 +89,10 @@ def _by_value(lookup: Mapping[Any, Any], values: Any, default: str, base: str | 
 
 
 def _layered(lookup: Mapping[Any, Any], found: Any, base: str | None, over: Any, *, lists: bool = False) -> Any:
-    """What was found, upon the entry `base`, under `over`. Raises `TypeError` where one of them is no mapping."""
+    """The entry that was found, merged into `base`, overridden by `over`.
+
+    Raises `TypeError` unless all are mappings.
+    """
     if base and base in lookup:
         found = lookup[base] if found is None else merge(lookup[base], _mapping(found))
     if over:
@@ -104,7 +107,7 @@ def _mapping(value: Any) -> Mapping[Any, Any]:
 
 
 def matching(view: HostView, kind: str, expression: str, minion_id: str | None = None, delimiter: str = ":") -> bool:
-    """Whether an expression means this host (or one of that name with all else the same)."""
+    """Whether an expression matches this host (or one with that name and otherwise the same data)."""
     if delimiter != ":":
         expression = expression.replace(delimiter, ":")
     return matches(kind, expression, TargetHost(minion_id or view.minion_id, view.grains, view.pillar, view.options))
@@ -141,7 +144,7 @@ def match_filter_by(
 def match_search_by(
     view: HostView, lookup: Mapping[str, Iterable[str]], tgt_type: str = "compound", minion_id: str | None = None
 ) -> list[str] | None:
-    """The keys of `lookup` one of whose expressions matches this host; None without any."""
+    """The keys of `lookup` with an expression that matches this host; None if there are none."""
     return [
         key for key, targets in lookup.items() if any(matching(view, tgt_type, target, minion_id) for target in targets)
     ] or None
@@ -157,7 +160,10 @@ def pillar_get(
     delimiter: str = ":",
     **_: Any,
 ) -> Any:
-    """A value of the pillar, nested ones as `a:b`; with `merge` it is laid upon the default, when both are mappings or both are lists."""
+    """A value of the pillar; nested values as `a:b`.
+
+    With `merge` it is merged into the default, if both are mappings or both are lists.
+    """
     refuse_undefined(default)  # as Salt does here, and only here
     found = traverse(view.pillar, key, MISSING, delimiter)
     if found is MISSING:
@@ -200,7 +206,7 @@ def pillar_item(view: HostView, *keys: str, default: Any = "", delimiter: str = 
 
 @helper("pillar.keys")
 def pillar_keys(view: HostView, key: str, delimiter: str = ":") -> list[Any]:
-    """The keys below a key of the pillar. Raises `KeyError` when there is none."""
+    """The keys below a key of the pillar. Raises `KeyError` if there is none."""
     found = traverse(view.pillar, key, MISSING, delimiter)
     if not isinstance(found, Mapping):
         raise KeyError(f"the pillar has no mapping {key!r}")
@@ -219,7 +225,10 @@ def config_get(
     omit_master: bool = False,
     omit_grains: bool = False,
 ) -> Any:
-    """A setting: from the agent's options, else the grains, else the pillar; with `merge` these laid upon each other, first ones on top."""
+    """A setting: from the agent's options, else the grains, else the pillar.
+
+    With `merge` these are merged, and earlier ones take precedence.
+    """
     places = [
         place
         for omitted, place in ((omit_opts, view.opts()), (omit_grains, view.grains), (omit_pillar, view.pillar))
@@ -235,13 +244,13 @@ def config_get(
 
 @helper("config.option")
 def config_option(view: HostView, value: str, default: Any = "", **_: Any) -> Any:
-    """A setting by its whole name."""
+    """A setting by its full name."""
     return next((place[value] for place in (view.opts(), view.grains, view.pillar) if value in place), default)
 
 
 @helper("config.merge")
 def config_merge(view: HostView, value: str, default: Any = "", **_: Any) -> Any:
-    """A setting of the agent's options laid upon that of the pillar."""
+    """A setting of the agent's options, merged into that of the pillar."""
     found = [place[value] for place in (view.pillar, view.opts()) if value in place]
     if len(found) == 2 and isinstance(found[0], Mapping) and isinstance(found[1], Mapping):
         return {**found[0], **found[1]}

@@ -1,4 +1,4 @@
-"""Calls about files: paths as text, files of this host, files of the states directory."""
+"""Functions on files: paths as text, files of this host, files of the states directory."""
 
 # ruff: noqa: ARG001, ARG005 - a call takes the view and then what it takes in Salt, used or not
 from __future__ import annotations
@@ -22,7 +22,7 @@ from holdfast.states.helpers.table import helper, looking, plain
 from holdfast.states.host_view import HostView
 
 ACCESS = {"f": os.F_OK, "r": os.R_OK, "w": os.W_OK, "x": os.X_OK}
-"""Mode of `file.access` -> what the system calls it."""
+"""Mode of `file.access` -> constant of the system."""
 TYPES = (
     (stat.S_ISDIR, "dir"),
     (stat.S_ISCHR, "char"),
@@ -52,7 +52,7 @@ def _test(name: str, test: Callable[[str], bool]) -> None:
 
 
 def _itself(path: str, test: Callable[[int], bool]) -> bool:
-    """Whether what is at a path, a link not followed, is of a type."""
+    """Whether a path, without following a link, is of a type."""
     info = hostfiles.look(path, follow=False)
     return info is not None and test(info.st_mode)
 
@@ -66,13 +66,13 @@ for _word, _is in (("link", stat.S_ISLNK), ("blkdev", stat.S_ISBLK), ("chrdev", 
 
 @looking("file.access")
 def access(view: HostView, path: str, mode: str) -> bool:
-    """Whether the agent may do that with a path: f (it exists), r, w or x. False for what an unsafe link leads to."""
+    """Whether the agent has this access to a path: f (it exists), r, w or x. False for the target of an unsafe link."""
     return hostfiles.permits(_home(path), ACCESS[mode])
 
 
 @looking("file.readlink")
 def readlink(view: HostView, path: str, canonicalize: bool = False) -> str:
-    """Where a symbolic link points. Raises `OSError` for what is none, and `Unsafe`."""
+    """The target of a symbolic link. Raises `OSError` if it is not a link, and `Unsafe`."""
     path = hostfiles.absolute(_home(path))
     target = paths.at(path).readlink()
     return hostfiles.real(path) if canonicalize else target
@@ -80,13 +80,13 @@ def readlink(view: HostView, path: str, canonicalize: bool = False) -> str:
 
 @looking("file.read")
 def read(view: HostView, path: str, binary: bool = False) -> str:
-    """What a file contains. Raises `OSError`, `Permanent` and `Unsafe`."""
+    """The content of a file. Raises `OSError`, `Permanent` and `Unsafe`."""
     return hostfiles.read_text(_home(path))
 
 
 @looking("file.stats")
 def stats(view: HostView, path: str, hash_type: str | None = None, follow_symlinks: bool = True) -> dict[str, Any]:
-    """Owner, mode, type, size and times of a path; of an unsafe link the link's own; empty when it is not there."""
+    """Owner, mode, type, size and times of a path; of an unsafe link those of the link; empty if it does not exist."""
     path = _home(path)
     info = hostfiles.look(path, follow=follow_symlinks)
     if info is None:
@@ -109,7 +109,7 @@ def stats(view: HostView, path: str, hash_type: str | None = None, follow_symlin
 
 
 def _part(name: str, key: str) -> None:
-    """A call that gives one part of `file.stats`, or an empty text."""
+    """Make a function that returns one part of `file.stats`, or an empty text."""
     looking(name)(lambda view, path, follow_symlinks=True: stats(view, path, None, follow_symlinks).get(key, ""))
 
 
@@ -119,7 +119,7 @@ for _name, _key in (("mode", "mode"), ("user", "user"), ("group", "group"), ("ui
 
 @looking("file.lstat")
 def lstat(view: HostView, path: str) -> dict[str, Any]:
-    """The numbers of a path's own inode; empty when it is not there."""
+    """The status of a path, without following a link; empty if it does not exist."""
     info = hostfiles.look(_home(path), follow=False)
     if info is None:
         return {}
@@ -152,7 +152,7 @@ def contains_regex(view: HostView, path: str, regex: str, lchar: str = "", flags
 
 @looking("file.readdir")
 def readdir(view: HostView, path: str) -> list[str]:
-    """What is in a directory, as the system lists it. Raises `OSError` and `Unsafe`."""
+    """The entries of a directory, in the order of the system. Raises `OSError` and `Unsafe`."""
     return [".", "..", *hostfiles.names(_home(path))]
 
 
@@ -173,7 +173,7 @@ def group_name(gid: int) -> str:
 
 
 def _number(of: Callable[[str], int]) -> Callable[..., Any]:
-    """A call that gives a name's number; an empty text when there is no such name."""
+    """Make a function that returns the number of a name; an empty text if there is no such name."""
 
     def run(view: HostView, name: Any) -> Any:
         try:
@@ -213,7 +213,7 @@ looking("slsutil.path_exists")(lambda view, path, saltenv="base": tree_has(view,
 
 @looking("slsutil.findup")
 def findup(view: HostView, startpath: str, filenames: str | list[str], saltenv: str = "base") -> str:
-    """The first of the names that is in a directory of the tree, or in one above it. Raises `ValueError` when none is."""
+    """The first of the names in a directory of the tree, or in one above it. Raises `ValueError` if there is none."""
     if startpath and not tree_has(view, startpath):
         raise ValueError(f"the states directory has no {startpath!r}")
     directory = posixpath.normpath(startpath) if startpath else ""
@@ -229,7 +229,7 @@ def findup(view: HostView, startpath: str, filenames: str | list[str], saltenv: 
 
 @looking("cp.get_file_str")
 def get_file_str(view: HostView, path: str, saltenv: str = "base") -> Any:
-    """What a file of the tree contains; false when there is none."""
+    """The content of a file of the tree; false if there is none."""
     found = _in_tree(view, path)
     if (
         view.tree is None
@@ -266,7 +266,7 @@ looking("cp.list_master_dirs")(lambda view, saltenv="base", prefix="": _below(vi
 
 @helper("cp.hash_file")
 def hash_file(view: HostView, path: str, saltenv: str = "base") -> dict[str, str]:
-    """The checksum of a file of the tree; empty when there is none."""
+    """The checksum of a file of the tree; empty if there is none."""
     view.looked = True
     found = _in_tree(view, path)
     try:

@@ -1,4 +1,4 @@
-"""Calls about this host: its users and groups, addresses, packages, services, and the agent's environment."""
+"""Functions on this host: users and groups, addresses, packages, services, and the agent's environment."""
 
 # ruff: noqa: ARG001, ARG005 - a call takes the view and then what it takes in Salt, used or not
 from __future__ import annotations
@@ -20,7 +20,7 @@ from holdfast.states.helpers.table import looking, plain
 from holdfast.states.host_view import HostView
 
 STATUS = Path("/var/lib/dpkg/status")
-"""What dpkg knows of its packages."""
+"""The database of dpkg."""
 UNITS = tuple(
     Path(path)
     for path in (
@@ -31,7 +31,7 @@ UNITS = tuple(
         "/lib/systemd/system",
     )
 )
-"""Where units of systemd are, the first one of a name winning."""
+"""Directories of units of systemd; the first one with a name takes precedence."""
 
 
 @looking("environ.get")
@@ -77,7 +77,7 @@ def _user(name: str) -> pwd.struct_passwd | None:
 
 @looking("user.info")
 def user_info(view: HostView, name: str) -> dict[str, Any]:
-    """A user; empty when there is no such user."""
+    """A user; empty if there is no such user."""
     entry = _user(name)
     return {} if entry is None else _described(entry)
 
@@ -112,7 +112,7 @@ looking("group.getent")(lambda view, refresh=False: [_members(entry) for entry i
 
 
 def _addresses(view: HostView, version: int, interface: str | None, cidr: str | None) -> list[str]:
-    """The host's addresses, as its grains tell them, but for those of itself."""
+    """The host's addresses, as in its grains, without loopback addresses."""
     by_interface = view.grains.get(f"ip{version}_interfaces") or {}
     given = by_interface.get(interface, []) if interface else view.grains.get(f"ipv{version}") or []
     found = [
@@ -161,7 +161,7 @@ def in_subnet(view: HostView, cidr: str, addr: str | list[str] | tuple[str, ...]
 
 
 def convert_cidr(cidr: str) -> dict[str, Any]:
-    """Network, netmask and broadcast address of a network; each None for what is none."""
+    """Network, netmask and broadcast address of a network; each None if the network is invalid."""
     try:
         network = ipaddress.ip_network(cidr, strict=False)
     except ValueError:
@@ -187,7 +187,7 @@ plain(
 
 
 def installed(status: Path = STATUS) -> dict[str, str]:
-    """The installed packages, each with its version, as dpkg's database has them; empty where there is none."""
+    """The installed packages with their versions, from the database of dpkg; empty if there is none."""
     try:
         text = hostfiles.read_text(status, errors="replace")
     except (OSError, Permanent):
@@ -202,7 +202,7 @@ def installed(status: Path = STATUS) -> dict[str, str]:
 
 @looking("pkg.version")
 def pkg_version(view: HostView, *names: str, **_: Any) -> Any:
-    """The version of an installed package, empty when it is not; of several a mapping."""
+    """The version of an installed package, empty if it is not installed; for several packages a mapping."""
     known = installed()
     return known.get(names[0], "") if len(names) == 1 else {name: known.get(name, "") for name in names}
 

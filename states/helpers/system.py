@@ -1,4 +1,4 @@
-"""Calls about the running system: its time zone, its clock and load, what is mounted, its interfaces, and who provides what."""
+"""Functions on the running system: time zone, clock, load, mounts, interfaces, and providers."""
 
 # ruff: noqa: ARG001, ARG005 - a call takes the view and then what it takes in Salt, used or not
 from __future__ import annotations
@@ -21,23 +21,23 @@ from holdfast.states.helpers.table import helper, looking
 from holdfast.states.host_view import HostView
 
 LOCALTIME, TIMEZONE = Path("/etc/localtime"), Path("/etc/timezone")
-"""What the zone of the host is told by."""
+"""Files that name the time zone of the host."""
 MOUNTS, FSTAB, SYSCTL = Path("/proc/self/mounts"), Path("/etc/fstab"), Path("/proc/sys")
 MEMBERS = {"1-min": 0, "5-min": 1, "15-min": 2}
-"""Key of `status.loadavg` -> place in what the system tells."""
+"""Key of `status.loadavg` -> index in the data of the system."""
 PROVIDERS = {
     "pkg": {"Debian": "aptpkg", "RedHat": "yumpkg", "Suse": "zypperpkg", "Arch": "pacmanpkg", "Alpine": "apkpkg"},
     "service": {"Debian": "debian_service", "RedHat": "rh_service", "Alpine": "gentoo_service"},
     "user": {},
     "group": {},
 }
-"""Virtual module -> family of the host -> what Salt calls its provider there."""
+"""Virtual module -> family of the host -> Salt's name of its provider."""
 EVERYWHERE = {"user": "useradd", "group": "groupadd"}
 
 
 @looking("timezone.get_zone")
 def zone(view: HostView) -> str:
-    """The name of the host's time zone, such as `Europe/Berlin`; UTC where nothing says."""
+    """The name of the host's time zone, such as `Europe/Berlin`; UTC if it is not set."""
     target = _localtime()
     if "/zoneinfo/" in target:
         return target.partition("/zoneinfo/")[2]
@@ -48,7 +48,7 @@ def zone(view: HostView) -> str:
 
 
 def _localtime() -> str:
-    """The file of the host's time zone, which need not exist."""
+    """The file of the host's time zone, which may be missing."""
     path = hostfiles.absolute(LOCALTIME)
     with contextlib.suppress(OSError, Permanent):
         return paths.resolve(path)
@@ -69,13 +69,13 @@ looking("status.loadavg")(lambda view: {key: os.getloadavg()[place] for key, pla
 
 @looking("status.time")
 def clock(view: HostView, format: str = "%A, %d. %B %Y %I:%M%p") -> str:
-    """The local time in a form."""
+    """The local time in a format."""
     return _now().strftime(format)
 
 
 @looking("status.uptime")
 def uptime(view: HostView) -> dict[str, Any]:
-    """Since when the host is up, and how many have logged in."""
+    """The time since when the host is up, and the number of logins."""
     since = psutil.boot_time()
     seconds = int(_now().timestamp() - since)
     return {
@@ -89,7 +89,7 @@ def uptime(view: HostView) -> dict[str, Any]:
 
 
 def _table(path: Path) -> Iterator[list[str]]:
-    """The fields of each line of a table of file systems; nothing where there is none."""
+    """The fields of each line of a table of file systems; empty if there is none."""
     try:
         lines = hostfiles.read_text(path, errors="replace").splitlines()
     except OSError:
@@ -104,7 +104,7 @@ def _table(path: Path) -> Iterator[list[str]]:
 
 @looking("mount.active")
 def active(view: HostView, extended: bool = False) -> dict[str, dict[str, Any]]:
-    """What is mounted: path -> device, type and options."""
+    """The mounted file systems: path -> device, type and options."""
     return {
         path: {"alt_device": device, "device": device, "fstype": type_, "opts": opts.split(",")}
         for device, path, type_, opts, *_ in _table(MOUNTS)
@@ -116,7 +116,7 @@ looking("mount.is_mounted")(lambda view, name: any(fields[1] == name for fields 
 
 @looking("mount.fstab")
 def fstab(view: HostView, config: str = str(FSTAB)) -> dict[str, dict[str, Any]]:
-    """What shall be mounted: path -> device, type, options, dump and pass, as the file has them."""
+    """The file systems of fstab: path -> device, type, options, dump and pass."""
     rows = ((*fields, "0", "0")[:6] for fields in _table(Path(config)))
     return {
         path: {"device": device, "fstype": type_, "opts": opts.split(","), "dump": dump, "pass": order}
@@ -173,7 +173,7 @@ looking("network.hw_addr")(lambda view, iface: interfaces(view).get(iface, {}).g
 
 @helper("test.provider")
 def provider(view: HostView, module: str) -> str:
-    """What Salt calls the provider of a virtual module on such a host; of other modules the name itself."""
+    """Salt's name of the provider of a virtual module on this host; for other modules the name itself."""
     if module == "service" and view.grains.get("init") == "systemd":
         return "systemd_service"
     return PROVIDERS.get(module, {}).get(str(view.grains.get("os_family")), EVERYWHERE.get(module, module))

@@ -1,4 +1,4 @@
-"""Rules on the files that states take from the tree: whether their templates are given what they name, and what these may come to."""
+"""Rules on templates of managed files: undefined names, and unknown functions in branches."""
 
 from __future__ import annotations
 
@@ -19,17 +19,20 @@ from holdfast.states.source import Text, Tree
 
 SCHEMES = ("salt://", "tree://")
 ONE_OF = frozenset({"file.managed", "file.recurse"})
-"""Kinds that take the first of their sources that is there."""
+"""Kinds that use the first of their sources that exists."""
 ALL_OF = frozenset({"file.append", "file.prepend", "file.blockreplace"})
-"""Kinds that take all of them."""
+"""Kinds that use all of their sources."""
 PART = frozenset({"source", "name", "saltenv"})
 OWN_OF = {"file.managed": PART | {"user", "group", "mode"}, **dict.fromkeys(ALL_OF, PART)}
-"""What the template of a file sees of its state."""
+"""Attributes of its state that the template of a file sees."""
 
 
 @rule
 def unknown_in_sources(subject: Subject) -> Iterator[Problem]:
-    """Calls, filters and tests that there are not, in branches of templates that may never be taken: what is certain is an error."""
+    """Unknown functions, filters and tests in branches of templates that may never be taken.
+
+    Elsewhere they are errors.
+    """
     tree = subject.all_files()
     for url in {
         url
@@ -47,7 +50,7 @@ def unknown_in_sources(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def undefined_in_sources(subject: Subject) -> Iterator[Problem]:
-    """Names in templates of files that neither the template nor the context of its state gives a value."""
+    """Names in templates of managed files that neither the template nor the context of the state defines."""
     tree = subject.all_files()
     templates: dict[str, tuple[Template, Any] | None] = {}
     for call in subject.calls:
@@ -68,7 +71,7 @@ def undefined_in_sources(subject: Subject) -> Iterator[Problem]:
                 if near
                 else "add it to 'context', give a default, or ask whether it 'is defined'"
             )
-            text = f"nothing gives {name.name!r} a value, not {call.chunk.identity} ({call.chunk.spot.place}) either"
+            text = f"{name.name!r} is not defined, nor by {call.chunk.identity} ({call.chunk.spot.place})"
             yield template.problem(name.lineno, name.name, "template-name", text, hint)
 
 
@@ -78,7 +81,7 @@ def _is_template(call: Checked) -> bool:
 
 
 def _urls(call: Checked) -> list[list[str]]:
-    """Where the content of a state comes from: lists of which one is enough."""
+    """The sources of a state: lists of alternatives."""
     resource: Any = call.resource
     if resource.kind == "cmd.script":
         return [[resource.source or resource.name.split(" ", 1)[0]]]
@@ -90,7 +93,7 @@ def _urls(call: Checked) -> list[list[str]]:
 
 
 def _text(tree: Tree, url: str) -> Text | None:
-    """The file behind a URL of the tree; None when it cannot be read as text."""
+    """The file of a URL in the states directory; None if it cannot be read as text."""
     with suppress(CompileError, OSError):
         return tree.read(tree.template(_inside(url)))
     return None
@@ -115,5 +118,5 @@ def _handed(call: Checked) -> frozenset[str]:
 
 @cache
 def _known() -> frozenset[str]:
-    """What every template of a file sees."""
+    """The names that every template of a managed file sees."""
     return frozenset({*names_for(HostView()), *jinja().globals}) | HANDED

@@ -65,7 +65,7 @@ def test_states_of_others_may_be_wrong_where_salt_accepts_it(tree):
     done = tree("check", "--lenient", "nginx*", check=0)
 
     assert (
-        "nginx/conf.sls:3:7: warning: file.directory has no argument 'colour': it is left out [unknown-argument]"
+        "nginx/conf.sls:3:7: warning: file.directory has no argument 'colour': it is ignored [unknown-argument]"
         in done.stdout
     )
     tree.settings("lenient: [nginx.*]\n")

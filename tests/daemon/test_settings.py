@@ -171,7 +171,7 @@ def test_a_setting_that_stands_twice_is_no_id(config):
         3,
         "remove one of them, or merge the two",
     )
-    assert problem.message == "the key 'id' stands twice: first in line 1"
+    assert problem.message == "the key 'id' is duplicated: first in line 1"
 
 
 def test_a_file_that_others_may_write_is_refused(config):

@@ -52,7 +52,7 @@ def test_hash_is_not_called_plain_text(text, kind, warnings):
     """It is none; what is wrong is where it stands."""
     (warning,) = warnings(text.format(f"${kind}$salt$digest"))
 
-    assert warning.message.startswith("the hash of 'password' stands in a state file")
+    assert warning.message.startswith("a state file contains the hash of 'password'")
     assert "digest" not in str(warning)
 
 

@@ -129,7 +129,7 @@ def test_a_number_goes_where_text_or_a_number_goes(tmp_path: Path):
 
 def test_a_circle_is_found(tmp_path: Path):
     """As with any requisite."""
-    with pytest.raises(CompileError, match="form a loop"):
+    with pytest.raises(CompileError, match="form a cycle"):
         compiled(
             tmp_path,
             receiving("{contents: {cmd: token, key: stdout}}").replace(

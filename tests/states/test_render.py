@@ -103,7 +103,7 @@ def test_what_a_template_misses_is_told_in_words(problems):
     (key,) = problems("{{ pillar.nope.deep }}")
     (call,) = problems("{{ salt['disk.usage']() }}")
 
-    assert key.message == "the template uses what is not there: the mapping pillar has no key 'nope'"
+    assert key.message == "the template uses an undefined name or key: the mapping pillar has no key 'nope'"
     assert call.message == "templates cannot call disk.usage"
     assert "config" in call.hint
     assert "grains" in call.hint
@@ -129,7 +129,7 @@ def test_what_a_template_misses_is_shown_in_its_line(problems, line, column, sai
     """Which expression has failed, where only one can have."""
     (problem,) = problems(line)
 
-    assert problem.message == f"the template uses what is not there: {said}"
+    assert problem.message == f"the template uses an undefined name or key: {said}"
     assert problem.place.column == column
 
 
