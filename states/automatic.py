@@ -166,7 +166,7 @@ def _ordered(call: Call) -> set[int]:
     return {target for kind, targets in call.requisites.items() if kind != "listen" for target in targets}
 
 
-def told(calls: Sequence[Call], drop: Dropped) -> str:
+def describe(calls: Sequence[Call], drop: Dropped) -> str:
     """The message for an edge that was dropped."""
     who, dependency, provider = calls[drop.who], drop.dependency, calls[drop.provider]
     what = "the directory" if dependency.above else dependency.type.replace("-", " ")

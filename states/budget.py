@@ -82,7 +82,7 @@ def size(value: Any) -> int:
     if isinstance(value, (str, bytes)):
         return len(value)
     if isinstance(value, dict):
-        return dict.__len__(value) * _PAIR  # nothing of it is read by that
+        return dict.__len__(value) * _PAIR  # this does not count as reading a grain
     return len(value) * _ITEM if isinstance(value, _CONTAINERS) else 0
 
 
@@ -136,7 +136,7 @@ _SIZES = {"+": _sum, "*": _product, "**": _power, "%": _formatted}
 """Operator -> an upper bound of the size of its result, before it is computed; 0 if it cannot be large."""
 
 
-@pass_context  # or else Jinja would compute it while it compiles
+@pass_context  # otherwise Jinja would evaluate it at compile time
 def _spend(_: Context, steps: int) -> None:
     METER.spend(steps)
 
@@ -288,10 +288,10 @@ class BoundedEnvironment(SandboxedEnvironment):
                 if name not in ("format", "format_map")
                 else 0
             )
-            check(wide)  # the width of `ljust` and its like
+            check(wide)  # the width for `ljust` and similar methods
             check(_FORESEEN[name](owner, (*args, *kwargs.values())) if name in _FORESEEN else 0)
         result = super().call(__context, __obj, *args, **kwargs)
-        if isinstance(owner, _CONTAINERS) and size(owner) > SIZE:  # it may have grown
+        if isinstance(owner, _CONTAINERS) and size(owner) > SIZE:  # the method may have enlarged it
             check(size(owner))
         check(size(result))
         return result

@@ -119,40 +119,30 @@ class Checker:
             if key in shape.fields:
                 arguments[key] = _spelled(chunk, key, value)
             elif key in shape.meta:
-                meta[key] = _spelled(chunk, key, value)
-                if key in GUARDS and (odd := _odd_guard(key, value, chunk)) and odd.waived:
-                    self.warnings.append(odd)
-                    meta[key] = (
-                        [entry for entry in value if isinstance(entry, (str, dict))]
-                        if isinstance(value, list)
-                        else None
-                    )
-                elif key in IDLE:
-                    text = f"{key!r} is accepted without effect: {IDLE[key]}"
-                    self.warnings.append(spot_of(chunk, (key,)).problem("argument-ignored", text, "remove it"))
+                meta[key] = self._meta_value(chunk, key, value)
             elif key not in CONTROL and not key.startswith("__"):
-                why = shape.ignored.get(key)
-                if why is None:
-                    if (
-                        chunk.spot.document.lenient
-                        and shape.closed
-                        and (unknown := _unknown_argument(key, chunk, shape)).waived
-                    ):
-                        self.warnings.append(unknown)
-                    else:
-                        arguments[key] = value
+                warning = _without_effect(kind, key, chunk, shape)
+                if warning is None:
+                    arguments[key] = value
                 else:
-                    problem = spot_of(chunk, (key,)).problem(
-                        "argument-ignored", f"{kind} accepts {key!r} without effect: {why}", "remove it"
-                    )
-                    self.warnings.append(replace(problem, text=""))  # it may be a password
+                    self.warnings.append(warning)
         resource = self._validate(shape.cls, arguments, chunk, shape)
         return resource, self._validate(Meta, meta, chunk, shape) if meta else _NO_META
+
+    def _meta_value(self, chunk: Chunk, key: str, value: Any) -> Any:
+        """The value of a meta parameter; records warnings of those without effect."""
+        if key in GUARDS and (odd := _odd_guard(key, value, chunk)) and odd.waived:
+            self.warnings.append(odd)
+            return [entry for entry in value if isinstance(entry, (str, dict))] if isinstance(value, list) else None
+        if key in IDLE:
+            text = f"{key!r} is accepted without effect: {IDLE[key]}"
+            self.warnings.append(spot_of(chunk, (key,)).problem("argument-ignored", text, "remove it"))
+        return _spelled(chunk, key, value)
 
     def _uids(self, resource: Resource, chunk: Chunk) -> tuple[Uid, ...] | None:
         """The uids of a resource; None if the kind's code fails."""
         try:
-            if isinstance(resource, Edgeable):  # they are asked again and again, where nobody expects an error
+            if isinstance(resource, Edgeable):  # later stages call these and expect no exception
                 resource.offers(), resource.dependencies()
             _drawn(resource)
             return resource.uids()
@@ -291,9 +281,16 @@ def _problem(path: tuple[object, ...], details: list[dict[str, Any]], chunk: Chu
         return _unknown_argument(name, chunk, shape)
     if name in GUARDS and (odd := _odd_guard(name, chunk.low[name], chunk)):
         return odd
-    why = "; or ".join(dict.fromkeys(said(detail) for detail in details))
     if not path:
+        why = "; or ".join(dict.fromkeys(said(detail) for detail in details))
         return chunk.spot.problem("argument-value", f"{chunk.identity}: {why}")
+    return _invalid_value(name, details, chunk, shape)
+
+
+def _invalid_value(name: str, details: list[dict[str, Any]], chunk: Chunk, shape: Shape) -> Problem:
+    """The problem of an argument with an invalid value."""
+    first = details[0]
+    why = "; or ".join(dict.fromkeys(said(detail) for detail in details))
     inner = ".".join(str(step) for step in first["loc"]) if len(details) == 1 else name
     code = "argument-value" if first["type"] in ("value_error", "assertion_error", "literal_error") else "argument-type"
     value = _at(chunk.low, first["loc"])
@@ -316,6 +313,18 @@ def _at(value: Any, path: Iterable[Any]) -> Any:
         except LookupError:
             break
     return value
+
+
+def _without_effect(kind: str, key: str, chunk: Chunk, shape: Shape) -> Problem | None:
+    """The warning for an argument that is not one of the kind but is accepted; None for any other argument."""
+    why = shape.ignored.get(key)
+    if why is not None:
+        message = f"{kind} accepts {key!r} without effect: {why}"
+        problem = spot_of(chunk, (key,)).problem("argument-ignored", message, "remove it")
+        return replace(problem, text="")  # it may be a password
+    if chunk.spot.document.lenient and shape.closed and (unknown := _unknown_argument(key, chunk, shape)).waived:
+        return unknown
+    return None
 
 
 def _unknown_argument(name: str, chunk: Chunk, shape: Shape) -> Problem:

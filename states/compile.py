@@ -179,9 +179,7 @@ class _Run:
             checker.check(chunk)
         opened = Opener(checker, self.kept.opened).open(collector.without_problems(chunks))
         everything = [*chunks, *[chunk for parts in opened.values() for chunk in parts.chunks()]] if opened else chunks
-        order = self.kept.order
-        if collector or order is None or not order.holds(chunks, loaded.included, self.disabled):
-            order = OrderingCache(chunks, loaded, self.disabled)
+        order = self._order(chunks, loaded, reusable=not collector)
         conflicts = contradictions(in_order(order.of(chunks), opened))
         self.warnings += [
             *warnings,
@@ -203,6 +201,13 @@ class _Run:
         expanded = self.kept.expander.expand(tuple(order.calls(chunks)), opened)
         self.trace.calls = superseded(expanded, conflicts.superseded)
         return self.trace.calls
+
+    def _order(self, chunks: Sequence[Chunk], loaded: Loaded, *, reusable: bool) -> OrderingCache:
+        """The order of the chunks: that of the last compilation if it is still valid, else a new one."""
+        order = self.kept.order
+        if reusable and order is not None and order.holds(chunks, loaded.included, self.disabled):
+            return order
+        return OrderingCache(chunks, loaded, self.disabled)
 
     def _trace_checked(self, chunks: Sequence[Chunk], loaded: Loaded, collector: ProblemCollector) -> None:
         """Record the valid calls and their requisites in the trace."""

@@ -232,22 +232,10 @@ class Expander:
             for kind, names in inner.part.requisites.items():
                 part.requisites.setdefault(kind, []).extend(siblings[name] for name in names)
             if inner.chunk.checked is None or not isinstance(inner.chunk.checked.resource, Refreshable):
-                part.requisites.pop("listen", None)  # nothing in it could act on what is heard
+                part.requisites.pop("listen", None)  # a part without a refresh cannot react
             if isinstance(inner.chunk.checked and inner.chunk.checked.resource, Composite):
                 self._fill(part, inner.chunk.identity, inner.inside)
-        down = {
-            kind.replace("watch", "require"): targets
-            for kind, targets in slot.requisites.items()
-            if kind.startswith("watch")
-        }
-        slot.requisites = {
-            kind: targets
-            for kind, targets in slot.requisites.items()
-            if kind != "listen" and not kind.startswith("watch")
-        }
-        for kind, targets in down.items():
-            slot.requisites[kind] = list(dict.fromkeys([*slot.requisites.get(kind, ()), *targets]))
-        slot.requisites["watch"] = [*slot.inside]
+        slot.requisites = _watching_parts(slot)
 
     def _call(self, slot: Slot, before: Mapping[str, Call]) -> Call:
         requisites = {kind: _positions(kind, targets) for kind, targets in slot.requisites.items() if targets}
@@ -266,6 +254,19 @@ class Expander:
             call = known
         self._made[call.identity] = call
         return call
+
+
+def _watching_parts(slot: Slot) -> dict[str, list[Slot]]:
+    """The requisites of a composite: it requires what it watches, does not listen, and watches its parts."""
+    requisites = {
+        kind: targets for kind, targets in slot.requisites.items() if kind != "listen" and not kind.startswith("watch")
+    }
+    for kind, targets in slot.requisites.items():
+        if kind.startswith("watch"):
+            required = kind.replace("watch", "require")
+            requisites[required] = list(dict.fromkeys([*requisites.get(required, ()), *targets]))
+    requisites["watch"] = [*slot.inside]
+    return requisites
 
 
 def _part_call(inner: Inner, owner: str) -> Call:

@@ -31,38 +31,54 @@ def contradictions(chunks: Iterable[Chunk]) -> Contradictions:
     found = Contradictions()
     owners: dict[Uid, list[tuple[Chunk, Resource, bool]]] = {}
     for chunk, resource, places in _shared(chunks):
-        told = False
+        reported = False
         for uid, own in places.items():
             others = owners.setdefault(uid, [])
-            # compatibility is not transitive: two states that differ may both be compatible with a third one
-            clashes = [
-                (conditional(other, chunk), other, why)
-                for other, theirs, its in others
-                if (own or theirs.spreads)
-                and (its or resource.spreads)
-                and (own or its)
-                and (why := theirs.contradicts(resource))
-            ]
+            clashes = _clashes(others, chunk, resource, own=own)
             others.append((chunk, resource, own))
-            strict = []
-            for sometimes, owner, why in clashes:
-                if sometimes or not owner.spot.document.lenient:
-                    strict.append((sometimes, _message(chunk, owner, uid, why)))
-                elif chunk.identity not in (later := found.superseded.setdefault(owner.identity, [])):
-                    if not later:
-                        message = _message(owner, chunk, uid, why)
-                        found.warnings.append(
-                            owner.spot.accepted("contradiction", message, ONCE, "keep one of the two")
-                        )
-                    later.append(chunk.identity)
-            if strict and not told:
-                told = True
+            strict = _strict(found, chunk, uid, clashes)
+            if strict and not reported:
+                reported = True
                 sometimes, message = min(strict, key=lambda clash: clash[0])
                 code, hint = ("contradiction-possible", "") if sometimes else ("contradiction", f"; {NOT_YOURS}")
                 (found.warnings if sometimes else found.problems).append(
                     chunk.spot.problem(code, message, f"keep one of the two{hint}")
                 )
     return found
+
+
+def _clashes(
+    others: Iterable[tuple[Chunk, Resource, bool]], chunk: Chunk, resource: Resource, *, own: bool
+) -> list[tuple[bool, Chunk, str]]:
+    """Earlier chunks that contradict this one: whether one of the two is conditional, the earlier chunk, the reason.
+
+    All earlier chunks are compared, because compatibility is not transitive: two states that differ may both be
+    compatible with a third one.
+    """
+    return [
+        (conditional(other, chunk), other, why)
+        for other, theirs, its in others
+        if (own or theirs.spreads)
+        and (its or resource.spreads)
+        and (own or its)
+        and (why := theirs.contradicts(resource))
+    ]
+
+
+def _strict(
+    found: Contradictions, chunk: Chunk, uid: Uid, clashes: Iterable[tuple[bool, Chunk, str]]
+) -> list[tuple[bool, str]]:
+    """Record lenient states as superseded; returns the other clashes: whether conditional, and the message."""
+    strict = []
+    for sometimes, owner, why in clashes:
+        if sometimes or not owner.spot.document.lenient:
+            strict.append((sometimes, _message(chunk, owner, uid, why)))
+        elif chunk.identity not in (later := found.superseded.setdefault(owner.identity, [])):
+            if not later:
+                message = _message(owner, chunk, uid, why)
+                found.warnings.append(owner.spot.accepted("contradiction", message, ONCE, "keep one of the two"))
+            later.append(chunk.identity)
+    return strict
 
 
 def _message(here: Chunk, there: Chunk, uid: Uid, why: str) -> str:

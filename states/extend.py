@@ -234,7 +234,7 @@ class _Backward:
             hint = self.finder.missing(target.type, target.value)
             if isinstance(target.raw, str) or key in ("use", "use_in"):
                 self.problems.append(target.spot.accepted("requisite-missing", message, LOST, hint))
-            else:  # Salt makes an extension of it, which must have something to extend
+            else:  # Salt converts it to an extend, which requires an existing state
                 self.problems.append(target.spot.problem("requisite-missing", message, hint))
         if len(found) > 1 and target.type != "id":
             places = ", ".join(str(other.state.spot.place) for other in found)

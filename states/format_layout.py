@@ -183,14 +183,7 @@ def _note(found: Structure, before: Any, token: Any, lines: Sequence[LayoutLine]
         raise LayoutKept("a key of the form '? key'", lines[mark.line])
     if isinstance(token, ValueToken) and begins:
         raise LayoutKept("a colon without a key before it", lines[mark.line])
-    if (
-        isinstance(before, (BlockEntryToken, ValueToken))
-        and before.end_mark.line == mark.line
-        and not isinstance(token, ValueToken)
-    ):
-        gap = (before.end_mark.column, mark.column)
-        if gap[0] < gap[1] and gap not in found.gaps.setdefault(mark.line, []):
-            found.gaps[mark.line].append(gap)
+    _note_gap(found, before, token)
     if isinstance(token, BlockEntryToken):
         marks.append(LayoutMark(mark.column, "-"))
     elif isinstance(token, KeyToken):
@@ -199,6 +192,16 @@ def _note(found: Structure, before: Any, token: Any, lines: Sequence[LayoutLine]
         marks.append(LayoutMark(mark.column, "leaf"))
     if not marks:
         del found.marks[mark.line]
+
+
+def _note_gap(found: Structure, before: Any, token: Any) -> None:
+    """Record the blanks between a dash or a colon and the next token in its line."""
+    mark = token.start_mark
+    if not isinstance(before, (BlockEntryToken, ValueToken)) or isinstance(token, ValueToken):
+        return
+    gap = (before.end_mark.column, mark.column)
+    if before.end_mark.line == mark.line and gap[0] < gap[1] and gap not in found.gaps.setdefault(mark.line, []):
+        found.gaps[mark.line].append(gap)
 
 
 def _extend(span: Span, lines: Sequence[LayoutLine]) -> None:

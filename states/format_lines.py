@@ -139,7 +139,7 @@ def tangled(lines: Sequence[LayoutLine]) -> LayoutLine | None:
             chain = (
                 chain | {_origin(line)} | jumps.get(line.number, frozenset()) if line.pieces[-1].right else frozenset()
             )
-            begun = begun or any(piece.word == "for" for piece in line.pieces)  # a loop begins anew behind its own text
+            begun = begun or any(piece.word == "for" for piece in line.pieces)  # a loop begins again after its own text
         elif line.kind is not Kind.BLANK:
             if (line.pieces and _strips(line)) or (chain and not _aligned(line, chain, begun)):
                 return line
@@ -152,7 +152,7 @@ def _jumps(lines: Sequence[LayoutLine]) -> dict[int, frozenset[Origin]]:
     found: dict[int, frozenset[Origin]] = {}
     opened: list[
         tuple[set[Origin], list[int]]
-    ] = []  # of each open block: its tags, and the number of its line if it is a loop
+    ] = []  # for each open block: its tags, and the number of its line if it is a loop
     chain: frozenset[Origin] = frozenset()
     for line in lines:
         for piece in line.pieces if line.kind is Kind.TAGS else ():

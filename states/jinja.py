@@ -149,7 +149,7 @@ def syntax_problem(text: Text, root: Path | None = None) -> Problem | None:
         return error.problems[0]
     except (jinja2.TemplateSyntaxError, RecursionError, ValueError, SyntaxError) as error:
         problem = explain(error, file, {file: text.text}, ())
-        return replace(problem, place=Place(file, problem.place.line))  # Jinja has names of its own for a text
+        return replace(problem, place=Place(file, problem.place.line))  # Jinja names a text '<template>'
     return None
 
 

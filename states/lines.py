@@ -39,7 +39,7 @@ def split_marks(text: str, name: str) -> tuple[str, list[tuple[str, int]]]:
         found = _MARK.search(line)
         if found is not None:
             while (after := _MARK.match(line, found.end())) is not None:
-                found = after  # of several in a row the last one is nearest to the text
+                found = after  # the last of several marks in a row is nearest to the text
             origin = (found[1], int(found[2]))
             line = _MARK.sub("", line)  # noqa: PLW2901 - the line as it should be
         lines.append(line)
@@ -55,10 +55,10 @@ class LineMarks(Extension):
         depth = 0
         block: list[Token] = []
         name = stream.name or ""
-        ended = 0  # the line in which a tag has just ended
+        ended = 0  # line of the tag that has just ended
         for token in stream:
             if ended and token.type != "data" and token.lineno > ended and depth == 0:
-                yield Token(token.lineno, "data", marked("", token.lineno, name))  # the newline went with the tag
+                yield Token(token.lineno, "data", marked("", token.lineno, name))  # the tag has removed the newline
             ended = 0
             if block or token.type == "block_begin":
                 block.append(token)
@@ -70,7 +70,7 @@ class LineMarks(Extension):
                 yield Token(token.lineno, "data", marked(token.value, token.lineno, name))
             else:
                 yield token
-        yield from block  # a tag that is not closed: the parser says so
+        yield from block  # the parser reports an unclosed tag
 
 
 def marked(text: str, line: int, name: str) -> str:
@@ -148,7 +148,7 @@ class DataTags(Extension):
             return parser.parse_statements(("name:endprofile",), drop_needle=True)
         target = parser.parse_assign_target()
         body = parser.parse_statements(("name:endload",), drop_needle=True)
-        # a macro, so that what is set within stays within
+        # a macro, so that assignments inside of it have no effect outside
         macro = f"_{parser.free_identifier().name}"
         call = nodes.Call(nodes.Name(macro, "load"), [], [], None, None)
         return [

@@ -145,7 +145,9 @@ class _Run:
         """Add the declarations of one file; returns the file and the names of its includes."""
         self.result.included[sls] = []
         self.active.add(sls)
-        path = self.tree.find(sls) or self.tree.root / f"{sls}.sls"  # gone since it was matched: reading says so
+        path = (
+            self.tree.find(sls) or self.tree.root / f"{sls}.sls"
+        )  # removed since it was matched: reading reports that
         try:
             unit = self.loader.unit(path, sls, self.env)
         except CompileError as error:

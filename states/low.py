@@ -76,7 +76,7 @@ class Chunk:
         self.identity = f"{low['state']}.{low['fun']}[{inner}]"
         self.given = low.get("order")
         if self.name_index and self.given is None:
-            low["name_order"] = self.name_index  # as in Salt, where only a number takes it up
+            low["name_order"] = self.name_index  # as in Salt, where only a number includes it
 
     @property
     def spot(self) -> Spot:
@@ -252,7 +252,7 @@ def _lay(
             if key in _REQUISITES:
                 requisites[key] = value
             shown = written(value)
-            if shown or not value:  # else all of them are said elsewhere
+            if shown or not value:  # otherwise all targets are written at their other end
                 low[key] = shown
         elif key == FUNCTION:
             low["fun"] = value

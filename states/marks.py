@@ -142,7 +142,7 @@ class Document:
         """A problem at a mark of the rendered text."""
         place = self.place(mark.sought() if isinstance(mark, Beside) else mark)
         if place.file == self.file and place.line > (last := len(self._line_ends(self.file))):
-            place = Place(place.file, last)  # what is missing at the end is marked behind it
+            place = Place(place.file, last)  # something missing at the end has a mark after it
         return self.problem_at(place, code, message, hint)
 
     def accepted(self, mark: Mark | None, code: str, message: str, effect: str, hint: str = "") -> Problem:

@@ -198,7 +198,7 @@ class _Normaliser:
                 "write 'type.function:' below it, like 'file.managed:'",
             )
             return None
-        # Salt moves keys with a dot behind those without, which their numbers show
+        # Salt moves keys with a dot after those without one, which affects their numbers
         for key in sorted((key for key in body if isinstance(key, str)), key=lambda key: "." in key):
             if not key.startswith("__"):
                 self._state(declaration, key, body[key], body.marks.get(key, mark))
@@ -370,30 +370,28 @@ class _Normaliser:
             value = Seq(
                 [Map({type_: name}) for type_, name in value.items()], [value.marks.get(type_, mark) for type_ in value]
             )
-        if not isinstance(value, Seq):
-            hint = deeper(key, "type: name") if value is None else f"write '{key}:' and below it '- type: name'"
-            message = f"{key} must be a list, but this is {shown(value)}"
-            if key in BACKWARD:
-                self._accepted(mark, "requisite-shape", message, "it has no effect", hint)
-            else:
-                self._problem(mark, "requisite-shape", message, hint)
+        if isinstance(value, Seq):
+            for index, item in enumerate(value):
+                target = self._target(key, item, value.marks[index] if value.marks else mark)
+                if target is not None:
+                    yield target
             return
-        for index, item in enumerate(value):
-            here = value.marks[index] if value.marks else mark
-            type_, name = next(iter(item.items())) if isinstance(item, Map) and len(item) == 1 else ("id", item)
-            if not isinstance(type_, str) or not (isinstance(name, str) or (name is None and isinstance(item, Map))):
-                self._problem(
-                    here,
-                    "requisite-shape",
-                    f"an item of {key} must be '- type: name' or '- ID', but this is {shown(item)}",
-                    "one state to an item; quote what YAML reads as a number",
-                )
-            elif "." in type_:
-                self._problem(
-                    here,
-                    "requisite-shape",
-                    f"an item of {key} names a type without function, but this says {type_!r}",
-                    f"write '- {type_.partition('.')[0]}: {name}'",
-                )
-            else:
-                yield Target(type_, name, item, Spot(self.document, here))
+        hint = deeper(key, "type: name") if value is None else f"write '{key}:' and below it '- type: name'"
+        message = f"{key} must be a list, but this is {shown(value)}"
+        if key in BACKWARD:
+            self._accepted(mark, "requisite-shape", message, "it has no effect", hint)
+        else:
+            self._problem(mark, "requisite-shape", message, hint)
+
+    def _target(self, key: str, item: Any, mark: Mark | None) -> Target | None:
+        """Convert one target of a requisite; None if it is invalid."""
+        type_, name = next(iter(item.items())) if isinstance(item, Map) and len(item) == 1 else ("id", item)
+        if not isinstance(type_, str) or not (isinstance(name, str) or (name is None and isinstance(item, Map))):
+            message = f"an item of {key} must be '- type: name' or '- ID', but this is {shown(item)}"
+            self._problem(mark, "requisite-shape", message, "one state to an item; quote what YAML reads as a number")
+            return None
+        if "." in type_:
+            message = f"an item of {key} names a type without function, but this says {type_!r}"
+            self._problem(mark, "requisite-shape", message, f"write '- {type_.partition('.')[0]}: {name}'")
+            return None
+        return Target(type_, name, item, Spot(self.document, mark))

@@ -44,9 +44,9 @@ def number(chunks: Sequence[Chunk]) -> list[Problem]:
     for chunk in chunks:
         given = chunk.given
         if chunk.order is given and given is not None:
-            continue  # as the last time
+            continue  # the number is known from the last compilation
         order = _number(given, cap)
-        if chunk.name_index and given is not None:  # without numbers, names are sorted like all others
+        if chunk.name_index and given is not None:  # without definition order, names are sorted like all other states
             order += chunk.name_index / 10000
         order = order + cap + LAST if order < 0 else order
         if chunk.order != order:

@@ -185,7 +185,7 @@ class _Builder:
             elif kind is AliasEvent:
                 value, mark = self._alias(event, in_map and key is _NONE), event.start_mark
             elif kind is StreamEndEvent:
-                return container  # type: ignore[no-any-return]  # the list of documents that the loop began with
+                return container  # type: ignore[no-any-return]  # the outermost list, which has the documents
             else:
                 if kind is DocumentStartEvent:
                     self.anchors.clear()

@@ -26,10 +26,11 @@ def superseded(calls: tuple[Call, ...], later: Mapping[str, Sequence[str]]) -> t
     if not later:
         return calls
     positions = {call.identity: call.position for call in calls}
+    # sums over all calls, so that many overlapping sequences cost no more than one
     totals = [
         0,
         *accumulate(_number(call) for call in calls),
-    ]  # so that many sequences that overlap cost no more than one
+    ]
     changed = [*calls]
     for identity, others in later.items():
         here, by = positions[identity], tuple(sorted(positions[other] for other in others))

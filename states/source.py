@@ -236,7 +236,7 @@ class Tree:
             self.reader(path)
         except ABSENT:
             return False
-        except HoldfastError:  # what is wrong with it is said when it is read
+        except HoldfastError:  # reading reports the problem
             return True
         return True
 
@@ -418,7 +418,7 @@ def decode(path: Path, content: bytes) -> str:
             "save the file as UTF-8",
             line,
         ) from error
-    # as old as it is, it ends a line for Jinja and for YAML, so it had better do so for those who count them
+    # a lone carriage return ends a line for Jinja and YAML, so count it as a line here, too
     return re.sub("\r(?!\n)", "\n", text) if "\r" in text else text
 
 

@@ -84,7 +84,7 @@ class SourceChecker:
         """The directory of a source, and its name in that directory."""
         inside = posixpath.normpath(_inside(url) or ".")
         if inside == ".." or inside.startswith("../"):
-            return "", inside  # nothing outside belongs to the tree
+            return "", inside  # a path outside of the tree
         directory, _, name = f"{self._root}/{inside}".rpartition("/")
         return (self._root, "") if inside == "." else (directory, name)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import yaml
 
@@ -32,16 +33,9 @@ INDENT = "indent the function by two spaces, so that it belongs to the ID above 
 
 def syntax(document: Document, text: str, error: yaml.MarkedYAMLError) -> Problem:
     """The problem for an error of the YAML parser."""
-    mark: Mark | None = error.problem_mark or error.context_mark
     said = error.problem or error.context or "this is not YAML"
     lines = yaml_lines(text.rstrip())
-    if mark is not None and mark.line >= len(lines):  # the end: what is not closed is of more use
-        opened = error.context_mark
-        mark = (
-            opened
-            if opened is not None and opened.line < len(lines)
-            else At(len(lines) - 1, max(0, len(lines[-1]) - 1))
-        )
+    mark = _position(error, lines)
     line = lines[mark.line] if mark is not None else ""
     if mark is not None and "\t" in line[: mark.column + 1]:
         return document.problem(mark, "yaml-tab", "a tab cannot be used for indentation", "use spaces")
@@ -56,6 +50,17 @@ def syntax(document: Document, text: str, error: yaml.MarkedYAMLError) -> Proble
     if error.context and error.context_mark is not None and begun:
         said += f" ({error.context} that began in line {document.place(error.context_mark).line})"
     return document.problem(mark, "yaml-syntax", f"this is not YAML: {said}", hint)
+
+
+def _position(error: yaml.MarkedYAMLError, lines: Sequence[str]) -> Mark | None:
+    """The position to report; for an error at the end of the text, the beginning of the unclosed construct."""
+    mark: Mark | None = error.problem_mark or error.context_mark
+    if mark is None or mark.line < len(lines):
+        return mark
+    opened: Mark | None = error.context_mark
+    if opened is not None and opened.line < len(lines):
+        return opened
+    return At(len(lines) - 1, max(0, len(lines[-1]) - 1))
 
 
 def unreadable(document: Document, text: str, error: yaml.reader.ReaderError) -> Problem:

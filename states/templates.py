@@ -102,7 +102,7 @@ def environment(loader: jinja2.BaseLoader | None, *, marks: bool) -> StateEnviro
     )
     made.filters.update(FILTERS)
     made.bound_filters()
-    del made.globals["lipsum"]  # another text each time, of any length
+    del made.globals["lipsum"]  # prints a different text each time, of any length
     made.tests.update({name: test for name, test in TESTS.items() if name not in made.tests})
     return made
 
@@ -136,7 +136,7 @@ def explain(
     line = lines[place.line - 1].rstrip("\r") if 0 < place.line <= len(lines) else ""
     text = mask_line(line[:500]) if secret else line
     if secret and code in ("template-data", "template-error"):
-        message, hint = f"the template failed: {type(error).__name__}", ""  # the rest may be made of the data
+        message, hint = f"the template failed: {type(error).__name__}", ""  # the message may contain secret data
     if isinstance(error, jinja2.UndefinedError) and text:
         column, whole = _pinned(str(error), line[:500])
         place = Place(place.file, place.line, column)
@@ -196,7 +196,7 @@ def _words(error: Exception, names: list[str]) -> tuple[str, str, str]:  # noqa:
             words = "template-error", "the template includes or calls itself without end, or is nested too deeply", ""
         case HoldfastError():
             words = "template-error", f"the template failed: {said}", ""
-        case SyntaxError():  # what Jinja made of it is no Python
+        case SyntaxError():  # Jinja's generated code is not valid Python
             words = "template-error", f"the template cannot be run: {error.msg}", "nest it less deeply"
         case _:
             words = "template-error", f"the template failed: {type(error).__name__}: {said}", ""

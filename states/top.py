@@ -25,7 +25,7 @@ def chosen(renderer: Renderer, tree: Tree, env: str, host: TargetHost) -> tuple[
     spot = Spot(Document(str(tree.root / f"{TOP}.sls"), ""))
     names = SlsNames(tree, env, reader.problems)
     todo, seen = [(Reference(TOP, spot), tree.root / f"{TOP}.sls")], {TOP}
-    for reference, path in todo:  # grows while it is gone through
+    for reference, path in todo:  # the list grows during the loop
         try:
             rendered = renderer.render(path, reference.name)
         except CompileError as error:

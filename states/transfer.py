@@ -67,7 +67,9 @@ def _wrong(chunk: Chunk, wanted: Receive, target: Target, found: list[Chunk]) ->
 
 
 def _not_taken(cls: type[Resource], wanted: Receive, target: Target) -> Problem | None:
-    if not issubclass(cls, Recvable) or issubclass(cls, Composite):  # its parts are made before anything is sent
+    if not issubclass(cls, Recvable) or issubclass(
+        cls, Composite
+    ):  # parts of composites are made before anything is sent
         return target.spot.problem("recv-type", f"{cls.kind} receives nothing", "remove 'recv'")
     arguments = sorted(name for name in names(cls) if name != "name")
     if wanted.argument in arguments:
@@ -121,7 +123,7 @@ def fits(cls: type[BaseModel], argument: str, sent: type) -> bool:
     except KeyError:
         return False
     except ValidationError as error:
-        return sent is str and any(wrong["type"] in OWN_CHECKS for wrong in error.errors())  # another text may do
+        return sent is str and any(wrong["type"] in OWN_CHECKS for wrong in error.errors())  # another text may be valid
     return True
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from holdfast.resources.traits import Refreshable
-from holdfast.states.automatic import automatic, remedy, told
+from holdfast.states.automatic import automatic, describe, remedy
 from holdfast.states.check import Checked, spot_of
 from holdfast.states.errors import Problem
 from holdfast.states.lint.rule import Subject, rule
@@ -177,9 +177,9 @@ def too_early(subject: Subject) -> Iterator[Problem]:
     spots = {call.chunk.identity: call.chunk.spot for call in subject.calls}
     for drop in automatic(subject.ordered).dropped:
         spot = spots.get(subject.ordered[drop.who].identity)
-        if spot is None:  # parts of a kind stand as its author has put them
+        if spot is None:  # the author of a composite determines the order of its parts
             continue
-        yield spot.problem("needed-earlier", told(subject.ordered, drop), remedy(subject.ordered, drop))
+        yield spot.problem("needed-earlier", describe(subject.ordered, drop), remedy(subject.ordered, drop))
 
 
 @rule

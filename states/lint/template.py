@@ -85,7 +85,7 @@ def read_template(text: Text) -> Template | None:
         jinja2.TemplateSyntaxError,
         RecursionError,
         ValueError,
-    ):  # the last for a number of thousands of digits
+    ):  # ValueError: a number with thousands of digits
         return None
     return Template(text.path, text.text.split("\n"), tree, _by_type(tree)) if "jinja" in pipe else None
 

@@ -97,4 +97,4 @@ def test_messages_of_one_kind_are_counted_together() -> None:
         == "X and X differ"
     )
     assert general("'name' is duplicated: first in line 7", Path("/t")) == "'name' is duplicated: first in line N"
-    assert general("requisites form a cycle: x[a] requires x[b]", Path("/t")) == "requisites form a loop"
+    assert general("requisites form a cycle: x[a] requires x[b]", Path("/t")) == "requisites form a cycle"

@@ -15,7 +15,7 @@ from holdfast.resources.contract import Resource
 from holdfast.resources.dependencies import Dependency, programs
 from holdfast.resources.meta import Meta
 from holdfast.resources.traits import Edgeable
-from holdfast.states.automatic import automatic, interesting, packages, told
+from holdfast.states.automatic import automatic, describe, interesting, packages
 from holdfast.states.data import Call
 from holdfast.states.errors import Place
 
@@ -202,7 +202,7 @@ def test_against_the_order_there_is_no_edge_but_a_word() -> None:
     found = automatic(calls)
 
     assert found.edges == {}
-    assert [told(calls, drop) for drop in found.dropped] == [
+    assert [describe(calls, drop) for drop in found.dropped] == [
         "file.managed[/srv/a] needs the directory /srv, but file.directory[/srv] (x.sls:2) comes after it: on an empty machine it fails"
     ]
 

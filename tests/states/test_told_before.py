@@ -38,7 +38,7 @@ FIELDS = [
     ("cmd.run", "runas: a:b", "is not the name or number of a user"),
     ("cmd.run", "shell: bin/sh", "is not a shell"),
     ("cmd.run", "bg: true", "in the background"),
-    ("cmd.run", "env: {A=B: c}", "cannot be a variable"),
+    ("cmd.run", "env: {A=B: c}", "is not a variable"),
     ("cmd.run", "success_retcodes: [300]", "is not an exit status"),
     ("cmd.run", "creates: made/here", "is not an absolute path"),
     ("cmd.run", "name: '  '", "must not be empty"),
