@@ -1,4 +1,4 @@
-"""One-shot: converge once, without watches and without a daemon."""
+"""One-shot runs: converge once, without watches and without a daemon."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from holdfast.agent.control.account import repeat
-from holdfast.agent.control.remote import Line, OtherStates, RemoteJournal, Unreachable, connected, known
+from holdfast.agent.configuration import Compiled
+from holdfast.agent.control.journal_session import repeat
+from holdfast.agent.control.remote import AgentConnection, OtherStates, RemoteJournal, Unreachable, connected, known
 from holdfast.agent.control.schema import ControlError
 from holdfast.agent.engine.ends import SPELLINGS
 from holdfast.agent.engine.engine import Engine
@@ -24,19 +25,19 @@ from holdfast.agent.engine.journal import Journal
 from holdfast.agent.engine.report import Event, Notice, PassRecord
 from holdfast.agent.engine.tables import read
 from holdfast.agent.health import Health
-from holdfast.agent.host.administrator import Administrator
-from holdfast.agent.host.host import Host
-from holdfast.agent.places import STATE_DIR
+from holdfast.agent.host.host import LocalHost
+from holdfast.agent.host.package_changes import PackageChanges
+from holdfast.agent.paths import STATE_DIR
 from holdfast.agent.settings import Settings
 from holdfast.agent.statedir import JOURNAL, LOCK, Lock, LockedError, absorb, open_journal, private_directory
-from holdfast.agent.tree import Compiled
 from holdfast.resources.contract import acts
 from holdfast.resources.errors import HoldfastError
 
 PATIENCE = 10.0
-"""Seconds within which an agent that has gone away must be back, or have left its journal, for what a run has done to be written there."""
+"""Seconds to wait until an agent that has gone away is back, or has left its journal, to record what the run has
+done."""
 PAUSE = 0.1
-"""Seconds between two tries."""
+"""Seconds between two attempts."""
 
 
 def converge(
@@ -49,10 +50,11 @@ def converge(
     only: Collection[str] | None = None,
     onlooker: Callable[[str, str, bytes], None] | None = None,
 ) -> PassRecord | None:
-    """Bring the host to what was compiled (with `engine.noop`: only look); None when `timeout` seconds did not suffice.
+    """Converge the host (with `engine.noop`: only check); None if `timeout` seconds did not suffice.
 
-    `whole`: these are all states that the settings name, for this host. `only`: identities of those that are to run. `onlooker`: called with
-    what commands write, see `Host.onlooker`. Raises `KeyboardInterrupt` on SIGINT, SIGTERM and SIGHUP, when all that ran is ended.
+    `whole`: the compiled states are all that the settings name for this host. `only`: identities to run, None for all.
+    `onlooker`: called with output of commands, see `LocalHost.onlooker`. Raises `KeyboardInterrupt` on SIGINT, SIGTERM
+    and SIGHUP, after everything that ran was ended.
     """
     return asyncio.run(_converge(settings, compiled, emit, timeout=timeout, whole=whole, only=only, onlooker=onlooker))
 
@@ -68,7 +70,7 @@ async def _converge(
     onlooker: Callable[[str, str, bytes], None] | None,
 ) -> PassRecord | None:
     async with _memory(settings, emit) as (journal, directory):
-        host = Host(
+        host = LocalHost(
             states=settings.states,
             var_dir=directory,
             facts=compiled.grains,
@@ -82,23 +84,25 @@ async def _converge(
             host.onlooker = onlooker
             health = Health()
             health.listen = partial(_tell_of_health, health, emit)
-            administrator = Administrator(host.interface, health)
-            engine = Engine(host, settings.engine, journal, emit, watch=False, obstacle=administrator.obstacle)
+            package_changes = PackageChanges(host.interface, health)
+            engine = Engine(host, settings.engine, journal, emit, watch=False, obstacle=package_changes.obstacle)
             host.blocking.alone = lambda: engine.alone
             line = journal.line if isinstance(journal, RemoteJournal) else None
             if line:
                 _tend(line, engine, emit)
             with _interruptible():
-                follower = asyncio.create_task(administrator.run(), name="administrator")
+                follower = asyncio.create_task(package_changes.run(), name="package changes")
                 try:
                     async with asyncio.timeout(timeout):
                         compilation = compiled.compilation
                         scripts = [call for call in compilation.calls if acts(call.resource)]
                         async with host.taken_over(
                             scripts, settings.states
-                        ) as edition:  # the journal knows them by their content
-                            edition.closed = True
-                            whole = whole and bool(compilation.calls)  # no states are no order to forget
+                        ) as snapshot:  # the journal identifies them by content
+                            snapshot.closed = True
+                            whole = whole and bool(
+                                compilation.calls
+                            )  # an empty configuration does not mean to forget everything
                             await engine.swap(compilation, cause="start", whole=whole, only=only)
                         declared = {call.identity for call in compilation.calls}
                         if settings.engine.noop:
@@ -130,13 +134,13 @@ def _tell_of_flushes(why: str, emit: Callable[[Event], None]) -> None:
 
 
 def _tell_of_health(health: Health, emit: Callable[[Event], None]) -> None:
-    """What keeps the run waiting, and that it waits no longer."""
+    """Report what the run waits for, and the end of the wait."""
     for condition in health.conditions:
         emit(Notice("warning", condition.code, "", condition.text))
 
 
-def _tend(line: Line, engine: Engine, emit: Callable[[Event], None]) -> None:
-    """When the agent goes away, what runs ends and nothing more is started: nobody would keep account of it."""
+def _tend(line: AgentConnection, engine: Engine, emit: Callable[[Event], None]) -> None:
+    """End the run when the agent goes away: running resources may finish, but none are started without a journal."""
     stopping: list[asyncio.Task[None]] = []
 
     def lost() -> None:
@@ -158,7 +162,7 @@ def _tend(line: Line, engine: Engine, emit: Callable[[Event], None]) -> None:
 
 
 def _tell_what_is_owed(journal: Journal, identities: Collection[str], emit: Callable[[Event], None]) -> None:
-    """Each delivery that is due to one of these states."""
+    """Report each delivery that is due to one of these states."""
     for upstream, downstream, kind in journal.owed():
         if downstream in identities:
             what = "refreshed" if kind in SPELLINGS else "run"
@@ -168,7 +172,10 @@ def _tell_what_is_owed(journal: Journal, identities: Collection[str], emit: Call
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """SIGINT, SIGTERM and SIGHUP (unless `nohup` says to ignore it) cancel what runs, so that it is ended in order, and come out as `KeyboardInterrupt`."""
+    """Let SIGINT, SIGTERM and SIGHUP (unless `nohup` ignores it) cancel what runs, so that it ends in order.
+
+    They are raised as `KeyboardInterrupt`.
+    """
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     interrupted = False
 
@@ -198,10 +205,11 @@ def _interruptible() -> Iterator[None]:
 
 @asynccontextmanager
 async def _memory(settings: Settings, emit: Callable[[Event], None]) -> AsyncIterator[tuple[Journal, Path]]:
-    """The journal, and the directory for what must last.
+    """The journal, and the directory for persistent data.
 
-    Where an agent runs, its journal, which it goes on writing itself. A run that only looks has a copy, if it may read the journal.
-    Without a state directory of its own (an ordinary user, the default place) a run remembers nothing.
+    If an agent runs, the journal is a copy of the agent's, which keeps writing it. A run that changes nothing has a
+    copy, if it may read the journal. Without a state directory (an ordinary user, the default location) nothing is
+    remembered.
     """
     async with AsyncExitStack() as stack:
         directory = None if settings.engine.noop else _state_dir(settings.state_dir)
@@ -219,7 +227,10 @@ async def _memory(settings: Settings, emit: Callable[[Event], None]) -> AsyncIte
 async def _journal(
     settings: Settings, directory: Path, stack: AsyncExitStack, emit: Callable[[Event], None]
 ) -> Journal:
-    """The one of this directory: by the lock, or beside the agent that holds it. One in memory alone if that keeps other states: nothing done here concerns it."""
+    """The journal of this directory: opened under the lock, or shared with the agent that holds the lock.
+
+    If that agent manages other states, the journal is only in memory: nothing done here concerns the agent.
+    """
     try:
         stack.enter_context(Lock(directory / LOCK, "apply"))
     except LockedError as locked:
@@ -227,7 +238,7 @@ async def _journal(
             line, rows = await connected(settings.socket, "apply", settings.tree)
         except OtherStates:
             return Journal()
-        except Unreachable:  # another one-shot run, or an agent that starts, stops, or listens elsewhere
+        except Unreachable:  # another one-shot run, or an agent that starts, stops or listens elsewhere
             raise locked from None
         except ControlError as error:
             raise HoldfastError(f"cannot apply beside the agent: {error}") from error
@@ -239,8 +250,11 @@ async def _journal(
     return journal
 
 
-async def _end(line: Line, settings: Settings, directory: Path, emit: Callable[[Event], None]) -> None:
-    """What was done is on record, or it is said that it may not be. When the agent is gone it goes to the next one, or to the file."""
+async def _end(line: AgentConnection, settings: Settings, directory: Path, emit: Callable[[Event], None]) -> None:
+    """End the run beside an agent: what was done is recorded, or the run reports that it may not be.
+
+    If the agent is gone, the next agent or the file gets the record.
+    """
     left, why = await line.end(), line.broken
     until = time.monotonic() + PATIENCE
     while left and time.monotonic() < until:
@@ -262,12 +276,12 @@ async def _end(line: Line, settings: Settings, directory: Path, emit: Callable[[
         if left:
             await asyncio.sleep(PAUSE)
     if left:
-        text = f"cannot write down what was done: {why}; the agent finds out itself, and may do some of it again"
+        text = f"cannot record what was done: {why}; the agent finds out itself, and may repeat some of it"
         emit(Notice("warning", "agent-gone", "", text))
 
 
 async def _known(settings: Settings, emit: Callable[[Event], None]) -> Journal:
-    """What is known now, for a run that only looks: to the agent, or by the file, or nothing where neither is ours to ask."""
+    """A journal for a run that changes nothing: the agent's, or the file's, or an empty one if neither may be read."""
     try:
         return Journal(copied=await known(settings.socket, settings.tree))
     except (ControlError, OSError):
@@ -281,14 +295,14 @@ async def _known(settings: Settings, emit: Callable[[Event], None]) -> Journal:
                     "warning",
                     "journal-unread",
                     "",
-                    f"cannot read {path}: {error}; refreshes that are owed are not known",
+                    f"cannot read {path}: {error}; pending refreshes are unknown",
                 )
             )
     return Journal()
 
 
 def _state_dir(path: Path) -> Path | None:
-    """The state directory, made if need be; None for the default one when it is not ours to make."""
+    """The state directory, created if needed; None for the default one if we may not create it."""
     if path == STATE_DIR and os.geteuid() != 0:
         return None
     return private_directory(path)

@@ -1,7 +1,7 @@
 """The agent's settings: `agent.yaml` as frozen models, each setting documented beside its default.
 
-Relative paths in the file start at the directory it is in. What is wrong with it is reported like a mistake in a state file:
-all at once, each with file, line and the nearest right name.
+Relative paths in the file start at its directory. Mistakes are reported as in state files: all at once, each with file,
+line and the nearest valid name.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic_core import ErrorDetails
 
 from holdfast.agent.engine.options import EngineOptions
-from holdfast.agent.places import CONFIG, STATE_DIR, anchored, default_socket, is_location, read_settings
+from holdfast.agent.paths import CONFIG, STATE_DIR, anchored, default_socket, is_location, read_settings
 from holdfast.resources.refusals import said
 from holdfast.resources.registry import nearest
 from holdfast.resources.secrets import Redactor
@@ -28,20 +28,20 @@ from holdfast.states.source import exists
 
 def _parse_location(value: object) -> object:
     if isinstance(value, str) and not is_location(value):
-        raise ValueError("a path cannot be empty or contain a NUL character; without this line the default holds")
+        raise ValueError("a path cannot be empty or contain a NUL character; without this line the default applies")
     return value
 
 
 Location = Annotated[Path, BeforeValidator(_parse_location)]
-"""A path that there can be."""
+"""A path; not empty, without NUL."""
 
 
 class SettingsError(CompileError):
-    """`agent.yaml` cannot be used; `problems` holds every mistake in it."""
+    """`agent.yaml` cannot be used; `problems` lists every mistake in it."""
 
 
 class _Strict(BaseModel):
-    """A group of settings: immutable, and no unknown name is swallowed."""
+    """A group of settings: immutable, and unknown names are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
@@ -50,7 +50,8 @@ class LogSettings(_Strict):
     """What the agent tells, and how."""
 
     format: Literal["auto", "console", "json", "journal"] = "auto"
-    """`auto`: journal fields under systemd, else lines for people, coloured on a terminal; `json`: one object a line."""
+    """`auto`: journal fields under systemd, else lines for people, coloured on a terminal; `json`: one object a
+    line."""
     level: Literal["debug", "info", "warning", "error"] = "info"
     """What is less important than this is not logged. Resources that are unchanged are `debug` after the first pass."""
     recent: int = Field(500, ge=0)
@@ -86,7 +87,8 @@ class MetricsSettings(_Strict):
     """Figures for Prometheus. `holdfast metrics` prints them always; both of these are off unless they are set."""
 
     listen: str | None = None
-    """Address and port at which GET /metrics is answered, as `127.0.0.1:9464`. There is no password: keep it on the loopback."""
+    """Address and port at which GET /metrics is answered, as `127.0.0.1:9464`. There is no password: keep it on the
+    loopback."""
     textfile: Location | None = None
     """File for node_exporter's textfile collector; its name ends in `.prom`."""
     period: float = Field(15.0, ge=1)
@@ -138,14 +140,17 @@ class Settings(_Strict):
     state_dir: Location = STATE_DIR
     """What the agent must remember across restarts; private to it."""
     control: Location | None = None
-    """Socket for `holdfast status` and the like. Default: /run/holdfast/control.sock, or control.sock in a state_dir of your own."""
+    """Socket for `holdfast status` and the like. Default: /run/holdfast/control.sock, or control.sock in a state_dir of
+    your own."""
     providers: dict[str, str] = Field(default_factory=dict)
     """Virtual module -> the provider to use instead of the one that fits by itself (`pkg: apt`)."""
     durable: bool = True
-    """Flush each written file, and intents, to the disk first; without it a power cut may leave an old file, or a service untold."""
+    """Flush each written file, and intents, to the disk first; without it a power cut may leave an old file, or a
+    service untold."""
     pillar_source_merging_strategy: Literal["smart", "recurse", "aggregate", "overwrite", "list", "none"] = "smart"
-    """How pillar files are laid upon each other. `smart`, `recurse`: mapping by mapping; `overwrite`, `aggregate`: what stands at the first
-    level as a whole; `list`: two values of one key become a list of both; `none`: as `recurse`, lists always replaced."""
+    """How pillar files are laid upon each other. `smart`, `recurse`: mapping by mapping; `overwrite`, `aggregate`: what
+    stands at the first level as a whole; `list`: two values of one key become a list of both; `none`: as `recurse`,
+    lists always replaced."""
     pillar_merge_lists: bool = False
     """Join lists of the pillar instead of replacing them, also by `pillar.get(merge=True)`."""
     state_auto_order: bool = True
@@ -157,7 +162,8 @@ class Settings(_Strict):
     nodegroups: dict[str, Any] = Field(default_factory=dict)
     """Name -> compound matcher, for `N@name` in top files."""
     salt_names: bool = False
-    """What is written and named after the tool carries Salt's name: marks in crontabs, the file of kernel parameters, banners."""
+    """What is written and named after the tool carries Salt's name: marks in crontabs, the file of kernel parameters,
+    banners."""
     template_commands: bool = False
     """Templates may run commands (`salt['cmd.run']`), with all of the agent's power, whenever states are compiled."""
     log: LogSettings = Field(default_factory=LogSettings)
@@ -185,8 +191,8 @@ class Settings(_Strict):
 def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None, *, optional: bool = False) -> Settings:
     """Read the settings; `overrides` (from the command line) win over the file, None among them counts as not given.
 
-    Without a path, /etc/holdfast/agent.yaml, which may be missing. `optional`: one that may not be read counts as missing, with the grains
-    beside it. Raises `SettingsError`.
+    Without a path, /etc/holdfast/agent.yaml, which may be missing. `optional`: one that may not be read counts as
+    missing, with the grains beside it. Raises `SettingsError`.
     """
     given = {name: value for name, value in (overrides or {}).items() if value is not None}
     file = (path or CONFIG).absolute()

@@ -15,7 +15,7 @@ from harness import median
 
 from holdfast.agent.engine.autoedges import AutoEdges
 from holdfast.agent.engine.graph import Vertex, connect
-from holdfast.agent.host.host import Host
+from holdfast.agent.host.host import LocalHost
 from holdfast.resources import registry
 from holdfast.resources.meta import Meta
 from holdfast.states.data import Call
@@ -46,7 +46,7 @@ def declared() -> list[Call]:
 
 async def measure(calls: list[Call]) -> dict[str, float]:
     """All figures."""
-    host = Host(states=Path("/nonexistent"), var_dir=Path("/nonexistent"))
+    host = LocalHost(states=Path("/nonexistent"), var_dir=Path("/nonexistent"))
     first, again = [], []
     for _ in range(REPEAT):
         with gc_paused():

@@ -26,7 +26,7 @@ from harness import corrupt_and_wait, declare_files, private_directory, process_
 
 from holdfast.agent.cli.status import LISTED
 from holdfast.agent.control.client import ask, converse
-from holdfast.agent.control.schema import ControlError, Request
+from holdfast.agent.control.schema import ControlError, ControlRequest
 from holdfast.agent.daemon import run
 
 FILES, DIRECTORIES = 5000, 50
@@ -134,18 +134,18 @@ class Driver:
             self._timed(verb, lambda verb=verb: self._ask(verb))  # type: ignore[misc]
         self._timed("why", lambda: self._ask("why", identity=identity))
         self._timed("why_name", lambda: self._ask("why", identity=middle.name))
-        self._timed("watch", lambda: next(iter(converse(self.socket, Request("watch"), PATIENCE))))
+        self._timed("watch", lambda: next(iter(converse(self.socket, ControlRequest("watch"), PATIENCE))))
         self._timed("edit", self._edit)
         self._timed("equal", lambda: self._ask("reload"))
 
     def _ask(self, verb: Any, **more: Any) -> Any:
-        return ask(self.socket, Request(verb, **more), PATIENCE)
+        return ask(self.socket, ControlRequest(verb, **more), PATIENCE)
 
     def _until_converged(self) -> None:
         until = time.monotonic() + PATIENCE
         while time.monotonic() < until:
             with suppress(ControlError):  # it does not listen yet
-                if next(iter(converse(self.socket, Request("watch"), PATIENCE)))["frame"]["converged"]:
+                if next(iter(converse(self.socket, ControlRequest("watch"), PATIENCE)))["frame"]["converged"]:
                     return
             time.sleep(0.05)
         raise TimeoutError("the agent does not converge")

@@ -30,7 +30,7 @@ from holdfast.states.problem_collector import ProblemCollector
 from holdfast.states.render import Renderer
 from holdfast.states.requisites import ResolvedTarget, Resolver
 from holdfast.states.sequences import superseded
-from holdfast.states.source import TOP, Shelf, Tree, exists
+from holdfast.states.source import TOP, FileCache, Tree, exists
 from holdfast.states.source_checks import SourceChecker
 from holdfast.states.top import chosen
 from holdfast.states.transfer import misfits
@@ -56,7 +56,7 @@ class CompilerCache:
 
     def __init__(self, root: Path, lenient: tuple[str, ...] = ()) -> None:
         self.lenient = lenient
-        self.shelf = Shelf()
+        self.file_cache = FileCache()
         self.loader = Loader(Renderer(root, lenient=lenient))
         self.made: dict[str, Made] = {}
         self.order: OrderingCache | None = None
@@ -104,7 +104,7 @@ class _Run:
     def __init__(self, kept: CompilerCache, request: Request, trace: Trace | None) -> None:
         self.kept, self.loader, self.request = kept, kept.loader, request
         self.trace, self.traced = trace or Trace(), trace is not None
-        self.tree = self.trace.tree = Tree(request.states, request.trusted_uids, shelf=kept.shelf)
+        self.tree = self.trace.tree = Tree(request.states, request.trusted_uids, file_cache=kept.file_cache)
         self.warnings = self.trace.warnings
         disabled = request.options.get("disabled_requisites") or ()
         self.disabled = frozenset([disabled] if isinstance(disabled, str) else disabled)
@@ -135,7 +135,7 @@ class _Run:
         self.kept.made = made
         renderer.end()
         self.loader.forget(self.tree.read_files)
-        self.kept.shelf.forget(self.tree.read_files)
+        self.kept.file_cache.forget(self.tree.read_files)
         self.warnings += self.tree.warnings
         top = {
             request.env: list(

@@ -55,7 +55,7 @@ class Text:
 
 
 @dataclass(slots=True)
-class Shelf:
+class FileCache:
     """Cache of the files of one directory: a file with the same status is not read again."""
 
     texts: dict[Path, tuple[tuple[int, ...], Text]] = field(default_factory=dict)
@@ -96,7 +96,7 @@ class Tree:
     read_files: dict[Path, Text] = field(default_factory=dict)
     """All files that were read."""
     warnings: list[Problem] = field(default_factory=list)
-    shelf: Shelf = field(default_factory=Shelf)
+    file_cache: FileCache = field(default_factory=FileCache)
     """Cache of earlier compilations."""
     reader: Callable[[Path], bytes] | None = None
     """Function that reads the file as it was when the states were compiled. Raises `OSError` and `HoldfastError`."""
@@ -125,7 +125,7 @@ class Tree:
         stem = self._below(sls.replace(".", "/"))
         for name in (f"{stem}.sls", f"{stem}/init.sls"):
             if name in self._walked or os.path.lexists(name):
-                return self.shelf.path(name)
+                return self.file_cache.path(name)
         return None
 
     def _below(self, name: str) -> str:
@@ -140,7 +140,7 @@ class Tree:
             walked = self._walk()
             self._walked = frozenset(walked)
             for file in walked:
-                name, path = sls_name(file[start:]), self.shelf.path(file)
+                name, path = sls_name(file[start:]), self.file_cache.path(file)
                 other = found.setdefault(name, path)
                 if other is not path:
                     found[name], hidden = (path, other) if path == self._straight(name) else (other, path)
@@ -215,7 +215,7 @@ class Tree:
         try:
             if self.reader is not None:
                 return self._read_by(self.reader, path)
-            return self.shelf.find(path, self._look(path)) or self._read_anew(path)
+            return self.file_cache.find(path, self._look(path)) or self._read_anew(path)
         except OSError as error:
             raise refuse(path, "source-unreadable", f"cannot read the file: {error.strerror}", "") from error
 
@@ -290,7 +290,7 @@ class Tree:
         except Permanent as error:
             raise too_large(path, self.limit) from error
         text = Text(path, decode(path, content), hashlib.sha256(content).hexdigest())
-        self.shelf.put(text, info, began)
+        self.file_cache.put(text, info, began)
         return text
 
     def _check_file(self, path: Path, info: os.stat_result, acl: bytes = b"") -> None:

@@ -20,7 +20,7 @@ from holdfast.states import hostfiles
 from holdfast.states.check import spot_of
 from holdfast.states.errors import CompileError, Problem
 from holdfast.states.low import Chunk
-from holdfast.states.source import Shelf, Text, Tree
+from holdfast.states.source import FileCache, Text, Tree
 
 SCHEMES = ("salt://", "tree://")
 
@@ -30,7 +30,7 @@ class SourceChecker:
 
     def __init__(self, root: Path) -> None:
         self._root = os.fspath(root)
-        self._shelf = Shelf()
+        self._file_cache = FileCache()
         self._checked: dict[Path, tuple[str, tuple[Problem, ...]]] = {}
         """Template -> digest of its content, and its problems."""
 
@@ -43,12 +43,12 @@ class SourceChecker:
             if drawn:
                 yield from self._missing(chunk, drawn, listed)
                 rendered |= {each.url: each for each in drawn if each.template and each.url.startswith(SCHEMES)}
-        tree.shelf = self._shelf
+        tree.file_cache = self._file_cache
         for each in rendered.values():
             for path in self._files(tree, each):
                 yield from self._template(tree, path)
         self._checked = {path: known for path, known in self._checked.items() if path in tree.read_files}
-        self._shelf.forget(tree.read_files)
+        self._file_cache.forget(tree.read_files)
 
     def _missing(
         self, chunk: Chunk, drawn: tuple[Drawn, ...], listed: dict[str, frozenset[str] | None]

@@ -1,4 +1,4 @@
-"""A plan as a page for an audit: gathers what `page` shows, and puts the file in place."""
+"""A plan as an HTML page for an audit: collects the data for `page` and writes the file."""
 
 from __future__ import annotations
 
@@ -10,39 +10,41 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.agent.cli.page import Row, page
+from holdfast.agent.configuration import Compiled
 from holdfast.agent.engine.report import Notice, Outcome, Ran, result_of
 from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.host.files import Replacement, replace
 from holdfast.agent.narrate import Narrator
 from holdfast.agent.settings import Settings
-from holdfast.agent.tree import Compiled
 from holdfast.agent.version import version
 from holdfast.resources.contract import Concern
 from holdfast.resources.secrets import Redactor
 
 MODE = 0o600
-"""Of a report: it holds what is in files that others may not read."""
+"""Mode of a report: it may contain data of files that others may not read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """How a plan went."""
+    """The result of a plan."""
 
     outcomes: Sequence[Outcome]
     owed: Sequence[Notice]
-    """What earlier changes have left to be done."""
+    """Pending deliveries of earlier changes."""
     said: str
-    """In one sentence."""
+    """The result in one sentence."""
     only: Sequence[str]
-    """To what it was restricted."""
+    """The patterns of `--only`."""
 
 
 def report(settings: Settings, compiled: Compiled, run: Run) -> str:
-    """The page."""
+    """The page as HTML."""
     redactor, grains, now = compiled.redactor, compiled.grains, time.time()
+    system = f"{grains.get('osfullname', grains.get('os', '?'))} {grains.get('osrelease', '')}"
+    local = time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(now))
     facts = {
-        "Host": f"{grains['id']} ({grains.get('osfullname', grains.get('os', '?'))} {grains.get('osrelease', '')}, Linux {grains.get('kernelrelease', '?')})",
-        "Time": f"{time.strftime('%Y-%m-%d %H:%M:%S %z', time.localtime(now))} ({time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime(now))})",
+        "Host": f"{grains['id']} ({system}, Linux {grains.get('kernelrelease', '?')})",
+        "Time": f"{local} ({time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime(now))})",
         "States": f"{settings.states}, environment {settings.environment}",
         **({"Restricted to": ", ".join(run.only)} if run.only else {}),
         "Result": run.said,
@@ -72,7 +74,10 @@ def _rows(compiled: Compiled, outcomes: Sequence[Outcome], redactor: Redactor) -
 
 
 def write(text: str, path: Path | None) -> None:
-    """Put a text into a file that only its owner may read, whole or not at all; or on stdout. Raises `OSError` and `HoldfastError`."""
+    """Write a text atomically to a file that only its owner may read, or to stdout.
+
+    Raises `OSError` and `HoldfastError`.
+    """
     data = text.encode("utf-8", "backslashreplace")
     if path is None:
         sys.stdout.buffer.write(data)

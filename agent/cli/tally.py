@@ -1,4 +1,4 @@
-"""The last line of a one-shot run: what was done to how many resources."""
+"""The last line of a one-shot run: results by number of resources."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ SORTS = ("created", "changed", "removed")
 SAID = re.compile(
     r"(?:would (?:have )?)?(created|linked|install(?:ed)?|removed?)\b|.* (?:was|would be) (created|removed)$"
 )
-"""A comment that says which of these it was; any other means "changed"."""
+"""Matches comments that say which of these was done; any other comment means "changed"."""
 
 
 def tally(outcomes: Sequence[Outcome], seconds: float) -> str:
-    """How it went: `converged in 2.1 s: 3 created, 5 changed, 1 removed, 16 ok`. A resource counts once, however often it ran."""
+    """The result: `converged in 2.1 s: 3 created, 5 changed, 1 removed, 16 ok`. Each resource counts once."""
     last = {outcome.identity: outcome for outcome in outcomes}
     changed = {outcome.identity: outcome for outcome in outcomes if result_of(outcome) == "changed"}
     words = [result_of(outcome) for outcome in last.values()]
@@ -30,21 +30,21 @@ def tally(outcomes: Sequence[Outcome], seconds: float) -> str:
         "would be created": would["created"],
         "would change": would["changed"],
         "would be removed": would["removed"],
-        "cannot be told": words.count("unknown"),
+        "unknown": words.count("unknown"),
         "failed": words.count("failed"),
         "skipped because of that": waiting,
         "skipped": words.count("skipped") - waiting,
         "ok": sum(result_of(outcome) == "ok" and identity not in changed for identity, outcome in last.items()),
     }
     told = ", ".join(f"{number} {what}" for what, number in counts.items() if number)
-    differ = would.total() or counts["cannot be told"]
+    differ = would.total() or counts["unknown"]
     state = (
-        "not converged" if counts["failed"] or waiting or (differ and changed) else "looked" if differ else "converged"
+        "not converged" if counts["failed"] or waiting or (differ and changed) else "checked" if differ else "converged"
     )
     return f"{state} in {duration(seconds)}: {told or 'nothing to do'}"
 
 
 def _sort(outcome: Outcome) -> str:
-    """What was done, or would be, by what its comment says."""
+    """What was done, or would be done, according to the comment."""
     found = None if outcome.refreshed else SAID.match(outcome.comment)
     return "changed" if found is None else "removed" if (found[1] or found[2]).startswith("remove") else "created"

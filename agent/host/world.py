@@ -1,7 +1,7 @@
-"""The world of one host: strings and host maps in a file of the agent's own directory, shared with one-shot runs beside it.
+"""The world of one host: strings and host maps in a file of the agent's own directory, shared with one-shot runs.
 
-Written whole, under a lock, so that nobody reads half of it and no change is lost; watched through inotify like any other file. A fleet keeps the same
-things where all of its hosts see them.
+The file is replaced as a whole under a lock, so that no reader sees half of it and no change is lost. inotify watches
+it like any other file. A fleet keeps the same data where all of its hosts see them.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from holdfast.resources.errors import Permanent, Temporary
 from holdfast.resources.paths.handle import read_whole
 
 LIMIT = 1 << 20
-"""Bytes that all of it may have."""
+"""Most bytes of the file."""
 NAME = 256
-"""Characters of a key, namespace or host."""
+"""Most characters of a key, namespace or host."""
 
 PATIENCE = 3.0
-"""Seconds to wait for another process that changes it."""
+"""Seconds to wait for another process that changes the file."""
 AGAIN = 0.05
-"""Seconds between two tries."""
+"""Seconds between two attempts."""
 
 
 class Content(BaseModel):
-    """All of it."""
+    """The content of the file."""
 
     model_config = ConfigDict(defer_build=True)
 
@@ -45,7 +45,7 @@ class Content(BaseModel):
 
 
 class LocalWorld:
-    """Strings and host maps of this host. `host` is its name, under which it has its place in host maps."""
+    """Strings and host maps of this host. `host` returns the name under which it appears in host maps."""
 
     def __init__(
         self,
@@ -62,14 +62,15 @@ class LocalWorld:
         self._turn = asyncio.Lock()
 
     async def string(self, key: str) -> str | None:
-        """The string of a key; None where there is none."""
+        """The string of a key; None if there is none."""
         content: Content = await self._blocking(self._read)
         return content.strings.get(key)
 
     async def set_string(self, key: str, value: str | None) -> None:
-        """Set a string, or with None remove it.
+        """Set a string; None removes it.
 
-        Raises `Permanent` for what is too large or no text, `OSError` when it cannot be written, `Temporary` when another process does not let us.
+        Raises `Permanent` for what is too large or no text, `OSError` when it cannot be written, `Temporary` when
+        another process does not let us.
         """
         await self._change(lambda content: _put(content.strings, key, value))
 

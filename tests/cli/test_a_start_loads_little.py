@@ -44,7 +44,7 @@ def loaded(tmp_path: Path, text: str) -> set[str]:
         "holdfast.states.helpers",
         "holdfast.resources.kinds.cmd",
         "holdfast.resources.kinds.file.directory",
-        "holdfast.agent.host.paths",
+        "holdfast.agent.host.path_watcher",
     ],
 )
 def test_a_file_needs_no(library: str, a_file: set[str]) -> None:

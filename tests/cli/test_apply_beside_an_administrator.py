@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.agent.cli.main import main
-from holdfast.agent.host.host import Host
+from holdfast.agent.host.host import LocalHost
 from holdfast.resources import package_locks
 from holdfast_process import Tree
 
@@ -66,7 +66,7 @@ def apt(tree: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
     """An apt that has the first file in its hands; it stands for the host's."""
     apt = Apt(tmp_path / "lock", f"{tree.host}/theirs")
     monkeypatch.setattr(package_locks, "PACKAGES", (tmp_path / "lock",))
-    monkeypatch.setattr(Host, "interface", lambda *_: apt)
+    monkeypatch.setattr(LocalHost, "interface", lambda *_: apt)
     yield apt
     apt.end()
 
@@ -93,7 +93,7 @@ def test_what_apt_has_in_its_hands_is_put_right_when_it_is_done(
         rf"waiting: file\.managed\[{tree.host}/theirs\]: left alone for now: process \d+ \(\w+\) is changing its package",
         waits,
     )
-    assert warning.endswith("uses the package manager: what it has in its hands is left alone meanwhile")
+    assert warning.endswith("uses the package manager: packages that it may change are left alone meanwhile")
 
 
 def test_ctrl_c_ends_the_wait(tree: Tree, apt: Apt, capsys: pytest.CaptureFixture[str]) -> None:
@@ -101,7 +101,7 @@ def test_ctrl_c_ends_the_wait(tree: Tree, apt: Apt, capsys: pytest.CaptureFixtur
     apt.enough = lambda: os.kill(os.getpid(), signal.SIGINT)
     assert run(tree, "apply") == 130
 
-    assert capsys.readouterr().err.splitlines()[-1] == "interrupted: 1 of 2 states were looked at"
+    assert capsys.readouterr().err.splitlines()[-1] == "interrupted: 1 of 2 states were checked"
     assert [path.name for path in tree.host.iterdir()] == ["other"]
 
 

@@ -128,7 +128,7 @@ def test_the_file_is_private_and_whole_or_not_there(tree, tmp_path):
     assert "/no: No such file or directory" in tree(
         "plan", "--format", "html", "-o", tmp_path / "no/report.html", check=1
     ).stderr.replace("\n", "")
-    assert "-o goes with --format html" in tree("plan", "-o", report, check=64).stderr
+    assert "-o requires --format html" in tree("plan", "-o", report, check=64).stderr
 
 
 def rows(number):

@@ -14,7 +14,7 @@ from holdfast.agent import logs
 from holdfast.agent.cli import findings, main, status, terminal, watch, why
 from holdfast.agent.console import Console, to_json
 from holdfast.agent.notify import Notifier
-from holdfast.agent.pictures.drawing import Drawing, Edge, Node
+from holdfast.agent.pictures.drawing import Drawing, DrawnEdge, DrawnNode
 from holdfast.agent.pictures.svg import svg
 from holdfast.agent.pictures.texts import dot, mermaid
 from holdfast.resources import visible
@@ -75,7 +75,9 @@ FRAME = {
     "recent": [{"at": 1.0, "what": "failed", "identity": EVIL, "times": 1, "duration": 1.0, "cause": "drift"}],
 }  # fmt: skip
 PROBLEM = Problem(Place(EVIL, 1, 1), "yaml-syntax", EVIL, EVIL, EVIL)
-DRAWING = Drawing([Node(EVIL, "test.nop", EVIL), Node("b", "test.nop", "a")], [Edge(EVIL, "b", "require")])
+DRAWING = Drawing(
+    [DrawnNode(EVIL, "test.nop", EVIL), DrawnNode("b", "test.nop", "a")], [DrawnEdge(EVIL, "b", "require")]
+)
 STATUS = {
     "id": EVIL,
     "converged": False,

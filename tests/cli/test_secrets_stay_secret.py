@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from holdfast.agent.cli.main import cli
 from holdfast.agent.control.client import ask, follow
-from holdfast.agent.control.schema import ControlError, Request
+from holdfast.agent.control.schema import ControlError, ControlRequest
 from holdfast_process import Agent, Tree
 
 SECRET = "hunter2-xyzzy!"
@@ -122,17 +122,19 @@ def test_a_running_agent_shows_no_secret(tree):
         agent.wait(lambda: SECRET in (tree.host / "token-number-one").read_text(), "the repair")
         identities = ("cmd.run[fails]", "cmd.run[named]", "test.nop[below]")
         requests = [
-            *map(Request, ("status", "graph", "trace", "metrics", "reload")),
-            *(Request("why", identity=each) for each in identities),
+            *map(ControlRequest, ("status", "graph", "trace", "metrics", "reload")),
+            *(ControlRequest("why", identity=each) for each in identities),
         ]
-        for request in [*requests, Request("trigger", identity="cmd.run[fails]")]:
+        for request in [*requests, ControlRequest("trigger", identity="cmd.run[fails]")]:
             demand_hidden(request, json.dumps(ask(socket, request)))
         with pytest.raises(ControlError) as caught:
-            ask(socket, Request("why", identity="token-number-on"))
+            ask(socket, ControlRequest("why", identity="token-number-on"))
         demand_hidden("a hint", str(caught.value).replace("token-number-on:", ""))
-        demand_hidden("log", json.dumps(list(follow(socket, Request("log")))))
-        demand_hidden("watch", json.dumps(next(iter(follow(socket, Request("watch"), "frame")))))
-        named = next(row for row in ask(socket, Request("status"))["resources"] if row["identity"] == "cmd.run[named]")
+        demand_hidden("log", json.dumps(list(follow(socket, ControlRequest("log")))))
+        demand_hidden("watch", json.dumps(next(iter(follow(socket, ControlRequest("watch"), "frame")))))
+        named = next(
+            row for row in ask(socket, ControlRequest("status"))["resources"] if row["identity"] == "cmd.run[named]"
+        )
         assert named["name"].startswith("echo ******** ")
     demand_hidden("stderr", agent.log_path.read_text())
     assert "********" in agent.log_path.read_text()

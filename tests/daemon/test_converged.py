@@ -57,7 +57,7 @@ def test_an_agent_in_noop_is_an_audit_that_can_be_monitored(tree, where):
     with Agent(tree) as agent:
         converged(tree, agent, yes=False)
         assert "1 of 1 resource would be changed (noop)" in tree("status", check=1).stdout
-        agent.wait_log("looked in")
+        agent.wait_log("checked in")
         (tree.host / "motd").write_text("hello\n")
         converged(tree, agent, yes=True)
         (tree.host / "motd").write_text("defaced\n")

@@ -34,9 +34,9 @@ def emptied(directory):
 GONE = {
     "the configuration": (lambda tree: shutil.rmtree(tree.etc), "it does not exist"),
     "the configuration, left empty": (lambda tree: emptied(tree.etc), "it does not exist"),
-    "the states": (lambda tree: shutil.rmtree(tree.etc / "states"), "etc/states: it is not there any more"),
+    "the states": (lambda tree: shutil.rmtree(tree.etc / "states"), "etc/states: it is missing"),
     "the states, left empty": (lambda tree: emptied(tree.etc / "states"), "etc/states: this directory is empty now"),
-    "the pillar": (lambda tree: shutil.rmtree(tree.etc / "pillar"), "etc/pillar: it is not there any more"),
+    "the pillar": (lambda tree: shutil.rmtree(tree.etc / "pillar"), "etc/pillar: it is missing"),
     "the pillar, left empty": (lambda tree: emptied(tree.etc / "pillar"), "etc/pillar: this directory is empty now"),
 }
 
@@ -57,7 +57,7 @@ def test_what_is_gone_is_no_order(tree, name):
         holds(tree, agent)
         assert "is declared no more" not in agent.log
         shutil.copytree(tree.root / "copy", tree.etc, dirs_exist_ok=True)
-        agent.wait_log("mended", at)
+        agent.wait_log("fixed: ", at)
         (tree.etc / "pillar/data.sls").write_text("said: goodbye\n")
         holds(tree, agent, "goodbye\n")
 
@@ -96,8 +96,8 @@ def test_states_that_are_not_mounted_at_the_start_are_no_order(tree, name):
     shutil.copytree(tree.etc / "states", tree.root / "copy")
     START[name](tree)
     with Agent(tree) as agent:
-        agent.wait_log("nothing runs until it is mended")
-        assert "leave an empty file there (top.sls" in agent.log
+        agent.wait_log("nothing runs until it is fixed")
+        assert "leave an empty file (top.sls" in agent.log
         status = tree.json("status", check=1)
         assert [condition["code"] for condition in status["health"]] == ["states-broken"]
         assert not status["converged"]

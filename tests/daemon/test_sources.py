@@ -45,7 +45,7 @@ def mend(tree, agent):
     """Make them right again."""
     at = len(agent.log)
     (tree.etc / "states/spoilt.sls").unlink()
-    agent.wait_log("mended", at)
+    agent.wait_log("fixed: ", at)
 
 
 def causes(tree, what):
@@ -163,7 +163,7 @@ def test_what_was_not_kept_fails_and_says_so(tree):
         spoil(tree, agent)
         path.write_text("two\n")
         (tree.host / "conf").write_text("defaced\n")
-        agent.wait_log("it has changed since the states were compiled, and what it held then was not kept")
+        agent.wait_log("it has changed since the states were compiled, and its content was not kept")
         mend(tree, agent)
         holds(agent, tree.host / "conf", "two\n")
 

@@ -13,7 +13,7 @@ import structlog
 
 from effort import effort
 from holdfast.agent.host.context import file_name
-from holdfast.agent.host.host import Host
+from holdfast.agent.host.host import LocalHost
 from holdfast.agent.logs import Logs
 from holdfast.agent.settings import LogSettings
 from holdfast.resources.context import Context
@@ -25,7 +25,7 @@ async def host(tmp_path):
     """A host with a states directory, a pillar and facts."""
     (tmp_path / "states").mkdir()
     (tmp_path / "states" / "part").write_text("part of {{ grains.os }}")
-    async with Host(
+    async with LocalHost(
         states=tmp_path / "states",
         var_dir=tmp_path / "var",
         facts={"os": "Debian"},
@@ -213,7 +213,7 @@ async def test_log_follows_the_settings(host, tmp_path):
 async def test_what_takes_long_does_not_hold_up_what_does_not(tmp_path):
     """Looks through whole trees take every place that they have; a small file is put in place all the same."""
     free = threading.Event()
-    async with Host(states=tmp_path, var_dir=tmp_path / "var") as host:
+    async with LocalHost(states=tmp_path, var_dir=tmp_path / "var") as host:
         ctx = host.context("x")
         long = [asyncio.create_task(ctx.long_blocking(free.wait)) for _ in range(4)]
         try:

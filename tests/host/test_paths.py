@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from effort import effort
 from holdfast.agent.health import Health
-from holdfast.agent.host.paths import PathWatcher
-from holdfast.agent.host.pathtree import HOPS
+from holdfast.agent.host.path_tree import HOPS
+from holdfast.agent.host.path_watcher import PathWatcher
 
 
 class Listener:
@@ -358,7 +358,7 @@ EXHAUSTED = """
     import asyncio, os, resource, sys
     from pathlib import Path
     from holdfast.agent.health import Health
-    from holdfast.agent.host.paths import PathWatcher
+    from holdfast.agent.host.path_watcher import PathWatcher
 
     async def main(top):
         {limit}

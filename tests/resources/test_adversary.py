@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from holdfast.agent.host import files
-from holdfast.agent.host.host import Host
+from holdfast.agent.host.host import LocalHost
 from holdfast.resources import paths, registry
 from holdfast.resources.errors import HoldfastError
 from holdfast.resources.traits import Reversible
@@ -187,7 +187,7 @@ async def _run(top: Path, kind: str, name: str, arguments: dict[str, Any], adver
     resource = cls.declare(os.path.normpath(top / "home" / name) if kind.startswith("file.") else name, **given)
     paths.forget()
     files._swept.clear()
-    async with Host(states=top / "source", var_dir=top / "var", durable=False) as host:
+    async with LocalHost(states=top / "source", var_dir=top / "var", durable=False) as host:
         ctx = host.context("x")
         _ = ctx.var_dir
         with adversary.at_work():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agent.host.host import Host
+from holdfast.agent.host.host import LocalHost
 from holdfast.resources import registry
 from holdfast.resources.errors import Permanent
 from holdfast.resources.kinds import cmd
@@ -21,7 +21,7 @@ UID = 12345
 async def host(tmp_path):
     """The real host."""
     (tmp_path / "states").mkdir()
-    async with Host(states=tmp_path / "states", var_dir=tmp_path / "var", durable=False) as host:
+    async with LocalHost(states=tmp_path / "states", var_dir=tmp_path / "var", durable=False) as host:
         yield host
 
 
@@ -36,7 +36,7 @@ def script(tmp_path) -> str:
     return str(path)
 
 
-async def run(host: Host, name: str, **arguments) -> str:
+async def run(host: LocalHost, name: str, **arguments) -> str:
     """What a script said."""
     ctx = host.context("cmd.script[x]")
     await registry.find("cmd.script").declare(name, **arguments).check_apply(ctx, True)

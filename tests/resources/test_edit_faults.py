@@ -12,7 +12,7 @@ import time
 import pytest
 
 from effort import longest_pause
-from holdfast.agent.host.host import Host
+from holdfast.agent.host.host import LocalHost
 from holdfast.resources import registry
 from holdfast.resources.cpu_timeout import CpuTimeExceeded, cpu_timeout
 from holdfast.resources.errors import Permanent, Temporary
@@ -25,7 +25,7 @@ ENDLESS = r"^(a+)+$"
 @pytest.fixture
 async def host(tmp_path):
     """The real host."""
-    async with Host(states=tmp_path, var_dir=tmp_path.parent / f"{tmp_path.name}.var", durable=False) as host:
+    async with LocalHost(states=tmp_path, var_dir=tmp_path.parent / f"{tmp_path.name}.var", durable=False) as host:
         yield host
 
 

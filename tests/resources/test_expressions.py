@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from effort import longest_pause
-from holdfast.agent.host.host import Host
+from holdfast.agent.host.host import LocalHost
 from holdfast.resources import expressions, registry
 from holdfast.resources.errors import Permanent
 from holdfast.resources.expressions import Expression, Unbounded
@@ -147,7 +147,7 @@ async def test_a_name_that_a_pattern_takes_too_long_on_fails_its_state_alone(tmp
     (tmp_path / "good/file").touch()
     (tmp_path / "tree" / LONG).touch()
     (tmp_path / "managed" / LONG).touch()
-    async with Host(states=tmp_path, var_dir=tmp_path / "var", durable=False) as host:
+    async with LocalHost(states=tmp_path, var_dir=tmp_path / "var", durable=False) as host:
         ctx = host.context(f"{kind}[x]")
 
         async def given_up():

@@ -17,7 +17,7 @@ import pytest
 
 from holdfast.agent.host import files
 from holdfast.agent.host.blocking import Blocking
-from holdfast.agent.host.host import Host
+from holdfast.agent.host.host import LocalHost
 from holdfast.resources import paths, registry
 from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.kinds.file import content, removal, trees
@@ -29,11 +29,11 @@ all(registry.kinds())  # now: an ordinary user may not be able to read our own m
 @pytest.fixture
 async def host(tmp_path):
     """The real host."""
-    async with Host(states=tmp_path, var_dir=tmp_path.parent / f"{tmp_path.name}.var", durable=False) as host:
+    async with LocalHost(states=tmp_path, var_dir=tmp_path.parent / f"{tmp_path.name}.var", durable=False) as host:
         yield host
 
 
-async def run(host: Host, kind: str, name: object, *, apply: bool = True, **arguments):
+async def run(host: LocalHost, kind: str, name: object, *, apply: bool = True, **arguments):
     """(changed, context) of one run of one resource."""
     ctx = host.context(f"{kind}[{name}]")
     resource = registry.find(kind).declare(str(name), **arguments)
@@ -81,12 +81,12 @@ async def test_not_ours_to_change(host):
 NAMESPACE = """
     import asyncio, sys
     from pathlib import Path
-    from holdfast.agent.host.host import Host
+    from holdfast.agent.host.host import LocalHost
     from holdfast.resources import registry
     from holdfast.resources.errors import HoldfastError
 
     async def main(top):
-        async with Host(states=Path("/"), var_dir=Path("/nonexistent"), durable={durable}) as host:
+        async with LocalHost(states=Path("/"), var_dir=Path("/nonexistent"), durable={durable}) as host:
             for kind, name, arguments in {calls}:
                 try:
                     resource = registry.find(kind).declare(f"{{top}}/{{name}}", **arguments)

@@ -6,14 +6,14 @@ import asyncio
 
 import pytest
 
-from holdfast.agent.host.host import Host
+from holdfast.agent.host.host import LocalHost
 from holdfast.resources import registry
 
 
 @pytest.fixture
 async def host(tmp_path):
     """The real host."""
-    async with Host(states=tmp_path / "states", var_dir=tmp_path / "var", durable=False) as host:
+    async with LocalHost(states=tmp_path / "states", var_dir=tmp_path / "var", durable=False) as host:
         yield host
         assert host.paths.kernel_watches == 0
 

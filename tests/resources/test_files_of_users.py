@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.agent.host.host import Host
+from holdfast.agent.host.host import LocalHost
 from holdfast.resources import paths, registry
 from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.paths.trust import ACL
@@ -45,13 +45,13 @@ def top() -> Iterator[Path]:
 
 
 @pytest.fixture
-async def host(tmp_path: Path) -> AsyncIterator[Host]:
+async def host(tmp_path: Path) -> AsyncIterator[LocalHost]:
     """A host whose states are elsewhere."""
-    async with Host(states=tmp_path, var_dir=tmp_path / "var", durable=False) as host:
+    async with LocalHost(states=tmp_path, var_dir=tmp_path / "var", durable=False) as host:
         yield host
 
 
-async def run(host: Host, kind: str, path: Path, *, apply: bool = True, **arguments: Any) -> bool:
+async def run(host: LocalHost, kind: str, path: Path, *, apply: bool = True, **arguments: Any) -> bool:
     """Whether something had to be changed."""
     cls = registry.find(kind)
     assert cls is not None

@@ -15,7 +15,7 @@ import sys
 import pytest
 from pydantic import ValidationError
 
-from holdfast.agent.host.host import Host
+from holdfast.agent.host.host import LocalHost
 from holdfast.resources import registry
 from holdfast.resources.errors import Permanent
 from holdfast.resources.kinds.file import label
@@ -28,7 +28,7 @@ WHOLE = {"seuser": "system_u", "serole": "object_r", "setype": "etc_t", "serange
 @pytest.fixture
 async def host(tmp_path):
     """The real host."""
-    async with Host(states=tmp_path, var_dir=tmp_path / "var", durable=False) as host:
+    async with LocalHost(states=tmp_path, var_dir=tmp_path / "var", durable=False) as host:
         yield host
 
 

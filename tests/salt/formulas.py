@@ -30,7 +30,7 @@ from compare import differences
 from stage import GRAINS, Job, plain_umask
 from trees import Tree
 
-from holdfast.agent.words import number_of
+from holdfast.agent.phrases import number_of
 from holdfast.resources.visible import clean
 
 LIST = Path(__file__).with_name("formulas.yaml")

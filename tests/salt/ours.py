@@ -13,9 +13,9 @@ from stage import GRAINS, Job, Stage
 from holdfast.agent import once
 from holdfast.agent.cli.oneshot import results
 from holdfast.agent.cli.show import numbered
+from holdfast.agent.configuration import Compiled, ConfigurationCompiler
 from holdfast.agent.engine.options import EngineOptions
 from holdfast.agent.settings import Settings
-from holdfast.agent.tree import Compiled, Trees
 from holdfast.states.errors import CompileError, Refused
 from holdfast.states.order import rank
 
@@ -58,7 +58,7 @@ def _settings(stage: Stage, job: Job, mode: str | None) -> Settings:
 
 
 def _compile(stage: Stage, job: Job, mode: str | None) -> Compiled:
-    return Trees().compile(
+    return ConfigurationCompiler().compile(
         _settings(stage, job, mode), sls=tuple(job["sls"]), grains=json.loads(json.dumps({**GRAINS, **job["grains"]}))
     )
 

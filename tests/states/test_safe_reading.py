@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.agent.tree import Trees
+from holdfast.agent.configuration import ConfigurationCompiler
 from holdfast.resources import paths, registry
 from holdfast.resources.paths.trust import ACL
 from holdfast.states import hostfiles
@@ -188,7 +188,7 @@ def test_kind_that_is_a_link_into_a_users_directory_is_not_imported(top: Path, h
     link(kinds / "mine.py", file(home / "mine.py", "raise SystemExit('imported')\n"), of_user=False)
 
     with pytest.raises(CompileError) as caught:
-        Trees().load_kinds(kinds)
+        ConfigurationCompiler().load_kinds(kinds)
     assert [problem.code for problem in caught.value.problems] == ["source-owner"]
 
 
@@ -204,7 +204,7 @@ def test_kind_is_run_as_it_was_read(top: Path, monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setenv("HOLDFAST_KIND", "")
     monkeypatch.setattr(registry, "load_file", late)
-    Trees().load_kinds(kinds)
+    ConfigurationCompiler().load_kinds(kinds)
 
     assert os.environ["HOLDFAST_KIND"] == "checked"
 

@@ -22,7 +22,7 @@ import yaml
 
 from holdfast.agent.cli import findings
 from holdfast.agent.cli.show import _plain, dot, edges, mermaid
-from holdfast.agent.pictures.drawing import Drawing, Edge, Node
+from holdfast.agent.pictures.drawing import Drawing, DrawnEdge, DrawnNode
 from holdfast.states.codes import CODES
 from holdfast.states.compile import Compiler
 from holdfast.states.data import Call, Request
@@ -380,7 +380,8 @@ def in_order(calls: tuple[Call, ...]) -> None:
 def show(calls: tuple[Call, ...], high: Any) -> None:
     """All that `holdfast show` prints can be printed."""
     drawing = Drawing(
-        [Node(call.identity, call.kind, call.low["__sls__"]) for call in calls], [Edge(*edge) for edge in edges(calls)]
+        [DrawnNode(call.identity, call.kind, call.low["__sls__"]) for call in calls],
+        [DrawnEdge(*edge) for edge in edges(calls)],
     )
     low = [call.low for call in calls]
     for text in (

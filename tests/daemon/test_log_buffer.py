@@ -5,22 +5,22 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.agent.recent import CUT, ROOM, TEXT, Recent, _size
+from holdfast.agent.log_buffer import CUT, ROOM, TEXT, LogBuffer, _size
 
 
 def test_the_newest_are_kept_in_order() -> None:
     """As many as are asked for; none at all if that is none."""
-    recent = Recent(2, [{"event": name} for name in "abc"])
+    buffer = LogBuffer(2, [{"event": name} for name in "abc"])
 
-    assert [entry["event"] for entry in recent] == ["b", "c"]
-    assert list(Recent(0, recent)) == []
+    assert [entry["event"] for entry in buffer] == ["b", "c"]
+    assert list(LogBuffer(0, buffer)) == []
 
 
 def test_floods_are_cut_and_the_oldest_make_room() -> None:
     """Commands that print megabytes again and again cost no more than a few of them, wherever their output stands."""
-    recent = Recent(500)
+    buffer = LogBuffer(500)
     for number in range(200):
-        recent.append(
+        buffer.append(
             {
                 "event": f"ran {number}",
                 "changes": {"stdout": "y\n" * 500_000, "lines": ["z" * TEXT * 2]},
@@ -28,7 +28,7 @@ def test_floods_are_cut_and_the_oldest_make_room() -> None:
             }
         )
 
-    entries = list(recent)
+    entries = list(buffer)
     assert sum(map(_size, entries)) <= ROOM
     assert 20 < len(entries) < 200
     assert entries[-1]["event"] == "ran 199"
@@ -39,12 +39,12 @@ def test_floods_are_cut_and_the_oldest_make_room() -> None:
 @given(st.lists(st.integers(0, ROOM // 2)), st.integers(0, 20))
 def test_there_is_always_room_enough(lengths: list[int], limit: int) -> None:
     """Whatever is logged; and an entry without a long text is kept as it is."""
-    recent = Recent(limit)
+    buffer = LogBuffer(limit)
     for length in lengths:
-        recent.append({"event": "x" * length})
+        buffer.append({"event": "x" * length})
 
-    assert sum(map(_size, recent)) <= ROOM
-    assert len(list(recent)) <= limit
-    assert [len(entry["event"]) for entry in recent] == [
+    assert sum(map(_size, buffer)) <= ROOM
+    assert len(list(buffer)) <= limit
+    assert [len(entry["event"]) for entry in buffer] == [
         min(length, TEXT + len(CUT)) if length > TEXT else length for length in lengths
-    ][len(lengths) - len(list(recent)) :]
+    ][len(lengths) - len(list(buffer)) :]

@@ -1,4 +1,4 @@
-"""Files that `holdfast install` writes, and renews or removes for as long as nobody else has edited or packaged them."""
+"""Files that `holdfast install` writes. Later it renews or removes them unless they were edited or are a package's."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from holdfast.resources import paths
 from holdfast.states.source import is_there
 
 FIRST = "#compdef"
-"""A line of this sort must stay the first of its file; else the mark is the first."""
+"""A line that starts so must remain the first of its file; the mark then comes second."""
 PATIENCE = 30.0
-"""Seconds that dpkg may take to say who owns a file."""
+"""Seconds that dpkg may take to name the owner of a file."""
 _MARK = re.compile(r"""^(?:#|\.\\") Written by `holdfast install`.* Digest: (?P<digest>[0-9a-f]{16})\n""", re.MULTILINE)
 
 
 def place(root: Path, path: Path, text: str, comment: str, advice: str = "") -> str | None:
-    """Write a file, with a mark that says who wrote it; None when it is somebody else's. Raises `OSError` and `HoldfastError`."""
+    """Write a file with a mark; return None if the existing file is not ours. Raises `OSError` and `HoldfastError`."""
     if is_there(path) and not _ours(root, path):
         return None
     mark = f"{comment} Written by `holdfast install`{advice}. Digest: {_digest(text)}\n"
@@ -30,7 +30,7 @@ def place(root: Path, path: Path, text: str, comment: str, advice: str = "") -> 
 
 
 def remove(root: Path, path: Path) -> str | None:
-    """Remove a file that is there; None when it is somebody else's. Raises `OSError` and `HoldfastError`."""
+    """Remove an existing file; return None if it is not ours. Raises `OSError` and `HoldfastError`."""
     if not _ours(root, path):
         return None
     paths.at(str(path)).unlink()
@@ -38,12 +38,12 @@ def remove(root: Path, path: Path) -> str | None:
 
 
 def write(path: Path, text: str) -> None:
-    """Put a file in place whole, readable by all."""
+    """Write a file atomically, readable by all."""
     Replacement(paths.at(str(path)), text.encode(), 0o644, -1, -1, durable=True).place()
 
 
 def _ours(root: Path, path: Path) -> bool:
-    """Whether a file is as we wrote it, and belongs to no package."""
+    """Whether a file is as we wrote it and belongs to no package."""
     try:
         text = paths.read(str(path)).decode()
     except UnicodeDecodeError:
@@ -57,7 +57,7 @@ def _ours(root: Path, path: Path) -> bool:
 
 
 def _packaged(root: Path, path: Path) -> bool:
-    """Whether a Debian package below this root owns a file; also when dpkg does not answer. Where there is no dpkg, none does."""
+    """Whether a Debian package below this root owns a file. True if dpkg does not answer; false if there is no dpkg."""
     argv = ["dpkg-query", f"--admindir={root / 'var/lib/dpkg'}", "--search", f"/{path.relative_to(root)}"]
     try:
         return subprocess.run(argv, capture_output=True, timeout=PATIENCE, check=False).returncode == 0

@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agent.host import surroundings as module
-from holdfast.agent.host.surroundings import Surroundings, Topic
+from holdfast.agent.host import system_events as module
+from holdfast.agent.host.system_events import SystemEvents, Topic
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: addresses, mounts and names are changed")
 
 UNSHARED = ("unshare", "--net", "--uts", "--mount", "--propagation", "private")
 PROGRAM = """
 import asyncio, subprocess, sys
-from holdfast.agent.host import surroundings
-from holdfast.agent.host.surroundings import Surroundings, Topic
+from holdfast.agent.host import system_events
+from holdfast.agent.host.system_events import SystemEvents, Topic
 
-surroundings.CALM = 0.05
+system_events.CALM = 0.05
 
 async def idle(*paths):
     yield None
@@ -32,7 +32,7 @@ async def main(wanted, commands):
     def changed(topics):
         told.extend(topic.name for topic in topics)
         heard.set()
-    followed = Surroundings(changed, idle)
+    followed = SystemEvents(changed, idle)
     followed.follow(frozenset(Topic[name] for name in wanted.split(",") if name))
     for command in commands:
         subprocess.run(command, shell=True, check=True)
@@ -133,7 +133,7 @@ async def test_what_is_wanted_no_more_is_left(monkeypatch):
     """Its descriptor is given back; what stays is the same."""
     made = {topic: Lost() for topic in (Topic.ADDRESSES, Topic.ROUTES)}
     monkeypatch.setattr(module, "SOURCES", {topic: lambda topic=topic: made[topic] for topic in made})
-    followed = Surroundings(lambda _: None, idle)
+    followed = SystemEvents(lambda _: None, idle)
     followed.follow(frozenset(made))
     followed.follow(frozenset({Topic.ROUTES}))
     assert (made[Topic.ADDRESSES].closed, made[Topic.ROUTES].closed) == (True, False)
@@ -155,7 +155,7 @@ async def test_what_cannot_be_followed_is_tried_again(monkeypatch):
     monkeypatch.setattr(module, "AGAIN", 0.001)
     monkeypatch.setattr(module, "CALM", 0.001)
     told = asyncio.Event()
-    followed = Surroundings(lambda _: told.set(), idle)
+    followed = SystemEvents(lambda _: told.set(), idle)
     followed.follow(frozenset({Topic.ADDRESSES}))
     os.write(source.writer, b"x")
     async with asyncio.timeout(10):
@@ -177,7 +177,7 @@ async def test_files_with_names_are_followed_too(monkeypatch):
         yield None
         await asyncio.Event().wait()
 
-    followed = Surroundings(told.set_result, watch)
+    followed = SystemEvents(told.set_result, watch)
     followed.follow(frozenset({Topic.NAME}))
     edited.set()
     async with asyncio.timeout(10):

@@ -1,4 +1,4 @@
-"""The last entries of the log, kept for `holdfast log`: bounded in number and in size, whatever commands print."""
+"""The last entries of the log, kept for `holdfast log`; bounded in number and in size, however much commands print."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from holdfast.agent.console import Entry
+from holdfast.agent.console import LogEntry
 
 ROOM = 2 << 20
-"""Characters that all entries together may have; the oldest make room."""
+"""Most characters of all entries together; the oldest entries are dropped first."""
 TEXT = 32 << 10
-"""Characters that are kept of one text; who follows the log has got all of it."""
+"""Most characters of one text; clients that follow the log get the whole text."""
 CUT = "\n[cut]"
 
 
-class Recent:
+class LogBuffer:
     """At most `limit` entries, oldest first."""
 
-    def __init__(self, limit: int, entries: Iterable[Entry] = ()) -> None:
+    def __init__(self, limit: int, entries: Iterable[LogEntry] = ()) -> None:
         self._limit = limit
-        self._entries: deque[tuple[Entry, int]] = deque()
+        self._entries: deque[tuple[LogEntry, int]] = deque()
         self._size = 0
         for entry in entries:
             self.append(entry)
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[LogEntry]:
         """The entries, oldest first."""
         return (entry for entry, _ in self._entries)
 
-    def append(self, entry: Entry) -> None:
-        """Keep one more, its long texts cut."""
+    def append(self, entry: LogEntry) -> None:
+        """Add an entry; texts longer than `TEXT` are cut."""
         size = _size(entry)
         if size > TEXT:
             entry = _cut(entry)
@@ -42,7 +42,7 @@ class Recent:
 
 
 def _size(value: Any) -> int:
-    """Characters of all texts in it."""
+    """Characters of all texts in a value."""
     if isinstance(value, str):
         return len(value)
     if isinstance(value, dict):
@@ -53,7 +53,7 @@ def _size(value: Any) -> int:
 
 
 def _cut(value: Any) -> Any:
-    """The same with its texts cut."""
+    """A copy of a value with its long texts cut."""
     if isinstance(value, str):
         return value if len(value) <= TEXT else value[:TEXT] + CUT
     if isinstance(value, dict):

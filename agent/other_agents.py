@@ -1,4 +1,4 @@
-"""Agents that keep this host beside a one-shot run: where one keeps other states, each would undo what the other does."""
+"""Detects agents that manage this host from other states than a one-shot run: each would undo what the other does."""
 
 from __future__ import annotations
 
@@ -7,38 +7,39 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.agent.control.client import ask
-from holdfast.agent.control.schema import ControlError, Request
-from holdfast.agent.places import socket_of
+from holdfast.agent.control.schema import ControlError, ControlRequest
+from holdfast.agent.paths import socket_of
 from holdfast.agent.settings import Settings
 from holdfast.resources.errors import HoldfastError
 from holdfast.states.errors import CompileError
 
 ANSWER = 5.0
-"""Seconds within which an agent must say what it keeps."""
+"""Seconds within which an agent must answer."""
 PARTS = ("states", "pillar", "environment", "id")
 """The lines of `Settings.tree`, in order."""
 PATHS = PARTS[:2]
 
 
 def demand_no_other(settings: Settings, verb: str) -> None:
-    """Raise `HoldfastError` when the agent with these settings, or the one of the system, keeps other states than these.
+    """Raise `HoldfastError` if the agent with these settings, or the installed one, manages other states than these.
 
-    An agent that this process may not ask, or that does not answer, is no reason to stop: nobody knows what it keeps.
+    An agent that this process may not ask, or that does not answer, is ignored: its states are unknown.
     """
     for socket in dict.fromkeys((settings.socket, *_of_the_system())):
         try:
-            kept = ask(socket, Request("keeps"), ANSWER)
+            kept = ask(socket, ControlRequest("keeps"), ANSWER)
         except ControlError:
             continue
         if found := list(_differences(str(kept), settings.tree)):
             raise HoldfastError(
-                f"cannot {verb}: the agent at {socket} keeps other states on this host ({'; '.join(found)}), and each would undo what "
-                f"the other does; {verb} the agent's own states, stop the agent, or say --anyway"
+                f"cannot {verb}: the agent at {socket} manages other states on this host ({'; '.join(found)}), "
+                "and each would undo what the other does; "
+                f"{verb} the agent's own states, stop the agent, or use --anyway"
             )
 
 
 def _of_the_system() -> Iterator[Path]:
-    """Where the installed agent listens, as far as its settings can be read."""
+    """The control socket of the installed agent, if its settings can be read."""
     try:
         yield socket_of(None, {})
     except CompileError:
@@ -46,7 +47,7 @@ def _of_the_system() -> Iterator[Path]:
 
 
 def _differences(theirs: str, ours: str) -> Iterator[str]:
-    """What two trees (`Settings.tree`) differ in. Two paths to one directory do not differ."""
+    """The differences between two values of `Settings.tree`. Two paths to one directory do not differ."""
     for part, their, our in zip(PARTS, theirs.split("\n"), ours.split("\n"), strict=False):
         if their != our and not (part in PATHS and os.path.realpath(their) == os.path.realpath(our)):
             yield f"{part} {_named(their)}, not {_named(our)}"

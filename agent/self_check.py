@@ -1,4 +1,4 @@
-"""Looks after the agent's own files while it runs: what somebody removes or replaces is made anew, and told."""
+"""Checks the agent's own files while it runs: files that were removed or replaced are restored and reported."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from holdfast.agent.statedir import TOLD, Lock, private_directory
 from holdfast.resources.errors import HoldfastError
 
 PERIOD = 5.0
-"""Seconds between two looks: some calls of stat, in a thread that ends with them."""
+"""Seconds between two checks. A check is some calls of stat, in a thread that ends with them."""
 RENEWED = "state-renewed"
-"""Code of the health condition that says what was made anew."""
+"""Code of the health condition that names restored files."""
 TROUBLE = "state-trouble"
-"""Code of the health condition that says what cannot be made anew, or used as it is."""
+"""Code of the health condition that names files that cannot be restored or used."""
 
 
-class Guard:
-    """Looks after the state directory, the lock and the journal in it, and the control socket."""
+class SelfCheck:
+    """Checks the state directory, the lock and the journal in it, and the control socket."""
 
     def __init__(self, directory: Path, lock: Lock, journal: Journal, server: ControlServer, health: Health) -> None:
         self._directory, self._lock, self._journal, self._server, self._health = (
@@ -39,13 +39,13 @@ class Guard:
         """Device and inode of the directory; None while it is missing."""
 
     async def run(self) -> None:
-        """Look again and again, for ever."""
+        """Check again and again, for ever."""
         while True:
             await asyncio.sleep(PERIOD)
             await self.look()
 
     async def look(self) -> None:
-        """See whether all is there; what is not is made anew, the journal soon after."""
+        """Check all files and restore what is missing; the journal is restored soon after."""
         renewed: list[str] = []
         where = self._directory
         try:
@@ -58,28 +58,28 @@ class Guard:
         except HoldfastError as error:
             self._health.set(TROUBLE, str(error), "error")
         except (OSError, RuntimeError) as error:
-            self._health.set(TROUBLE, f"{where} was removed or replaced, and cannot be made anew: {error}", "error")
+            self._health.set(TROUBLE, f"{where} was removed or replaced, and cannot be restored: {error}", "error")
         if renewed:
-            text = f"{'; '.join(renewed)} while the agent ran; made anew. Find out who does that"
+            text = f"{'; '.join(renewed)} while the agent ran; restored. Find out which program does that"
             self._health.set(RENEWED, text, lasts=TOLD)
         self._journal.check()
 
     def _renew_files(self, renewed: list[str]) -> None:
-        """Make the directory and the lock anew, if need be; `renewed` gets what had happened. Blocks."""
+        """Restore the directory and the lock if needed; add what had happened to `renewed`. Blocks."""
         now = _identity(self._directory)
         if now is None:
             _set_aside(self._directory)
         private_directory(self._directory)
         if now != self._seen:
             renewed.append(f"{self._directory} was {'removed' if now is None else 'replaced'}")
-            self._directory.chmod(0o700)  # whoever needed it first may have made it, for all to read
+            self._directory.chmod(0o700)  # another part may have created it first, readable by all
             self._seen = _identity(self._directory)
         if self._lock.renew() and not renewed:
             renewed.append(f"{self._lock.path} was removed or replaced")
 
 
 def _identity(directory: Path) -> tuple[int, int] | None:
-    """What tells a directory from others; None where there is none."""
+    """Identifies a directory; None if there is none."""
     try:
         info = directory.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -88,6 +88,6 @@ def _identity(directory: Path) -> tuple[int, int] | None:
 
 
 def _set_aside(path: Path) -> None:
-    """Keep what is no directory, or a link that leads nowhere, under another name."""
+    """Rename a path that is not a directory, or a broken link, out of the way."""
     if os.path.lexists(path):
         path.rename(path.with_name(f"{path.name}.{time.time_ns()}"))

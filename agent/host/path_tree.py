@@ -1,12 +1,12 @@
-"""Keeps a tree of watched paths armed: what must be done when one joins, leaves, or turns into something else.
+"""Keeps a tree of watched paths armed: what to do when a path joins, leaves, or turns into something else.
 
-Directories are watched, not files. Every component of a watched path is a node; a component that is missing is waited for in
-its parent, one that is a symbolic link is followed and watched at both ends. The order is always: watch first, then look; so
-nothing can happen unseen in between.
+Directories are watched, not files. Every component of a watched path is a node. A missing component is awaited in its
+parent; a symbolic link is followed and watched at both ends. The order is always: watch first, then look. So no change
+between the two is missed.
 
-What an untrusted user could put below a watched path must not cost others their events: a link of his is followed only where
-`holdfast.resources.paths` follows it, a file system that he has mounted is not asked about anything, and in directories that he
-may write a recursive watch is bounded.
+An untrusted user who can write below a watched path must not cause others to lose events. So his links are followed
+only where `holdfast.resources.paths` follows them, file systems that he has mounted are not accessed, and a recursive
+watch is bounded in directories that he may write.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import islice
 
-from holdfast.agent.host.inotify import Kernel
-from holdfast.agent.host.pathnodes import (
+from holdfast.agent.host.inotify import SharedInotify
+from holdfast.agent.host.path_nodes import (
     NOTHING,
-    Node,
+    PathNode,
     Signature,
     Subscription,
     held,
@@ -37,50 +37,51 @@ from holdfast.resources.paths import mounts
 from holdfast.resources.paths.handle import ENTRIES
 
 HOPS = 40
-"""Symbolic links followed for one watch; the kernel's own limit."""
+"""Most symbolic links followed for one watch; the kernel's own limit."""
 ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG})
 WATCHES = 8192
-"""Directories that one recursive watch holds in what untrusted users may write, and entries that it compares there while it polls."""
+"""Most directories of one recursive watch that untrusted users may write, and most entries compared there while
+polling."""
 LONGEST = 512
-"""Characters in the path of such a directory: its paths take memory."""
+"""Most characters in the path of such a directory: paths take memory."""
 LEVELS = 64
-"""Directories in such a path: a deep tree makes each look at it slow."""
+"""Most components of such a path: a deep tree makes each access slow."""
 UNBOUNDED = sys.maxsize - 1
 
 
-class Tree:
-    """The nodes, from the root of the file system to what is watched, each with the kernel watch it needs."""
+class PathTree:
+    """The nodes from the root of the file system to the watched paths, each with the kernel watch that it needs."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: SharedInotify) -> None:
         self.kernel = kernel
-        self.root = Node("", None)
+        self.root = PathNode("", None)
         self.deep = 0
-        """Recursive watches there are."""
-        self.polled: dict[Node, dict[str, Signature]] = {}
-        """Directories that the kernel does not watch -> their entries when last seen."""
-        self.refusals: dict[Node, OSError] = {}
-        """Why it does not."""
-        self.bounded: dict[Node, str] = {}
-        """Recursive watches that do not hear of all below -> the bound that was reached."""
-        self.uncovered: list[Node] = []
-        """Where a user's file system is no longer, to be looked at."""
+        """Number of recursive subscriptions."""
+        self.polled: dict[PathNode, dict[str, Signature]] = {}
+        """Directories without a kernel watch -> their entries at the last check."""
+        self.refusals: dict[PathNode, OSError] = {}
+        """Directories without a kernel watch -> the kernel's reason."""
+        self.bounded: dict[PathNode, str] = {}
+        """Recursive watches that do not include everything below -> the bound that was reached."""
+        self.uncovered: list[PathNode] = []
+        """Nodes to check because a user's file system was unmounted there."""
         self._relink: set[Subscription] = set()
-        self._links: set[Node] = set()
+        self._links: set[PathNode] = set()
         """All symbolic links, followed or not."""
         self._foreign: frozenset[str] = frozenset()
         """Mount points of file systems that an untrusted user has mounted."""
         self._owners: Mapping[str, int] = {}
-        self._held: dict[Node, Node] = {}
-        """Directory in what untrusted users may write -> the top of the recursive watch that holds it."""
-        self._holding: Counter[Node] = Counter()
-        """How many there are for each top."""
-        self._scanned: Counter[Node] = Counter()
-        """Entries that the current pass has looked at in what untrusted users may write, for each top."""
-        self._compared: Counter[Node] = Counter()
-        """Entries there that are compared in this round of polling, for each top."""
+        self._held: dict[PathNode, PathNode] = {}
+        """Directory that untrusted users may write -> top of the recursive watch that includes it."""
+        self._holding: Counter[PathNode] = Counter()
+        """Top -> number of such directories."""
+        self._scanned: Counter[PathNode] = Counter()
+        """Top -> entries of such directories that the current pass has read."""
+        self._compared: Counter[PathNode] = Counter()
+        """Top -> entries of such directories compared in this round of polling."""
 
     def begin(self) -> None:
-        """Start a pass, before anything is looked at: learn which mount points to leave alone, and count scanned entries anew."""
+        """Start a pass, before any access: read which mount points to leave alone, and reset the counts of entries."""
         if self._scanned:
             self._scanned.clear()
         owners = mounts.foreign()
@@ -95,7 +96,7 @@ class Tree:
         self.uncovered += [node for point in before - self._foreign for node in self.showing(point)]
 
     def add(self, subscription: Subscription, paths: Iterable[str]) -> None:
-        """Take a watcher in; armed on return. Raises `ValueError` for a relative path."""
+        """Add a subscription; it is armed on return. Raises `ValueError` for a relative path."""
         self.begin()
         self.deep += subscription.deep
         for path in paths:
@@ -105,8 +106,8 @@ class Tree:
         self._relink.add(subscription)
         self.resolve()
 
-    def _grow(self, path: str) -> tuple[Node, Node]:
-        """The node of a path, and the first on the way to it that is new or passed through for the first time."""
+    def _grow(self, path: str) -> tuple[PathNode, PathNode]:
+        """The node of a path, and the first node on the way that is new or newly passed through."""
         if not path.startswith("/"):
             raise ValueError(f"cannot watch {path!r}: it is not an absolute path")
         node, fresh = self.root, None
@@ -114,13 +115,13 @@ class Tree:
             child = node.children.get(name)
             if child is None:
                 first = not node.children
-                child = node.children[name] = Node(name, node)
+                child = node.children[name] = PathNode(name, node)
                 fresh = fresh or (node if first else child)
             node = child
         return node, fresh or node
 
-    def showing(self, real: str) -> list[Node]:
-        """The nodes that show what lies at a path without links, which other links may lead to; those on the way to something watched."""
+    def showing(self, real: str) -> list[PathNode]:
+        """Nodes on the way to a watched path whose link-free path is `real`; several links may lead there."""
         ways = [(self.root, real)]
         for link in self._links:
             end = link.real.rstrip("/")
@@ -128,26 +129,26 @@ class Tree:
                 ways.append((link, real[len(end) :]))
         found = []
         for start, rest in ways:
-            node: Node | None = start
+            node: PathNode | None = start
             for name in filter(None, rest.split("/")):
                 node = node.children.get(name) if node else None
             if node is not None:
                 found.append(node)
         return found
 
-    def swept(self) -> list[Node] | None:
-        """Watched files whose status is known, and directories that are watched recursively; None when nothing is watched."""
+    def swept(self) -> list[PathNode] | None:
+        """Watched files with a known status, and directories watched recursively; None if nothing is watched."""
         return (
             [node for node in self.root.below() if node.seal or (node.covered and node.kernel)]
             if self.root.children
             else None
         )
 
-    def has(self, node: Node) -> bool:
+    def has(self, node: PathNode) -> bool:
         """Whether a node is still in use."""
         return node.parent is None or node.parent.children.get(node.name) is node
 
-    def _join(self, subscription: Subscription, node: Node, fresh: Node) -> None:
+    def _join(self, subscription: Subscription, node: PathNode, fresh: PathNode) -> None:
         subscription.nodes.add(node)
         node.subscribers.add(subscription)
         deep = subscription.deep and node in subscription.own
@@ -158,9 +159,9 @@ class Tree:
             self.look(fresh)
         else:
             self._trace(node)
-        node.seal = known or node.seal  # what has changed since then was not told to the others
+        node.seal = known or node.seal  # the other subscriptions have not been told of changes since then
 
-    def _leave(self, subscription: Subscription, node: Node) -> None:
+    def _leave(self, subscription: Subscription, node: PathNode) -> None:
         subscription.nodes.discard(node)
         node.subscribers.discard(subscription)
         if subscription in node.deep:
@@ -172,7 +173,7 @@ class Tree:
         self.prune(node, below=subscription.deep)
 
     def remove(self, subscription: Subscription) -> None:
-        """Take a watcher out; harmless when it is out already."""
+        """Remove a subscription. May be called twice."""
         if subscription.nodes:
             self.deep -= subscription.deep
         for node in list(subscription.nodes):
@@ -180,7 +181,10 @@ class Tree:
         self._relink.discard(subscription)
 
     def resolve(self) -> None:
-        """Follow links anew for all watches whose links have changed; what is found on the way may be links again."""
+        """Resolve links again for all subscriptions whose links have changed.
+
+        New links found on the way are resolved as well.
+        """
         for _ in range(HOPS):
             again, self._relink = self._relink, set()
             for subscription in again:
@@ -189,11 +193,11 @@ class Tree:
                 return
 
     def _follow(self, subscription: Subscription) -> None:
-        """Have a watch told of both ends of each symbolic link on the way to its paths."""
+        """Subscribe to both ends of each symbolic link on the way to the subscription's paths."""
         if not self._links and not subscription.links:
             return
         wanted = list(subscription.own)
-        links: list[Node] = []
+        links: list[PathNode] = []
         for node in wanted:
             for step in node.upward():
                 if step.target is None or step in links or len(links) >= HOPS:
@@ -207,8 +211,8 @@ class Tree:
         for node in subscription.nodes.difference(wanted):
             self._leave(subscription, node)
 
-    def prune(self, node: Node, *, below: bool) -> None:
-        """Drop nodes that nobody needs any more, from here upward, with their kernel watches."""
+    def prune(self, node: PathNode, *, below: bool) -> None:
+        """Drop nodes without subscriptions, from here upward, with their kernel watches."""
         for one in reversed(node.below()) if below else [node]:
             for step in one.upward():
                 if not self._idle(step):
@@ -222,21 +226,34 @@ class Tree:
                 if step.parent is not None:
                     step.parent.children.pop(step.name, None)
 
-    def _idle(self, node: Node) -> bool:
+    def _idle(self, node: PathNode) -> bool:
         if node.subscribers or node.children:
             return False
         return not (node.covered and (node.kernel or node in self.polled or node.real in self._foreign))
 
-    def look(self, top: Node) -> None:
-        """Arm a node and all below it anew, by what is at their paths now."""
+    def look(self, top: PathNode) -> None:
+        """Arm a node and all below again, according to what is at their paths now."""
         stack = [top]
         while stack:
             node = stack.pop()
             self._trace(node)
             stack.extend(node.children.values())
 
-    def _trace(self, node: Node) -> None:
-        """Arm one node by what is at its path now."""
+    def _trace(self, node: PathNode) -> None:
+        """Arm one node according to what is at its path now."""
+        self._inherit(node)
+        info = NOTHING if node.shut else status(node.path)
+        if (not stat.S_ISDIR(info.st_mode) or node.subscribers) and not node.shut:
+            info = self._widen(node.parent or node, node, info)
+        node.seal = seal(info) if node.subscribers else 0
+        self._resolve_link(node, info)
+        if node.shut:
+            self._let_go(node)
+        else:
+            self._arm(node, info)
+
+    def _inherit(self, node: PathNode) -> None:
+        """Set what a node takes over from its parent."""
         parent = node.parent
         if parent is not None:
             node.covered = True if node.deep else parent.covered
@@ -244,13 +261,11 @@ class Tree:
             node.shut = parent.shut or node.real in self._foreign
         else:
             node.covered = bool(node.deep)
-        info = NOTHING if node.shut else status(node.path)
-        mode, target = info.st_mode, None
-        if (not stat.S_ISDIR(mode) or node.subscribers) and not node.shut:
-            info = self._widen(parent or node, node, info)
-            mode = info.st_mode
-        node.seal = seal(info) if node.subscribers else 0
-        if stat.S_ISLNK(mode):
+
+    def _resolve_link(self, node: PathNode, info: os.stat_result) -> None:
+        """Read the target of a node with this status, and have subscriptions follow a changed one."""
+        target = None
+        if stat.S_ISLNK(info.st_mode):
             target, real = leads(node.path)
             node.shut, node.real = real is None, real or node.path
             self._links.add(node)
@@ -259,13 +274,13 @@ class Tree:
         if target != node.target:
             node.target = target
             self._relink.update(*(each.subscribers for each in node.below()))
-        if node.shut:
-            self._let_go(node)
-            return
-        inside = node.covered and (bool(node.deep) or stat.S_ISDIR(mode))
+
+    def _arm(self, node: PathNode, info: os.stat_result) -> None:
+        """Have the kernel watch a node with this status if it is a directory that needs a watch."""
+        inside = node.covered and (bool(node.deep) or stat.S_ISDIR(info.st_mode))
         if inside:
-            node.loose = is_loose(status(node.real) if target else info)
-        if inside or node.children or parent is None:
+            node.loose = is_loose(status(node.real) if node.target else info)
+        if inside or node.children or node.parent is None:
             node.full = node.full or inside
             self.attach(node)
         else:
@@ -273,8 +288,11 @@ class Tree:
         if inside:
             self._cover(node)
 
-    def _widen(self, parent: Node, node: Node, info: os.stat_result) -> os.stat_result:
-        """Have the parent tell about this entry; its status, looked up again if that was not so before."""
+    def _widen(self, parent: PathNode, node: PathNode, info: os.stat_result) -> os.stat_result:
+        """Request events of this entry from the parent.
+
+        Returns the entry's status, read again if events were not requested before.
+        """
         if parent.full:
             return info
         parent.full = True
@@ -282,8 +300,8 @@ class Tree:
             self.attach(parent)
         return status(node.path)
 
-    def attach(self, node: Node) -> None:
-        """Have the kernel watch a directory, or else poll it."""
+    def attach(self, node: PathNode) -> None:
+        """Have the kernel watch a directory; poll the directory if the kernel refuses."""
         self.refusals.pop(node, None)
         try:
             self.kernel.attach(node, follow=node.target is not None)
@@ -295,15 +313,15 @@ class Tree:
             if node not in self.polled:
                 self.polled[node] = self.entries(node)
 
-    def _let_go(self, node: Node) -> None:
+    def _let_go(self, node: PathNode) -> None:
         self.kernel.detach(node)
         self.polled.pop(node, None)
         self.refusals.pop(node, None)
 
     # -- recursive watches -------------------------------------------------------------------------------------
 
-    def _cover(self, node: Node) -> None:
-        """Have a node for every directory in one that is watched recursively. Links inside are not followed."""
+    def _cover(self, node: PathNode) -> None:
+        """Make a node for every directory below a recursively watched one. Links inside are not followed."""
         top = self._top(node) if node.loose else node
         room = ENTRIES - self._scanned[top] if node.loose else UNBOUNDED
         taken = 0
@@ -313,18 +331,18 @@ class Tree:
                     if taken > room:
                         self.bounded[top] = f"more than {ENTRIES} entries"
                         break
-                    # a mount point is not looked at, not even for its type
+                    # a mount point is not accessed, not even for its type
                     if entry.name not in node.children and (
                         self._is_foreign(node, entry.name) or entry.is_dir(follow_symlinks=False)
                     ):
                         self.spawn(node, entry.name)
-        except OSError:  # gone or unreadable: its parent tells when that changes
+        except OSError:  # gone or unreadable: the parent reports when that changes
             pass
         if node.loose:
             self._scanned[top] += taken
 
-    def spawn(self, node: Node, name: str) -> Node | None:
-        """A new node for a directory in one that is watched recursively; None beyond the bounds."""
+    def spawn(self, node: PathNode, name: str) -> PathNode | None:
+        """A new node for a directory within a recursive watch; None beyond the bounds."""
         top = self._top(node) if node.loose else None
         if top is not None and self._holding[top] >= WATCHES:
             self.bounded[top] = f"more than {WATCHES} directories"
@@ -332,21 +350,21 @@ class Tree:
         if top is not None and (len(node.path) + len(name) >= LONGEST or node.path.count("/") >= LEVELS):
             self.bounded[top] = f"a path of more than {LONGEST} characters or {LEVELS} levels"
             return None
-        child = node.children[name] = Node(name, node)
+        child = node.children[name] = PathNode(name, node)
         if top is not None:
             self._held[child] = top
             self._holding[top] += 1
         return child
 
-    def _release(self, node: Node) -> None:
+    def _release(self, node: PathNode) -> None:
         top = self._held.pop(node, None)
         if top is not None:
             self._holding[top] -= 1
             if not self._holding[top]:
                 del self._holding[top]
 
-    def _top(self, node: Node) -> Node:
-        """Where the recursive watch begins that a directory counts for."""
+    def _top(self, node: PathNode) -> PathNode:
+        """The top of the recursive watch whose bounds a directory counts towards."""
         for step in node.upward():
             if step in self._held:
                 return self._held[step]
@@ -354,17 +372,17 @@ class Tree:
                 return step
         return node
 
-    def _is_foreign(self, node: Node, name: str) -> bool:
+    def _is_foreign(self, node: PathNode, name: str) -> bool:
         return bool(self._foreign) and f"{node.real.rstrip('/')}/{name}" in self._foreign
 
     # -- polling -----------------------------------------------------------------------------------------------
 
     def begin_round(self) -> None:
-        """Start a round of polling: what is compared is counted anew."""
+        """Start a round of polling: reset the counts of compared entries."""
         self._compared.clear()
 
-    def entries(self, node: Node) -> dict[str, Signature]:
-        """Signatures of those entries of a directory that somebody watches."""
+    def entries(self, node: PathNode) -> dict[str, Signature]:
+        """Signatures of the entries of a directory that have subscriptions."""
         names = set(node.children)
         top = self._top(node) if node.covered and node.loose else None
         room = UNBOUNDED if top is None else max(0, WATCHES - self._compared[top])

@@ -1,7 +1,7 @@
-"""Copies of sources, by their digests, so that a repair does not depend on the live files.
+"""Copies of sources by digest, so that a repair does not depend on the live files.
 
-All are in one file of the agent's own directory that has no name: nobody else can open it, it outlives even the removal of that directory,
-and it is gone when the agent is, however that ends. A new agent reads all sources anew.
+All copies are in one file without a name, in the agent's own directory. No other process can open the file, it survives
+the removal of the directory, and it disappears with the agent, however that ends. A new agent reads all sources again.
 """
 
 from __future__ import annotations
@@ -15,52 +15,52 @@ from holdfast.resources import paths
 from holdfast.resources.paths.handle import Handle
 
 FILE = 16 << 20
-"""Bytes of a source above which no copy of it is kept."""
+"""Bytes of a source above which no copy is kept."""
 BYTES = 256 << 20
-"""Bytes that all copies may have."""
+"""Most bytes of all copies."""
 WASTE = 1 << 20
-"""Bytes of copies that are not needed any more, from which on the file is written anew if they are more than half of it."""
+"""Bytes of unneeded copies above which the file is rewritten, if they are more than half of it."""
 NAME = "sources.kept"
-"""What the file is called for the moment that it has a name."""
+"""The temporary name of the file between its creation and the removal of the name."""
 
 
 def digest_of(data: bytes) -> str:
-    """SHA-256 of some bytes, hex."""
+    """SHA-256 of the data, hexadecimal."""
     return hashlib.sha256(data).hexdigest()
 
 
 def large(looks: tuple[int, ...] | None) -> str:
-    """What stands in place of the digest of a file that is larger than `FILE`: what it looks like."""
+    """Stands in for the digest of a file larger than `FILE`: its metadata."""
     return f"looks {looks}"
 
 
-class Store:
-    """Content by digest. All methods may be called from any thread; `put`, `get` and `tidy` block for the disk, the others never wait for it."""
+class SourceStore:
+    """Content by digest. Thread-safe. `put`, `get` and `tidy` wait for the disk; the other methods never do."""
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
         self._writing = threading.Lock()
-        """Held by the one who writes a file."""
+        """Held while the file is written."""
         self._lock = threading.Lock()
-        """Held while what follows is read or changed, never for the disk."""
+        """Held while the fields below are read or changed; never during disk access."""
         self._file: tuple[Handle, Handle] | None = None
-        """Descriptors to write and to read it by."""
+        """Handles to write and to read the file."""
         self._end = 0
         self._kept: dict[str, tuple[int, int]] = {}
-        """Digest -> where its content begins, and its size."""
+        """Digest -> offset and size of its content."""
         self._size = 0
-        """Bytes of those."""
+        """Bytes of all kept copies."""
         self._missing: dict[str, str] = {}
-        """Digest of what is needed and could not be kept -> why not."""
+        """Digest of a needed copy that could not be kept -> the reason."""
 
     @property
     def trouble(self) -> str:
-        """Why something is not kept that should be; empty if all is."""
+        """Why a needed copy is not kept; empty if all are."""
         with self._lock:
             return next(iter(self._missing.values()), "")
 
     def put(self, digest: str, data: bytes | None) -> None:
-        """Keep some content (None: too much), where there is room for it; else `trouble` says why not."""
+        """Keep content (None: too large) if there is room; else `trouble` gives the reason."""
         with self._writing:
             with self._lock:
                 if data is None or digest in self._kept or len(data) > FILE:
@@ -77,7 +77,7 @@ class Store:
                 self._size += len(data)
 
     def _append(self, data: bytes) -> str:
-        """Write at the end of the file; why that cannot be done, empty if it is."""
+        """Write at the end of the file. Returns the reason of a failure, empty on success."""
         try:
             self._file = self._file or self._nameless()
             _write(self._file[0], data, self._end)
@@ -89,12 +89,12 @@ class Store:
         return ""
 
     def lacks(self, digest: str) -> bool:
-        """Whether this content could not be kept."""
+        """Whether the content of this digest could not be kept."""
         with self._lock:
             return digest in self._missing
 
     def get(self, digest: str) -> bytes | None:
-        """The content of a digest; None when it was not kept, or cannot be read."""
+        """The content of a digest; None if it was not kept or cannot be read."""
         with self._lock:
             file, (begin, size) = self._file, self._kept.get(digest, (0, -1))
         if file is None or size < 0:
@@ -106,7 +106,7 @@ class Store:
         return data if digest_of(data) == digest else None
 
     def drop(self, needed: Container[str]) -> bool:
-        """Forget what is not needed any more; whether the file is to be tidied for that."""
+        """Forget copies that are not needed; return whether the file should be rewritten with `tidy`."""
         with self._lock:
             self._kept = {digest: where for digest, where in self._kept.items() if digest in needed}
             self._missing = {digest: why for digest, why in self._missing.items() if digest in needed}
@@ -114,7 +114,7 @@ class Store:
             return self._end - self._size > max(self._size, WASTE)
 
     def tidy(self) -> None:
-        """Write the file anew, without what is not needed any more. Raises `OSError`."""
+        """Rewrite the file without the copies that are not needed. Raises `OSError`."""
         with self._writing:
             with self._lock:
                 copies = list(self._kept)
@@ -133,7 +133,7 @@ class Store:
     def _nameless(self) -> tuple[Handle, Handle]:
         """A new file without a name. Raises `OSError`."""
         place = paths.at(f"{self._directory}/{NAME}")
-        if place.look() is not None:  # of an agent that was killed just then
+        if place.look() is not None:  # left over from an agent killed at this point
             place.unlink()
         writing, (reading, _) = place.create(0o600), place.open()
         place.unlink()
@@ -141,7 +141,7 @@ class Store:
 
 
 def _write(file: Handle, data: bytes, begin: int) -> None:
-    """Write all of it. Raises `OSError`."""
+    """Write all data. Raises `OSError`."""
     rest = memoryview(data)
     while rest:
         count = os.pwrite(file.fd, rest, begin)

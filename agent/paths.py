@@ -1,4 +1,7 @@
-"""Where an agent's files are. Light to import: who asks a running agent something waits for this first, and needs no settings."""
+"""Where an agent's files are.
+
+Light to import: a client that asks a running agent waits for this module first, and needs no settings.
+"""
 
 from __future__ import annotations
 
@@ -17,31 +20,30 @@ from holdfast.states.parse import parse_yaml
 from holdfast.states.source import Tree, exists, refuse
 
 CONFIG = Path("/etc/holdfast/agent.yaml")
-"""Where the settings are unless the operator says otherwise."""
+"""The default path of the settings."""
 STATE_DIR = Path("/var/lib/holdfast")
-"""Where an installed agent remembers; its control socket is then below /run."""
+"""The state directory of an installed agent; its control socket is below /run."""
 RUN_DIR = Path("/run/holdfast")
 
 
 def default_socket(state_dir: Path) -> Path:
-    """Where an agent listens whose settings do not say."""
+    """The control socket of an agent whose settings name none."""
     return (RUN_DIR if state_dir == STATE_DIR else state_dir) / "control.sock"
 
 
 def socket_of(path: Path | None, overrides: Mapping[str, Any]) -> Path:
-    """Where the agent with these settings listens, even when they are broken now: a running agent keeps those of before.
+    """The control socket of the agent with these settings.
 
-    `overrides` (from the command line) win over the file. Raises `CompileError` when nothing says where, and when the file could
-    not be read and there is no agent where one is without it.
+    Works also when the settings are broken now: a running agent keeps its last good ones. `overrides` (from the command
+    line) take precedence over the file. Raises `CompileError` if the location is unknown: the file cannot be read, and
+    no agent listens at the default location.
     """
-    file, values, unread = (path or CONFIG).absolute(), Map(), None
-    try:
-        _, values = read_settings(file)
-    except CompileError as error:
-        if path is not None and not exists(path) and not overrides.get("state_dir"):
-            raise  # a name mistyped
-        unread = error if path is not None or exists(file) else None
-    found = {name: values[name] for name in ("state_dir", "control") if is_location(values.get(name))}
+    file = (path or CONFIG).absolute()
+    found, unread = _locations(file)
+    if unread is not None and path is not None and not exists(path) and not overrides.get("state_dir"):
+        raise unread  # the name is probably mistyped
+    if path is None and not exists(file):
+        unread = None
     state_dir = anchored(overrides.get("state_dir") or found.get("state_dir", STATE_DIR), file.parent)
     socket = anchored(found["control"], file.parent) if "control" in found else default_socket(state_dir)
     if unread is not None and _is_missing(socket):
@@ -49,13 +51,22 @@ def socket_of(path: Path | None, overrides: Mapping[str, Any]) -> Path:
     return socket
 
 
+def _locations(file: Path) -> tuple[dict[str, Any], CompileError | None]:
+    """The valid settings `state_dir` and `control` in a file, and the error if the file cannot be read."""
+    try:
+        _, values = read_settings(file)
+    except CompileError as error:
+        return {}, error
+    return {name: values[name] for name in ("state_dir", "control") if is_location(values.get(name))}, None
+
+
 def is_location(value: object) -> bool:
-    """Whether there can be a path of this name."""
+    """Whether the value can be a path."""
     return isinstance(value, str) and value != "" and "\0" not in value
 
 
 def _is_missing(path: Path) -> bool:
-    """Whether it is certain that there is no such thing."""
+    """Whether the path certainly does not exist."""
     try:
         return paths.at(absolute(path)).look() is None
     except (OSError, paths.Unsafe) as error:
@@ -63,7 +74,10 @@ def _is_missing(path: Path) -> bool:
 
 
 def demand_safe(path: Path, doing: str, advice: str) -> None:
-    """Refuse a path if an untrusted user could put something else there, or where it is to be made. Raises `HoldfastError` and `OSError`."""
+    """Raise `HoldfastError` if an untrusted user could replace the path or, if it is missing, create it.
+
+    Raises `OSError`.
+    """
     try:
         found = paths.nearest(absolute(path))
     except paths.Unsafe as error:
@@ -73,19 +87,19 @@ def demand_safe(path: Path, doing: str, advice: str) -> None:
 
 
 def anchored(path: Path | str, base: Path) -> Path:
-    """A path made absolute, if it is relative below `base`."""
+    """The absolute path; a relative one is taken from `base`."""
     return Path(os.path.normpath(base / path))
 
 
 def read_settings(path: Path) -> tuple[Document, Map]:
-    """What agent.yaml says, unjudged. Raises `CompileError`."""
+    """The content of agent.yaml, not validated. Raises `CompileError`."""
     if not exists(path):
         raise refuse(path, "source-missing", "it does not exist", "leave --config out to run with the defaults")
     return read_mapping(path)
 
 
 def read_mapping(path: Path) -> tuple[Document, Map]:
-    """A YAML file that holds one mapping, and nobody else may write. Raises `CompileError`."""
+    """The mapping in a YAML file that only trusted users can write. Raises `CompileError`."""
     tree = Tree(path.parent, trusted_uids())
     document = Document(str(path), tree.read(path).text, data=True)
     values = parse_yaml(document, document.text)

@@ -16,11 +16,11 @@ import psutil
 import pytest
 
 from holdfast.agent.engine.backgrounds import Shared
-from holdfast.agent.host import cgroups, holds, processes
+from holdfast.agent.host import cgroups, containment, processes
 from holdfast.agent.host.blocking import Blocking
-from holdfast.agent.host.host import Host
+from holdfast.agent.host.host import LocalHost
 from holdfast.agent.host.run import _all, kill_all, run
-from holdfast.agent.host.starting import Command
+from holdfast.agent.host.starting import CommandSpec
 from holdfast.resources.errors import Overdue, Permanent, Temporary
 from loop_time import callbacks
 
@@ -44,10 +44,10 @@ def wait_for(condition: Callable[[], bool]) -> None:
 def hold(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Each way to hold what a command starts, on each kind of host."""
     if request.param == "subreaper":
-        monkeypatch.setattr(holds, "new", holds.Subreaper)
+        monkeypatch.setattr(containment, "new", containment.Subreaper)
     else:
         groups = cgroups.Cgroups(request.getfixturevalue("directory"))
-        monkeypatch.setattr(holds, "new", lambda: holds.Cgroup(groups))
+        monkeypatch.setattr(containment, "new", lambda: containment.Cgroup(groups))
         if request.param == "cgroup before 5.14":
             switch = cgroups._set
             monkeypatch.setattr(
@@ -70,7 +70,7 @@ def out() -> Iterator[Path]:
 
 async def sh(script: str, out: Path, **options):
     """Run a shell script."""
-    return await run(Command(("/bin/sh", "-c", script), env={"OUT": str(out)}, **options), Blocking())
+    return await run(CommandSpec(("/bin/sh", "-c", script), env={"OUT": str(out)}, **options), Blocking())
 
 
 def left(out: Path) -> list[int]:
@@ -182,7 +182,7 @@ async def test_the_command_of_a_background_task_ends_with_it(hold, out, tmp_path
             yield "ready"
             await services.run("/bin/sh", "-c", f"{FAMILY} sleep 37", env={"OUT": str(out)})
 
-    async with Host(states=tmp_path, var_dir=tmp_path) as host:
+    async with LocalHost(states=tmp_path, var_dir=tmp_path) as host:
         shared = Shared(Kind, "x.y", host.context("background[x.y]"), print)
         await started(out, 2)
         shared.task.cancel()
@@ -244,9 +244,15 @@ async def test_status_signal_pid_and_output_are_those_of_the_command(hold, out):
 async def test_what_cannot_be_started_says_why(hold, out, user):
     """The reason comes through the starter."""
     for command, told in (
-        (Command(("no-such-command-here",), user=user), "cannot run no-such-command-here: No such file or directory"),
-        (Command(("true",), cwd="/no/such/dir", user=user), "cannot run true: /no/such/dir: No such file or directory"),
-        (Command(("true", "x" * (1 << 18)), user=user), "cannot run true: Argument list too long"),
+        (
+            CommandSpec(("no-such-command-here",), user=user),
+            "cannot run no-such-command-here: No such file or directory",
+        ),
+        (
+            CommandSpec(("true",), cwd="/no/such/dir", user=user),
+            "cannot run true: /no/such/dir: No such file or directory",
+        ),
+        (CommandSpec(("true", "x" * (1 << 18)), user=user), "cannot run true: Argument list too long"),
     ):
         with pytest.raises(Permanent) as caught:
             await run(command, Blocking())
@@ -267,7 +273,7 @@ async def test_those_who_are_asked_have_time_to_end(hold, out):
 async def test_groups_are_removed(directory, monkeypatch, out):
     """When a command ends, and those in which something lives on, once that has ended: thousands of commands leave no group behind."""
     groups = cgroups.Cgroups(directory)
-    monkeypatch.setattr(holds, "new", lambda: holds.Cgroup(groups))
+    monkeypatch.setattr(containment, "new", lambda: containment.Cgroup(groups))
     for _ in range(20):
         await sh("true", out)
     assert [path for path in directory.iterdir() if path.is_dir()] == []
@@ -303,24 +309,24 @@ async def test_a_new_agent_removes_what_a_dead_one_left(directory):
 async def test_without_a_control_group_a_subreaper_holds(directory, monkeypatch, out):
     """A group that cannot be made does not keep a command from running."""
     groups = cgroups.Cgroups(directory / "gone")
-    monkeypatch.setattr(holds, "_groups", lambda: groups)
-    assert isinstance(holds.new(), holds.Subreaper)
+    monkeypatch.setattr(containment, "_groups", lambda: groups)
+    assert isinstance(containment.new(), containment.Subreaper)
     assert (await sh("echo fine", out)).stdout == "fine\n"
 
 
 async def test_subreaper_keeps_no_descriptor(monkeypatch, tmp_path):
     """Not that of a directory which a user could exchange, either: its file system could not be unmounted while the command runs."""
-    monkeypatch.setattr(holds, "new", holds.Subreaper)
+    monkeypatch.setattr(containment, "new", containment.Subreaper)
     os.chown(tmp_path, 65534, -1)
     empty = 'for i in $(seq 500); do [ -n "$(ls /proc/$PPID/fd)" ] || exit 0; done; ls -l /proc/$PPID/fd; exit 1'
 
-    done = await run(Command(("sh", "-c", empty), cwd=str(tmp_path), check=False), Blocking(1))
+    done = await run(CommandSpec(("sh", "-c", empty), cwd=str(tmp_path), check=False), Blocking(1))
     assert (done.retcode, done.stdout) == (0, "")
 
 
 async def test_without_a_subreaper_the_process_group_is_ended(monkeypatch, out):
     """What has left the group escapes, as the documentation says."""
-    monkeypatch.setattr(holds, "new", holds.Group)
+    monkeypatch.setattr(containment, "new", containment.ProcessGroup)
     task = asyncio.create_task(sh(f"sleep 34 & echo $! >>$OUT; {DAEMON} sleep 35", out))
     await started(out, 2)
     task.cancel()
@@ -335,14 +341,14 @@ async def test_group_that_is_gone_is_an_error_that_passes(directory, monkeypatch
     """Somebody has removed the control group between its making and the start."""
     groups = cgroups.Cgroups(directory)
 
-    def new() -> holds.Hold:
-        hold = holds.Cgroup(groups)
+    def new() -> containment.Containment:
+        hold = containment.Cgroup(groups)
         descriptor = hold.entrance()
         monkeypatch.setattr(hold, "entrance", lambda: descriptor)
         (directory / "command-1").rmdir()
         return hold
 
-    monkeypatch.setattr(holds, "new", new)
+    monkeypatch.setattr(containment, "new", new)
     with pytest.raises(Temporary, match="cannot run /bin/sh: it cannot enter its control group: No such device"):
         await sh("true", out)
 

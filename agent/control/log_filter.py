@@ -1,28 +1,28 @@
-"""Which entries of the log a client asks for."""
+"""Selects the entries of the log that a client asks for."""
 
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
-from holdfast.agent.console import Entry
-from holdfast.agent.control.schema import Request
+from holdfast.agent.console import LogEntry
+from holdfast.agent.control.schema import ControlRequest
 
 WRONG = ("error", "critical")
-"""Levels that say of themselves that something has failed."""
+"""Levels of entries that count as failures."""
 FAILURES = ("attempt-failed", "watch-failed")
 """Codes of notices of failures that are not final."""
 
 
-class Chosen:
-    """Tells of each entry whether the client wants it. `now` is Unix time."""
+class LogFilter:
+    """Says of each entry whether the client wants it. `now` is Unix time."""
 
-    def __init__(self, request: Request, now: float) -> None:
+    def __init__(self, request: ControlRequest, now: float) -> None:
         self.since = 0.0 if request.seconds is None else now - request.seconds
-        """Unix time of the oldest that is wanted."""
+        """Unix time of the oldest wanted entry."""
         self._resource, self._failed, self._cause = request.identity, request.failed, request.cause
 
-    def __call__(self, entry: Entry) -> bool:
-        """Whether it is one of them."""
+    def __call__(self, entry: LogEntry) -> bool:
+        """Whether the client wants this entry."""
         return (
             entry.get("time", 0.0) >= self.since
             and (not self._cause or entry.get("cause") == self._cause)
@@ -31,12 +31,12 @@ class Chosen:
         )
 
 
-def _failed(entry: Entry) -> bool:
+def _failed(entry: LogEntry) -> bool:
     return entry.get("result") == "failed" or entry.get("level") in WRONG or entry.get("code") in FAILURES
 
 
 def _names(word: str, identity: str) -> bool:
-    """Whether a word is an identity, its ID, the end of a path that is its ID, or a pattern of one of these."""
+    """Whether a word is an identity, its ID, the end of a path that is its ID, or a pattern for one of these."""
     name = identity.partition("[")[2].removesuffix("]")
     pattern = word.replace("[", "[[]")
     return any(fnmatchcase(each, pattern) for each in (identity, name)) or (

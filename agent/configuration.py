@@ -1,6 +1,6 @@
-"""From settings to a compiled tree: the operator's own kinds, grains, pillar, states, in that order.
+"""From settings to compiled states: the operator's kinds, grains, pillar, states, in that order.
 
-One `Trees` is kept by the daemon: what did not change is not read again.
+The daemon keeps one `ConfigurationCompiler`: unchanged files are not read again.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.agent import facts
-from holdfast.agent.host.edition import Edition
+from holdfast.agent.configuration_files import MadeFrom
+from holdfast.agent.host.source_snapshot import SourceSnapshot
 from holdfast.agent.settings import Settings
-from holdfast.agent.watched import MadeFrom
 from holdfast.resources import paths, registry
 from holdfast.resources.paths import trusted_uids
 from holdfast.resources.secrets import Redactor
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """All that was made from one configuration."""
+    """The result of compiling one configuration."""
 
     compilation: Compilation
     grains: Mapping[str, Any]
@@ -43,14 +43,14 @@ class Compiled:
     options: Mapping[str, Any]
     """The settings that templates see as `opts`."""
     redactor: Redactor
-    """Covers the secrets of the pillar."""
+    """Redacts the secrets of the pillar."""
     warnings: tuple[Problem, ...] = ()
     read: frozenset[str] = frozenset()
     """Names of the grains that states, pillar and top files have read."""
 
     @property
     def managed(self) -> Callable[[], Iterable[str]]:
-        """Finds the paths that the states manage."""
+        """A function that finds the paths that the states manage."""
         return partial(_paths, self.compilation.calls)
 
 
@@ -59,26 +59,26 @@ def _paths(calls: Sequence[Call]) -> frozenset[str]:
     return frozenset(value for call in calls for kind, value in call.resource.uids() if kind == "path")
 
 
-def made_from(compiled: Compiled, edition: Edition) -> MadeFrom:
-    """All files that a graph was made from: state files, what they import, and sources."""
+def made_from(compiled: Compiled, snapshot: SourceSnapshot) -> MadeFrom:
+    """All files that a graph was made from: state files, their imports, and sources."""
     read = [(str(source.path), source.digest) for source in compiled.compilation.sources]
-    return MadeFrom(lambda: chain(read, edition.files()), edition.trees())
+    return MadeFrom(lambda: chain(read, snapshot.files()), snapshot.trees())
 
 
-class Trees:
-    """Compiles what settings name, again and again. Blocks: meant for a thread."""
+class ConfigurationCompiler:
+    """Compiles the configuration that settings name; can be used repeatedly. Blocks: meant for a thread."""
 
     def __init__(self) -> None:
         self._compiler = Compiler()
         self._facts = facts.Parts()
         self._pillars: dict[Path, PillarCompiler] = {}
         self._kinds: dict[Path, str] = {}
-        """File of own kinds -> digest of what was loaded."""
+        """File of the operator's kinds -> digest of the loaded version."""
 
     def compile(
         self, settings: Settings, *, sls: tuple[str, ...] = (), grains: Mapping[str, Any] | None = None
     ) -> Compiled:
-        """Compile everything; `grains` stand in for this host's. Raises `CompileError`."""
+        """Compile everything; `grains` replace this host's. Raises `CompileError`."""
         self.load_kinds(settings.resources)
         request = self._request(settings, grains)
         noting = Grains(request.grains)
@@ -101,7 +101,7 @@ class Trees:
     def check(
         self, settings: Settings, *, sls: tuple[str, ...] = (), grains: Mapping[str, Any] | None = None
     ) -> LintReport:
-        """Everything that is to be said of the states. Raises `CompileError` when kinds or pillar do not get that far."""
+        """All findings about the states. Raises `CompileError` if the kinds or the pillar cannot be loaded."""
         from holdfast.states.lint.inspect import inspect  # noqa: PLC0415 - only `holdfast check` needs it
 
         self.load_kinds(settings.resources)
@@ -121,7 +121,10 @@ class Trees:
         return _pillar(settings, self._request(settings, grains)).data
 
     def grains(self, settings: Settings) -> dict[str, Any]:
-        """Grains of this host, read again; what cannot be read is what it was. Raises `CompileError`, and `OSError` at the first time."""
+        """The host's grains, read again. A grain that cannot be read keeps its value.
+
+        Raises `CompileError`; on the first call also `OSError`.
+        """
         return facts.gather(settings, self._facts)
 
     def _request(self, settings: Settings, grains: Mapping[str, Any] | None) -> Request:
@@ -150,7 +153,7 @@ class Trees:
         )
 
     def load_kinds(self, directory: Path) -> None:
-        """Load the operator's own kinds that are new or have changed. Raises `CompileError` with all that cannot be."""
+        """Load the operator's kinds that are new or changed. Raises `CompileError` with all problems."""
         tree = Tree(directory, trusted_uids())
         problems: list[Problem] = []
         for path in _files(directory):
@@ -171,21 +174,24 @@ def _pillar(settings: Settings, request: Request) -> Pillar:
 
 
 def _files(directory: Path) -> list[Path]:
-    """The files of own kinds, sorted; none when there is no such directory. Raises `CompileError` when it cannot be read."""
+    """The files of the operator's kinds, sorted; none if the directory does not exist.
+
+    Raises `CompileError` if it is unreadable.
+    """
     try:
         names = list(paths.directory(absolute(directory)).names())
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return []
     except paths.Unsafe as error:
         raise refuse(directory, "source-owner", str(error), "") from error
-    except (OSError, ValueError) as error:  # a name that is too long, or no name
+    except (OSError, ValueError) as error:  # a name that is too long or invalid
         why = getattr(error, "strerror", None) or str(error)
         raise refuse(directory, "source-unreadable", f"cannot read the directory: {why}", "") from error
     return sorted(directory / name for name in names if name.endswith(".py"))
 
 
 def _load(text: Text) -> None:
-    """Run what was read and checked: the file may be another by now."""
+    """Run the text that was read and checked: the file itself may have changed since."""
     path = text.path
     try:
         registry.load_file(path, text.text)

@@ -14,9 +14,9 @@ import pytest
 
 from holdfast.agent.control.server import ControlServer
 from holdfast.agent.engine.journal import Journal
-from holdfast.agent.guard import RENEWED, TROUBLE, Guard
 from holdfast.agent.health import Health
 from holdfast.agent.logs import Logs
+from holdfast.agent.self_check import RENEWED, TROUBLE, SelfCheck
 from holdfast.agent.settings import LogSettings
 from holdfast.agent.statedir import Lock, LockedError, open_journal, private_directory
 from holdfast_process import Agent, Tree
@@ -44,7 +44,7 @@ class Guarded:
         self.journal.adopt([EDGE], {"a": "a", "b": "b"})
         self.journal.changed("a", [EDGE])
         self.server = ControlServer(directory / "control.sock", None, Logs(LogSettings()))
-        self.guard = Guard(directory, self.lock, self.journal, self.server, self.health)
+        self.self_check = SelfCheck(directory, self.lock, self.journal, self.server, self.health)
 
     async def __aenter__(self):
         """As a daemon starts."""
@@ -71,7 +71,7 @@ class Guarded:
 
     async def look(self):
         """See what has happened, until all is as it was."""
-        await self.guard.look()
+        await self.self_check.look()
         await self.journal._store._work
 
     async def whole(self):
@@ -225,7 +225,7 @@ async def test_a_file_where_the_socket_was_is_told(state):
         (state / "control.sock").unlink()
         (state / "control.sock").write_text("mine")
         await guarded.look()
-        assert f"{state}/control.sock was removed or replaced, and cannot be made anew" in guarded.told[TROUBLE]
+        assert f"{state}/control.sock was removed or replaced, and cannot be restored" in guarded.told[TROUBLE]
         (state / "control.sock").unlink()
         await guarded.look()
         assert [*guarded.told] == [RENEWED]
@@ -331,7 +331,7 @@ HOST/conf:
         other.execute("rollback")
         agent.wait(lambda: (tree.host / "conf").read_text() == "right\n", "the repair of what is watched")
         agent.wait(lambda: told.read_text() == "told\ntold\n", "the refresh")
-        agent.wait_log("no longer: cannot write the journal")
+        agent.wait_log("no longer true: cannot write the journal")
 
 
 def test_a_running_agent_survives_the_removal_of_its_state_directory(tree):
@@ -349,7 +349,7 @@ def test_a_running_agent_survives_the_removal_of_its_state_directory(tree):
         (tree.host / "conf").write_text("wrong")
         agent.wait(lambda: (tree.host / "conf").read_text() == "right\n", "the repair")
         agent.wait(lambda: hook.read_text() == "told\ntold\n", "the refresh")
-        agent.wait_log("Find out who does that", timeout=10)
+        agent.wait_log("Find out which program does that", timeout=10)
         assert RENEWED in [condition["code"] for condition in tree.json("status")["health"]]
         agent.process.kill()
         agent.process.wait()

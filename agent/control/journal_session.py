@@ -1,8 +1,9 @@
-"""What a one-shot run beside the agent does to the agent's journal, message by message; the other end is `remote`.
+"""The agent's end of a one-shot run beside it: writes the run's changes to the journal. `remote` is the other end.
 
-Each message is the length of its JSON in a line, and the JSON: `[operation, arguments...]`, named as the journal names it. `intend` is answered when
-the intent is on the disk, and with it all that was told before; or with the reason why it cannot be. A run that ends with an intent open, killed
-perhaps, counts as having made the change. `REPEATED` operations can be told again, to another agent or to the file, with the same effect.
+Each message is a line with the length of its JSON, then the JSON: `[operation, arguments...]`, with the names of the
+journal. `intend` is answered when the intent and all earlier messages are on the disk, or with the reason why not. A
+run that ends with an open intent, perhaps killed, counts as having made the change. Operations in `REPEATED` can be
+sent again, to another agent or to the file, with the same effect.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from holdfast.agent.control.schema import ControlError
 from holdfast.agent.engine.ends import Edge
 from holdfast.agent.engine.journal import Journal
 from holdfast.agent.engine.store import Unwritable
-from holdfast.agent.loggers import Late
+from holdfast.agent.loggers import LazyLogger
 
-log = Late("holdfast")
+log = LazyLogger("holdfast")
 
 MOST = 4 * 1024 * 1024
-"""Bytes that a message may have."""
+"""Most bytes of a message."""
 DIGITS = 10
-"""Bytes of the line that says how many."""
+"""Most bytes of the line with the length."""
 SHAPES: Mapping[str, Any] = {
     "name": tuple[dict[str, tuple[str, str]]],
     "intend": tuple[str, list[Edge]],
@@ -38,45 +39,46 @@ SHAPES: Mapping[str, Any] = {
     "send": tuple[str, dict[str, Any]],
     "receive": tuple[str, dict[str, str]],
 }
-"""Operation -> its arguments."""
+"""Operation -> types of its arguments."""
 REPEATED = frozenset({"name", "deliver", "done", "send", "receive"})
-"""Operations that need no intent. A change needs no repetition: its intent is on the disk, and counts as the change when the agent ends."""
+"""Operations without an intent. Changes need no repetition: an open intent counts as a change when the agent ends."""
 
 
 @cache
 def _shape(operation: str) -> TypeAdapter[Any]:
-    """What checks the arguments of an operation."""
+    """Validates the arguments of an operation."""
     return TypeAdapter(SHAPES[operation])
 
 
 class Lender(Protocol):
-    """The part of the engine that a run beside it needs."""
+    """The part of the engine that a session needs."""
 
     async def lend(self, keys: Sequence[str]) -> None:
-        """Leave these resources alone."""
+        """Leave these resources to the run."""
         ...
 
     def take_back(self, keys: Sequence[str]) -> None:
-        """Care for them again."""
+        """Manage these resources again."""
         ...
 
 
-class Account:
-    """The account of one run, for as long as its connection lasts. There is one at a time."""
+class JournalSession:
+    """The session of one run, for as long as its connection lasts. There is at most one at a time."""
 
     def __init__(self, journal: Journal, lender: Lender, pid: int = 0) -> None:
         self.pid, self.since, self.closed = pid, time.time(), False
         self._journal = journal
         self._lender = lender
         self._asked: dict[str, asyncio.Task[None]] = {}
-        """Intents that are not answered yet."""
+        """Resource -> the task that will answer its intent."""
         self._open: dict[str, list[Edge]] = {}
-        """What the run may be changing now -> the edges that carry it."""
+        """Resource that the run may be changing now -> its edges."""
         self._lent: dict[str, None] = {}
-        """Keys of all that it may have changed, and of those that are to be told: the run tells them itself."""
+        """Keys of all resources that the run may have changed, and of their downstreams, which the run refreshes
+        itself."""
 
     def take(self, message: bytes, answer: Callable[[dict[str, Any]], object]) -> None:
-        """Do as the run says; an intent is answered later, and holds up nothing else. Raises `ControlError`."""
+        """Carry out a message. An intent is answered later and does not delay other messages. Raises `ControlError`."""
         operation, arguments = _read(message)
         if operation == "intend":
             key, edges = arguments
@@ -84,7 +86,7 @@ class Account:
             self._asked[key] = task
             task.add_done_callback(partial(self._answered, key))
         elif operation == "unchanged" and arguments[0] in self._asked:
-            self._asked[arguments[0]].cancel()  # the run was ended while it waited
+            self._asked[arguments[0]].cancel()  # the run gave up waiting
         else:
             if operation in ("changed", "unchanged"):
                 self._open.pop(arguments[0], None)
@@ -97,7 +99,10 @@ class Account:
     async def _intend(
         self, key: str, edges: list[Edge], answer: Callable[[dict[str, Any]], object], before: asyncio.Task[None] | None
     ) -> None:
-        """Answer when the resource is the run's own, and the intent on the disk; one `before` for the same resource was given up, and ends first."""
+        """Answer when the run has the resource and the intent is on the disk.
+
+        A cancelled intent `before` ends first.
+        """
         error = ""
         if before:
             await asyncio.wait([before])
@@ -116,7 +121,7 @@ class Account:
         answer({"done": key, "error": error})
 
     async def close(self) -> None:
-        """The run has ended, in order or not."""
+        """End the session, also if the run has not ended in order."""
         asked = [*self._asked.values()]
         for task in asked:
             task.cancel()
@@ -130,7 +135,7 @@ class Account:
 
 
 def repeat(journal: Journal, messages: Iterable[bytes]) -> None:
-    """Do what a run has told an agent that may not have written it down."""
+    """Carry out messages that an agent may not have written to its journal."""
     for each in messages:
         operation, arguments = _read(each.partition(b"\n")[2])
         getattr(journal, operation)(*arguments)
@@ -139,14 +144,14 @@ def repeat(journal: Journal, messages: Iterable[bytes]) -> None:
 def _read(message: bytes) -> tuple[str, tuple[Any, ...]]:
     try:
         operation, *arguments = json.loads(message)
-        json.dumps(arguments, ensure_ascii=False).encode()  # what is no text cannot be written down
+        json.dumps(arguments, ensure_ascii=False).encode()  # invalid text cannot be stored
         return operation, _shape(operation).validate_python(tuple(arguments))
     except (ValueError, TypeError, KeyError, RecursionError, ValidationError):
-        raise ControlError("cannot read a message of the run: it is of another version, or none") from None
+        raise ControlError("cannot read a message of the run: it is invalid or of another version") from None
 
 
 async def receive(reader: asyncio.StreamReader, most: int = MOST) -> bytes | None:
-    """The next message, of at most so many bytes; None when there are no more. Raises `ControlError`."""
+    """The next message, of at most `most` bytes; None at the end. Raises `ControlError`."""
     try:
         line = await reader.readline()
         if not line.strip():
@@ -157,16 +162,16 @@ async def receive(reader: asyncio.StreamReader, most: int = MOST) -> bytes | Non
     except (asyncio.IncompleteReadError, ConnectionError):
         return None
     except ValueError:
-        pass  # a line without end
-    raise ControlError(f"cannot read a message of the run: its length is none, or above {most}")
+        pass  # an endless line
+    raise ControlError(f"cannot read a message of the run: its length is missing or above {most}")
 
 
 def message(operation: str, *arguments: Any) -> bytes:
-    """One operation as its message."""
+    """The message for one operation."""
     return framed([operation, *arguments])
 
 
 def framed(value: Any) -> bytes:
-    """A message of any content."""
+    """A message with any content."""
     text = json.dumps(value).encode()
     return b"%d\n%b" % (len(text), text)

@@ -1,7 +1,7 @@
-"""Where lines leave the process, without ever making the event loop wait for a reader.
+"""Writes lines of the log and of progress without ever making the event loop wait for a reader.
 
-A terminal that is held (Ctrl-S), a pipe nobody reads, a busy journald: lines are kept, up to a limit, and written when
-the other side is ready; what is beyond the limit is dropped, and the log says how much.
+The reader may be a terminal held with Ctrl-S, a pipe that no process reads, or a busy journald. Lines are queued up to
+a limit and written when the reader is ready. Lines beyond the limit are dropped, and the log says how many.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from abc import ABC, abstractmethod
 from collections import deque
 
 LIMIT = 4 << 20
-"""Bytes kept for a reader that does not read."""
+"""Bytes queued for a reader that does not read."""
 CHUNK = 4096
-"""Bytes that a pipe takes at once when it says that it is ready (PIPE_BUF)."""
+"""Bytes that a ready pipe takes in one write (PIPE_BUF)."""
 JOURNAL = "/run/systemd/journal/socket"
 
 
-class Outlet(ABC):
+class NonblockingOutput(ABC):
     """A descriptor that takes messages; writing never blocks while an event loop runs."""
 
     def __init__(self, descriptor: int) -> None:
@@ -36,14 +36,14 @@ class Outlet(ABC):
 
     @abstractmethod
     def _send(self, data: bytes) -> bytes:
-        """Send what can be sent at once; returns the rest. Raises `OSError` when nobody will ever read it."""
+        """Send what can be sent without waiting; return the rest. Raises `OSError` if the reader is gone for good."""
 
     @abstractmethod
     def _lost(self, count: int) -> bytes:
-        """The message that says how many were dropped."""
+        """The message that says how many lines were dropped."""
 
     def write(self, data: bytes) -> None:
-        """Send one message, now or later, in order; an error of the other side is nobody's business here."""
+        """Send one message, now or later, in order. Errors of the reader are ignored."""
         if not self._queue:
             try:
                 data = self._send(data)
@@ -59,7 +59,7 @@ class Outlet(ABC):
         self._wait()
 
     def flush(self, timeout: float = 1.0) -> None:
-        """Send what is kept, for at most `timeout` seconds: for the end of the process, and where no loop runs."""
+        """Send the queue, for at most `timeout` seconds. For the end of the process, and where no loop runs."""
         until = time.monotonic() + timeout
         poll = select.poll()
         poll.register(self._descriptor, select.POLLOUT)
@@ -68,12 +68,12 @@ class Outlet(ABC):
                 self._drain()
 
     def close(self) -> None:
-        """Send what is left and let go of the loop."""
+        """Send the queue and stop using the loop."""
         self.flush()
         self._unwait()
 
     def _wait(self) -> None:
-        """Have the loop call when the other side is ready; without a loop there is nobody to disturb by waiting."""
+        """Have the loop call `_drain` when the reader is ready; without a loop, wait here."""
         if self._loop is not None:
             return
         try:
@@ -107,8 +107,11 @@ class Outlet(ABC):
         self._unwait()
 
 
-class StreamOutlet(Outlet):
-    """A terminal, pipe or file. Its descriptor is shared with others, so it is not switched to non-blocking: it is asked first."""
+class StreamOutput(NonblockingOutput):
+    """A terminal, pipe or file.
+
+    Other processes share its descriptor, so it stays in blocking mode and is polled first.
+    """
 
     def __init__(self, descriptor: int) -> None:
         super().__init__(descriptor)
@@ -121,11 +124,11 @@ class StreamOutlet(Outlet):
         return data
 
     def _lost(self, count: int) -> bytes:
-        return f"[{count} lines of the log were dropped: nobody read them]\n".encode()
+        return f"[{count} lines of the log were dropped: no process read them]\n".encode()
 
 
-class JournalOutlet(Outlet):
-    """The native socket of journald; a message too large for a datagram goes as a sealed memory file."""
+class JournalOutput(NonblockingOutput):
+    """The native socket of journald. A message too large for a datagram is sent as a sealed memory file."""
 
     def __init__(self, path: str = JOURNAL) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
@@ -133,7 +136,7 @@ class JournalOutlet(Outlet):
         super().__init__(self._socket.fileno())
 
     def close(self) -> None:
-        """Send what is left and close the socket."""
+        """Send the queue and close the socket."""
         super().close()
         self._socket.close()
 

@@ -1,8 +1,9 @@
-"""What an administrator's package manager has in its hands is left alone until he is done: packages, their files, their units.
+"""Leaves packages, their files and their units alone while another process may be changing them.
 
-Whoever removes a package stops its service first; an agent that starts it again, or puts files back, fights him, and loses time for both.
-So before a resource is put right it is asked whether others are changing its package. After `PATIENCE` repairs go on all the same, and
-health says so: an administrator who went home with a question of apt's on his screen must not switch off the agent.
+An administrator who removes a package stops its service first. An agent that starts the service again, or restores
+files, works against him. So before each repair the engine asks here whether another process is changing the resource's
+package. After `PATIENCE` seconds repairs continue and health says so: a question of apt's that waits on an unattended
+terminal must not disable the agent.
 """
 
 from __future__ import annotations
@@ -19,17 +20,18 @@ from holdfast.resources.dependencies import UNITS
 from holdfast.resources.errors import HoldfastError
 
 PATIENCE = 600.0
-"""Seconds for which what others have in their hands is left alone."""
+"""Seconds for which packages in use by another process are left alone."""
 INTERVAL = 0.2
-"""Seconds between two looks whether they are done; the kernel tells nobody when a lock is given up."""
+"""Seconds between two checks whether the other process is done. The kernel does not notify when a lock is released."""
 CONDITION = "packages-in-other-hands"
-"""Code of the health condition that tells of them."""
+"""Code of the health condition that names the other process."""
 
 
-class Administrator:
-    """Those who change packages beside the agent, as the engine asks about them. `interface` finds the provider of packages.
+class PackageChanges:
+    """Processes beside the agent that change packages. `interface` finds the provider of a virtual module.
 
-    The provider is looked for when a lock of a package manager (`held`) is held for the first time: all providers together take up more than a megabyte.
+    The provider is loaded only when a package manager's lock (`held`) is first found taken: all providers together need
+    more than a megabyte.
     """
 
     def __init__(
@@ -38,15 +40,18 @@ class Administrator:
         self._interface, self._health, self._held = interface, health, held
         self._pkg: Any = None
         self._who = ""
-        """Who is at work; empty: nobody has been seen with anything in his hands."""
+        """The other process; empty if none is known."""
         self._begun = asyncio.Event()
         self._over = asyncio.Event()
-        """They are done, or their time is up."""
+        """Set when the other process is done or its time is up."""
         self._until = 0.0
-        """Loop time at which it is."""
+        """Loop time at which its time is up."""
 
     async def obstacle(self, resource: Resource) -> Obstacle | None:
-        """What keeps a resource from being put right now: others have its package in their hands."""
+        """Why a resource cannot be repaired now: another process is changing its package.
+
+        None if nothing is in the way.
+        """
         if self._who and self._over.is_set():
             return None  # their time is up
         who = self._others()
@@ -55,7 +60,7 @@ class Administrator:
         try:
             why = await self._why(resource)
         except (HoldfastError, OSError):
-            return None  # what cannot be read will be found by the run itself
+            return None  # the run itself will report what cannot be read
         if not why:
             return None
         if not self._who:
@@ -65,27 +70,31 @@ class Administrator:
         return Obstacle(f"{self._who} {why}", self._until, self._over)
 
     async def _why(self, resource: Resource) -> str:
-        """What they do that is in its way; empty: nothing."""
+        """What the other process does that is in the way of the resource; empty if nothing."""
         names, paths = concerns(resource)
         if (names or paths) and await self._pkg.in_other_hands(names, paths):
             return "is changing its package"
-        from holdfast.resources.kinds._packages import Packages  # noqa: PLC0415 - only who is not alone needs it
+        from holdfast.resources.kinds._packages import Packages  # noqa: PLC0415 - needed only beside another process
 
-        # It would wait for their lock, and take up a worker meanwhile.
+        # The resource would wait for the lock and occupy a worker meanwhile.
         waits = isinstance(resource, Packages) and await resource.wrong(self._pkg, apply=False)
         return "uses the package manager" if waits else ""
 
     async def run(self) -> NoReturn:
-        """Follow those who are at work, for ever."""
+        """Follow the other processes, for ever."""
         while True:
             await self._begun.wait()
             self._begun.clear()
             self._health.set(
-                CONDITION, f"{self._who} uses the package manager: what it has in its hands is left alone meanwhile"
+                CONDITION,
+                f"{self._who} uses the package manager: packages that it may change are left alone meanwhile",
             )
             while self._others():
                 if asyncio.get_running_loop().time() >= self._until and not self._over.is_set():
-                    text = f"{self._who} has used the package manager for {PATIENCE / 60:g} min: repairs go on in spite of that"
+                    minutes = PATIENCE / 60
+                    text = (
+                        f"{self._who} has used the package manager for {minutes:g} min: repairs continue all the same"
+                    )
                     self._health.set(CONDITION, text)
                     self._over.set()
                 await asyncio.sleep(INTERVAL)
@@ -101,24 +110,24 @@ class Administrator:
                 self._pkg = self._interface("pkg")
                 self._pkg.others()
             except HoldfastError:
-                self._pkg = NOBODY  # no package manager that could be asked
+                self._pkg = NO_PACKAGE_MANAGER  # no package manager that could be asked
         return str(self._pkg.others())
 
 
-class Nobody:
-    """Stands for the package manager where there is none."""
+class NoPackageManager:
+    """Stands in where no package manager is available."""
 
     @staticmethod
     def others() -> str:
-        """Nobody."""
+        """No other process."""
         return ""
 
 
-NOBODY = Nobody()
+NO_PACKAGE_MANAGER = NoPackageManager()
 
 
 def concerns(resource: Resource) -> tuple[set[str], set[str]]:
-    """The packages that a resource is about, and the paths by which a package may own it; a service's are those of its unit."""
+    """The packages of a resource, and paths by which a package may own it; for a service, the paths of its unit."""
     names, paths = set(), set()
     for kind, value in resource.uids():
         if kind == "pkg":

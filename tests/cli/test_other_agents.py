@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.agent import neighbours
+from holdfast.agent import other_agents
 from holdfast.agent.settings import load
 from holdfast.resources.errors import HoldfastError
 from holdfast_process import Agent, Tree
@@ -32,7 +32,7 @@ def test_other_states_than_the_agents_are_refused_in_a_sentence(tree, other):
             done = tree(verb, "--states", other, check=1)
             told = " ".join(done.stderr.split())
             assert told.startswith(
-                f"holdfast: cannot {verb}: the agent at {tree.root}/state/control.sock keeps other states on this host"
+                f"holdfast: cannot {verb}: the agent at {tree.root}/state/control.sock manages other states on this host"
             )
             assert f"(states {tree.etc}/states, not {other})" in told
             assert "--anyway" in told
@@ -56,7 +56,7 @@ def test_the_agent_of_the_system_counts_whatever_settings_a_run_has(tree, tmp_pa
     mine = Tree(tmp_path / "mine")
     settings = load(mine.config)
     with Agent(tree):
-        monkeypatch.setattr(neighbours, "socket_of", lambda *_: tree.root / "state/control.sock")
+        monkeypatch.setattr(other_agents, "socket_of", lambda *_: tree.root / "state/control.sock")
         with pytest.raises(HoldfastError, match=f"states {tree.etc}/states, not {mine.etc}/states; pillar"):
-            neighbours.demand_no_other(settings, "apply")
-    neighbours.demand_no_other(settings, "apply")
+            other_agents.demand_no_other(settings, "apply")
+    other_agents.demand_no_other(settings, "apply")

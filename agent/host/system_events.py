@@ -1,8 +1,8 @@
-"""News of the machine that no resource watches: addresses, routes, the host's name, block devices, mounts.
+"""Changes of the machine that no resource watches: addresses, routes, the host's name, block devices, mounts.
 
-Only what somebody depends on is followed. The kernel says little more than that something has changed, so nothing is read of what it says:
-whoever is told looks for himself, `CALM` after the first news, so that many at once count as one. When the kernel had to drop
-news (`ENOBUFS`) that is news, too.
+Only topics that grains in use depend on are followed. The kernel says little more than that something has changed, so
+its messages are not parsed: the listener is called `CALM` seconds after the first message and reads the new values
+itself. Many changes at once thus count as one. Messages that the kernel had to drop (`ENOBUFS`) count as a change.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from typing import Protocol
 from holdfast.agent.host.mounts import Mounts
 
 CALM = 1.0
-"""Seconds for which news are gathered."""
+"""Seconds for which changes are collected."""
 AGAIN = 60.0
-"""Seconds until it is tried again to follow what could not be followed."""
+"""Seconds until a topic that could not be followed is tried again."""
 _CHUNK = 1 << 16
 _DRAINED = 64
-"""Messages that are taken and dropped in one go; a flood of more is left to the kernel, which drops them itself."""
+"""Messages read and dropped in one go. The rest of a flood stays in the kernel, which drops it."""
 _KOBJECT_UEVENT = 15
 """The netlink protocol of device events (`linux/netlink.h`); group 1 is the kernel's."""
 
 
 class Topic(Enum):
-    """What can change. Values are the groups of rtnetlink(7), or 0."""
+    """What can change. The values of the first two are groups of rtnetlink(7)."""
 
     ADDRESSES = 0x1 | 0x10 | 0x100
     """RTMGRP_LINK, RTMGRP_IPV4_IFADDR, RTMGRP_IPV6_IFADDR."""
@@ -41,24 +41,24 @@ class Topic(Enum):
     MOUNTS = -2
 
 
-class Source(Protocol):
-    """Something readable when there are news of a topic."""
+class ChangeSource(Protocol):
+    """A descriptor that becomes readable when a topic changes."""
 
     def fileno(self) -> int:
         """The descriptor."""
         ...
 
     def take(self) -> bool:
-        """Take what is there; whether it is news."""
+        """Read what is available; return whether the topic has changed."""
         ...
 
     def close(self) -> None:
-        """Give the descriptor back."""
+        """Close the descriptor."""
         ...
 
 
 class _Netlink:
-    """A socket of kernel messages."""
+    """A netlink socket."""
 
     def __init__(self, protocol: int, groups: int, about: bytes = b"") -> None:
         self._about = about
@@ -79,7 +79,7 @@ class _Netlink:
                 message = self._socket.recv(_CHUNK)
             except BlockingIOError:
                 break
-            except OSError:  # some were lost
+            except OSError:  # messages were lost
                 news = True
                 continue
             news = news or self._about in message
@@ -87,7 +87,7 @@ class _Netlink:
 
 
 class _Name:
-    """The host's name: its file in /proc tells by EPOLLERR when it has changed, until it is read."""
+    """The host's name: its file in /proc signals a change by EPOLLERR until it is read."""
 
     def __init__(self) -> None:
         self._file = os.open("/proc/sys/kernel/hostname", os.O_RDONLY | os.O_CLOEXEC)
@@ -119,7 +119,7 @@ class _Mounts(Mounts):
         return bool(self.changed())
 
 
-SOURCES: dict[Topic, Callable[[], Source]] = {
+SOURCES: dict[Topic, Callable[[], ChangeSource]] = {
     Topic.ADDRESSES: lambda: _Netlink(socket.NETLINK_ROUTE, Topic.ADDRESSES.value),
     Topic.ROUTES: lambda: _Netlink(socket.NETLINK_ROUTE, Topic.ROUTES.value),
     Topic.NAME: _Name,
@@ -127,19 +127,20 @@ SOURCES: dict[Topic, Callable[[], Source]] = {
     Topic.MOUNTS: _Mounts,
 }
 NAMES = ("/etc/hosts", "/etc/hostname")
-"""Files that a host's names come from, too."""
+"""Other files that determine a host's names."""
 
 
-class Surroundings:
-    """Follows what is wanted, and calls `changed` with all topics that there are news of.
+class SystemEvents:
+    """Follows the wanted topics, and calls `changed` with all topics that have changed.
 
-    `watch` watches paths, as `PathWatcher.watch` does. What cannot be followed is tried again with each `follow`, and every minute.
+    `watch` watches paths like `PathWatcher.watch`. A topic that cannot be followed is tried again with each `follow`,
+    and every minute.
     """
 
     def __init__(self, changed: Callable[[frozenset[Topic]], None], watch: Callable[..., AsyncIterator[None]]) -> None:
         self._changed = changed
         self._watch = watch
-        self._sources: dict[Topic, Source] = {}
+        self._sources: dict[Topic, ChangeSource] = {}
         self._wanted: frozenset[Topic] = frozenset()
         self._news: set[Topic] = set()
         self._timer: asyncio.TimerHandle | None = None
@@ -147,7 +148,7 @@ class Surroundings:
         self._files: asyncio.Task[None] | None = None
 
     def follow(self, wanted: frozenset[Topic]) -> None:
-        """Follow these topics, and no others any more."""
+        """Follow these topics and no others."""
         self._wanted = wanted
         for topic in self._sources.keys() - wanted:
             self._leave(topic)
@@ -169,7 +170,7 @@ class Surroundings:
         self._retry = asyncio.get_running_loop().call_later(AGAIN, self.follow, wanted) if missing else None
 
     async def close(self) -> None:
-        """Follow nothing any more."""
+        """Stop following."""
         files = self._files
         self.follow(frozenset())
         if self._timer:
@@ -190,7 +191,7 @@ class Surroundings:
             armed = True
 
     def _heard(self, topic: Topic) -> None:
-        """There is something to read. It is read when the news are told: until then a flood costs nothing."""
+        """Handle a readable source. The data is read when `changed` is called; until then a flood costs nothing."""
         asyncio.get_running_loop().remove_reader(self._sources[topic].fileno())
         self._note(topic)
 
@@ -200,7 +201,7 @@ class Surroundings:
             self._timer = asyncio.get_running_loop().call_later(CALM, self._tell)
 
     def _tell(self) -> None:
-        """Listen again first, so that what comes while somebody looks is heard."""
+        """Listen again first, so that changes during the call are not missed."""
         self._timer = None
         news, self._news = self._news, set()
         real = set()

@@ -8,7 +8,7 @@ from typing import Any
 
 from engine_bench import in_virtual_time
 from holdfast.agent.health import Health
-from holdfast.agent.host.administrator import CONDITION, PATIENCE, Administrator
+from holdfast.agent.host.package_changes import CONDITION, PATIENCE, PackageChanges
 from holdfast.resources.errors import Permanent
 from holdfast.resources.interfaces.results import Pkg
 from holdfast.resources.kinds.cmd import Run
@@ -52,8 +52,8 @@ def conditions(health: Health) -> dict[str, str]:
 async def test_a_package_its_files_and_its_units_are_left_alone_until_he_is_done() -> None:
     """And nothing else."""
     pkg, health = Manager(), Health()
-    administrator = Administrator(lambda _: pkg, health, held=lambda: True)
-    task = asyncio.create_task(administrator.run())
+    package_changes = PackageChanges(lambda _: pkg, health, held=lambda: True)
+    task = asyncio.create_task(package_changes.run())
     mine = [Installed.declare("toy"), Managed.declare("/etc/toy.conf", contents="x"), Running.declare("toyd")]
     others = [
         Installed.declare("tiny"),
@@ -62,20 +62,20 @@ async def test_a_package_its_files_and_its_units_are_left_alone_until_he_is_done
         Run.declare("true"),
     ]
     pkg.names, pkg.paths = {"toy"}, {"/etc/toy.conf", "/lib/systemd/system/toyd.service"}
-    assert [await administrator.obstacle(each) for each in mine] == [None, None, None]
+    assert [await package_changes.obstacle(each) for each in mine] == [None, None, None]
 
     pkg.who = "process 7 (apt-get)"
-    found = [await administrator.obstacle(each) for each in mine]
+    found = [await package_changes.obstacle(each) for each in mine]
     assert [each and each.text for each in found] == ["process 7 (apt-get) is changing its package"] * 3
-    assert [await administrator.obstacle(each) for each in others] == [None] * 4
+    assert [await package_changes.obstacle(each) for each in others] == [None] * 4
     await asyncio.sleep(10)
     assert conditions(health) == {
-        CONDITION: "process 7 (apt-get) uses the package manager: what it has in its hands is left alone meanwhile"
+        CONDITION: "process 7 (apt-get) uses the package manager: packages that it may change are left alone meanwhile"
     }
     pkg.who = ""
     await found[0].over.wait()
 
-    assert await administrator.obstacle(mine[0]) is None
+    assert await package_changes.obstacle(mine[0]) is None
     assert conditions(health) == {}
     task.cancel()
 
@@ -84,23 +84,23 @@ async def test_a_package_its_files_and_its_units_are_left_alone_until_he_is_done
 async def test_after_ten_minutes_repairs_go_on_and_health_says_so() -> None:
     """Until he is done: the next one has his ten minutes again."""
     pkg, health, loop = Manager(), Health(), asyncio.get_running_loop()
-    administrator = Administrator(lambda _: pkg, health, held=lambda: True)
-    task = asyncio.create_task(administrator.run())
+    package_changes = PackageChanges(lambda _: pkg, health, held=lambda: True)
+    task = asyncio.create_task(package_changes.run())
     toy = Installed.declare("toy")
     pkg.names, pkg.who = {"toy"}, "process 7 (apt-get)"
-    found, began = await administrator.obstacle(toy), loop.time()
+    found, began = await package_changes.obstacle(toy), loop.time()
     await found.over.wait()
 
     assert PATIENCE <= loop.time() - began < PATIENCE + 1
-    assert await administrator.obstacle(toy) is None
+    assert await package_changes.obstacle(toy) is None
     assert conditions(health) == {
-        CONDITION: "process 7 (apt-get) has used the package manager for 10 min: repairs go on in spite of that"
+        CONDITION: "process 7 (apt-get) has used the package manager for 10 min: repairs continue all the same"
     }
     pkg.who = ""
     await asyncio.sleep(1)
     assert conditions(health) == {}
     pkg.who = "process 8 (dpkg)"
-    assert (await administrator.obstacle(toy)).until > loop.time() + PATIENCE - 1
+    assert (await package_changes.obstacle(toy)).until > loop.time() + PATIENCE - 1
     task.cancel()
 
 
@@ -108,13 +108,13 @@ async def test_after_ten_minutes_repairs_go_on_and_health_says_so() -> None:
 async def test_a_package_that_has_to_be_installed_waits_for_the_lock_without_a_worker() -> None:
     """Somebody has it, and nothing in his hands; a package that is right waits for nothing."""
     pkg = Manager()
-    administrator = Administrator(lambda _: pkg, Health(), held=lambda: True)
+    package_changes = PackageChanges(lambda _: pkg, Health(), held=lambda: True)
     pkg.who, pkg.installed = "process 7 (aptitude)", {"tiny"}
 
-    found = await administrator.obstacle(Installed.declare("toy"))
+    found = await package_changes.obstacle(Installed.declare("toy"))
     assert found.text == "process 7 (aptitude) uses the package manager"
-    assert await administrator.obstacle(Installed.declare("tiny")) is None
-    assert await administrator.obstacle(Managed.declare("/etc/toy.conf", contents="x")) is None
+    assert await package_changes.obstacle(Installed.declare("tiny")) is None
+    assert await package_changes.obstacle(Managed.declare("/etc/toy.conf", contents="x")) is None
 
 
 @in_virtual_time
@@ -126,9 +126,9 @@ async def test_without_a_package_manager_nobody_is_in_the_way() -> None:
         asked.append(name)
         raise Permanent("no provider")
 
-    administrator = Administrator(interface, Health(), held=lambda: True)
+    package_changes = PackageChanges(interface, Health(), held=lambda: True)
     for _ in range(2):
-        assert await administrator.obstacle(Installed.declare("toy")) is None
+        assert await package_changes.obstacle(Installed.declare("toy")) is None
     assert asked == ["pkg"]
 
 
@@ -142,11 +142,11 @@ async def test_the_package_manager_is_not_looked_for_while_no_lock_is_held() -> 
         asked.append(name)
         return pkg
 
-    administrator = Administrator(interface, Health(), held=lambda: bool(held))
-    assert await administrator.obstacle(Installed.declare("toy")) is None
+    package_changes = PackageChanges(interface, Health(), held=lambda: bool(held))
+    assert await package_changes.obstacle(Installed.declare("toy")) is None
     assert asked == []
 
     held.append(True)
-    found = await administrator.obstacle(Installed.declare("toy"))
+    found = await package_changes.obstacle(Installed.declare("toy"))
     assert found.text == "process 7 (apt-get) is changing its package"
     assert asked == ["pkg"]

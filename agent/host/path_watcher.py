@@ -1,23 +1,25 @@
 """Events of paths: one inotify descriptor for all resources, in the event loop, without a thread and without a delay.
 
-One kernel watch serves all files of a directory, and a file replaced by a rename is not lost. Parents that are missing, are moved
-away, replaced or links are followed (`pathtree.py`).
+One kernel watch serves all files of a directory. A file that is replaced by a rename stays watched. Parents may be
+missing, moved away, replaced, or links; they are followed (`path_tree.py`).
 
-When the kernel's queue overflows, everything is looked at again and every watcher gets an event. Where the kernel refuses a
-watch (its limits are used up, the directory may not be read), the entries of that directory are compared every second,
-`watch-polling` in health says so, and inotify is tried again each time.
+When the kernel's queue overflows, everything is checked again and every watcher gets an event. If the kernel refuses a
+watch (its limits are reached, the directory may not be read), the entries of that directory are compared every second,
+health reports `watch-polling`, and inotify is tried again each time.
 
-In directories that an untrusted user may write, a recursive watch is bounded (`pathtree.py`). What is beyond the bound is not
-watched, `watch-bounded` in health says so, and the bound is tried again from time to time. The agent's own recheck looks at all.
+In directories that an untrusted user may write, a recursive watch is bounded (`path_tree.py`). Directories beyond the
+bound are not watched, health reports `watch-bounded`, and the watch is tried again from time to time. The agent's own
+recheck covers them.
 
-A file system that is mounted over a watched directory, unmounted, or remounted is an event of all that it hides or shows.
+Mounting, unmounting or remounting a file system over a watched directory is an event of all that it hides or uncovers.
 
-What is written to a file through another of its hard links, or through memory that it is mapped to, is no event of its directory. The status of
-each watched file is compared from time to time (`sweep.py`); not of the files below a directory that is watched recursively.
+A write through another hard link of a file, or through a memory map, is not an event of the file's directory. So the
+status of each watched file is compared from time to time (`sweep.py`), except for files below a recursively watched
+directory.
 
-Not seen: changes made by other hosts on a network file system, but by that comparison; what is written through memory as long as the file system
-leaves the times of the file as they are; anything in a file system that an untrusted user has mounted; what lies behind a link that such a user
-could have placed and that `holdfast.resources.paths` does not follow.
+Not seen: changes by other hosts on a network file system, except by that comparison; writes through a memory map while
+the file system does not update the file's times; anything in a file system that an untrusted user has mounted; the
+target of a link that such a user could have placed and that `holdfast.resources.paths` does not follow.
 """
 
 from __future__ import annotations
@@ -30,38 +32,38 @@ from contextlib import suppress
 from typing import Any
 
 from holdfast.agent.health import Health
-from holdfast.agent.host.inotify import APPEARED, ISDIR, MODIFY, OVERFLOW, STRUCTURE, Kernel
+from holdfast.agent.host.inotify import APPEARED, ISDIR, MODIFY, OVERFLOW, STRUCTURE, SharedInotify
 from holdfast.agent.host.mounts import Mounts
-from holdfast.agent.host.pathnodes import Node, Subscription, seal, status
-from holdfast.agent.host.pathtree import Tree
+from holdfast.agent.host.path_nodes import PathNode, Subscription, seal, status
+from holdfast.agent.host.path_tree import PathTree
 from holdfast.agent.host.sweep import PERIOD as SWEEP
 from holdfast.agent.host.sweep import Sweep
 from holdfast.resources.watches import Told
 
 SETTLE = 0.02
-"""Seconds that a file being written is left alone when its writer does not close it: a repair in mid-write would only show half of
-what was written, and do the work twice."""
+"""Seconds to wait for the writer of a file to close it. A repair during the write would show half of the content in its
+diff, and would have to be repeated."""
 PERIOD = 1.0
-"""Seconds between two looks at what the kernel does not watch."""
+"""Seconds between two checks of what the kernel does not watch."""
 REMOUNT = 0.2
-"""Seconds from a change of the mount table to a look at it: it is long, and changes often, where containers come and go."""
+"""Seconds from a change of the mount table to reading it. With containers the table is long and changes often."""
 AGAIN = 60
-"""Periods after which a recursive watch that has reached a bound is tried again."""
+"""Periods after which a bounded recursive watch is tried again."""
 BUSY = 0.05
-"""Seconds that a look at what was replaced may take until it counts as a long one."""
+"""Seconds above which a check of replaced paths counts as long."""
 REST = 4.0
-"""After a long look, so many times its duration belong to others; events are collected meanwhile."""
+"""After a long check, the watcher pauses for this multiple of its duration and collects events meanwhile."""
 HEALTH = "watch-polling"
 BOUNDED = "watch-bounded"
 
 
 class PathWatcher:
-    """All path watches of the process. Made, used and closed in one event loop."""
+    """All path watches of the process. Create, use and close it in one event loop."""
 
     def __init__(self, health: Health | None = None, *, period: float = PERIOD, sweep: float = SWEEP) -> None:
         self._health, self._period = health, period
-        self._kernel = Kernel(self._listen, self._unlisten)
-        self._tree = Tree(self._kernel)
+        self._kernel = SharedInotify(self._listen, self._unlisten)
+        self._tree = PathTree(self._kernel)
         self._sweep = Sweep(self._watched_files, self._swept, sweep)
         self._mounts: Mounts | None = None
         self._remounting: asyncio.TimerHandle | None = None
@@ -69,12 +71,12 @@ class PathWatcher:
         self._timer: asyncio.TimerHandle | None = None
         self._clock: Callable[[], float] = lambda: 0.0
         self._settling: asyncio.TimerHandle | None = None
-        self._writing: dict[Node, float] = {}
-        """Files being written -> when they are told about even if they are not closed."""
-        self._replaced: dict[Node, None] = {}
-        """Where another thing may be, by the events of one buffer."""
-        self._stirred: dict[Node, None] = {}
-        """Where something has happened that recursive watches from there upward hear of."""
+        self._writing: dict[PathNode, float] = {}
+        """Files being written -> loop time at which their event is sent even if they are not closed."""
+        self._replaced: dict[PathNode, None] = {}
+        """Nodes that may show another thing now, according to the events of one buffer."""
+        self._stirred: dict[PathNode, None] = {}
+        """Nodes with events that concern recursive watches from there upward."""
         self._again: asyncio.TimerHandle | None = None
         self._resting: asyncio.TimerHandle | None = None
         self._told = False
@@ -84,12 +86,13 @@ class PathWatcher:
     def watch(self, *paths: str, recursive: bool = False) -> Told:
         """Events of these absolute paths: the first item once armed, later ones "may have changed", coalesced.
 
-        A directory's entries count only with `recursive`, and then all below it do. Raises `ValueError` for a relative path, when it is armed.
+        A directory's entries count only with `recursive`, and then all below it do. Raises `ValueError` for a relative
+        path, when it is armed.
         """
         return _Watch(self, paths, recursive=recursive)
 
     def subscribe(self, paths: Iterable[str], callback: Callable[[], None], *, recursive: bool = False) -> Subscription:
-        """The same with a callback, which must neither block nor raise; armed on return."""
+        """Like `watch`, with a callback, which must neither block nor raise. Armed on return."""
         subscription = Subscription(callback, self._leave, deep=recursive)
         self._tree.add(subscription, paths)
         self._sweep.begin()
@@ -98,14 +101,14 @@ class PathWatcher:
 
     @property
     def kernel_watches(self) -> int:
-        """Watches held in the kernel."""
+        """Number of watches in the kernel."""
         return len(self._kernel)
 
     def close(self) -> None:
-        """Give back everything; watches get no more events."""
+        """Close everything; watches receive no more events."""
         self._sweep.close()
         self._kernel.close()
-        self._tree = Tree(self._kernel)
+        self._tree = PathTree(self._kernel)
         for timer in (self._timer, self._settling, self._remounting, self._again, self._resting):
             if timer is not None:
                 timer.cancel()
@@ -123,7 +126,7 @@ class PathWatcher:
         self._loop = asyncio.get_running_loop()
         self._clock = self._loop.time
         self._loop.add_reader(descriptor, self._drain)
-        with suppress(OSError):  # no /proc: nothing tells of mounts
+        with suppress(OSError):  # without /proc, mounts are not reported
             self._mounts = Mounts()
             self._loop.add_reader(self._mounts.fileno(), self._remounted, self._loop)
 
@@ -138,19 +141,22 @@ class PathWatcher:
             self._mounts = None
 
     def _remounted(self, loop: asyncio.AbstractEventLoop) -> None:
-        """The mount table has changed. Its descriptor says so once, so it is not taken out of the loop meanwhile."""
+        """Handle a change of the mount table.
+
+        Its descriptor reports a change once, so it can stay in the loop meanwhile.
+        """
         if self._remounting is None:
             self._remounting = loop.call_later(REMOUNT, self._look_at_mounts)
 
     def _look_at_mounts(self) -> None:
-        """Another thing may be where something was mounted or unmounted, and below."""
+        """Check the nodes where something was mounted or unmounted, and all below."""
         self._remounting = None
         for path in self._mounts.changed() if self._mounts else ():
             self._replaced.update(dict.fromkeys(self._tree.showing(path)))
         self._flush()
 
     def _drain(self) -> None:
-        """Handle one buffer of events; the loop calls again when there are more."""
+        """Handle one buffer of events; the loop calls again if there are more."""
         for nodes, mask, name in self._kernel.read():
             if mask & OVERFLOW:
                 self._replaced[self._tree.root] = None
@@ -158,8 +164,8 @@ class PathWatcher:
                 self._event(node, mask, name)
         self._flush()
 
-    def _event(self, node: Node, mask: int, name: str) -> None:
-        """One event of a directory (no name) or of an entry of it."""
+    def _event(self, node: PathNode, mask: int, name: str) -> None:
+        """Handle one event of a directory (no name) or of its entry `name`."""
         child = node.children.get(name) if name else node
         if child is None:
             if node.covered:
@@ -173,8 +179,8 @@ class PathWatcher:
         else:
             self._touched(child)
 
-    def _beneath(self, node: Node, mask: int, name: str) -> None:
-        """An event of something that only a recursive watch is interested in."""
+    def _beneath(self, node: PathNode, mask: int, name: str) -> None:
+        """Handle an event that concerns only recursive watches."""
         child = self._tree.spawn(node, name) if mask & APPEARED and mask & ISDIR else None
         if child is not None:
             self._replaced[child] = None
@@ -182,7 +188,7 @@ class PathWatcher:
             self._stirred[node] = None
 
     def _settle(self) -> None:
-        """Tell about files whose writer has not closed them in time."""
+        """Send events of files whose writer has not closed them in time."""
         self._settling, now = None, self._clock()
         for node in [node for node, due in self._writing.items() if due <= now]:
             self._touched(node)
@@ -190,8 +196,8 @@ class PathWatcher:
             self._settling = asyncio.get_running_loop().call_at(min(self._writing.values()), self._settle)
         self._flush()
 
-    def _touched(self, node: Node) -> None:
-        """Content or metadata may have changed; it is still the same thing."""
+    def _touched(self, node: PathNode) -> None:
+        """Record that content or metadata of a node may have changed; the node still shows the same thing."""
         self._writing.pop(node, None)
         if node.subscribers:
             node.seal = seal(status(node.path))
@@ -200,11 +206,14 @@ class PathWatcher:
         if node.parent is not None and node.parent.covered:
             self._stirred[node.parent] = None
 
-    def _watched_files(self) -> list[Node] | None:
-        return self._tree.swept()  # of the present tree: `close` makes another
+    def _watched_files(self) -> list[PathNode] | None:
+        return self._tree.swept()  # `close` replaces the tree
 
-    def _swept(self, files: Sequence[tuple[Node, int]], directories: Sequence[Node]) -> None:
-        """The status of files, or of such in these directories, is not as it was known to be. What the kernel tells of a file as well is told once."""
+    def _swept(self, files: Sequence[tuple[PathNode, int]], directories: Sequence[PathNode]) -> None:
+        """Handle changes found by the sweep: files, and directories in which a file differs.
+
+        Each change is sent once, also if the kernel reports it.
+        """
         if files or directories:
             self._drain()
             self._replaced.update(
@@ -214,7 +223,7 @@ class PathWatcher:
             self._flush()
 
     def _flush(self) -> None:
-        """Look at what was replaced, and tell: once for all events that came together, however often a thing was replaced."""
+        """Check the replaced nodes and send events: once for all events that arrived together."""
         if self._resting is not None:
             return
         began = self._clock()
@@ -225,7 +234,7 @@ class PathWatcher:
         if replaced:
             self._changed([node for node in replaced if self._tree.has(node) and not _below_one_of(replaced, node)])
         stirred, self._stirred = self._stirred, {}
-        passed: set[Node] = set()
+        passed: set[PathNode] = set()
         for node in stirred:
             for step in node.upward():
                 if step in passed:
@@ -239,12 +248,12 @@ class PathWatcher:
             self._resting = asyncio.get_running_loop().call_later(spent * REST, self._rested)
 
     def _rested(self) -> None:
-        """Others have had their turn after a long look."""
+        """End the pause after a long check."""
         self._resting = None
         self._flush()
 
-    def _changed(self, tops: list[Node]) -> None:
-        """Another thing, or nothing, may be there now, and so at every path below it."""
+    def _changed(self, tops: list[PathNode]) -> None:
+        """Handle nodes that may show another thing, or nothing; that affects every path below."""
         for node in tops:
             self._writing.pop(node, None)
             self._tree.look(node)
@@ -263,7 +272,7 @@ class PathWatcher:
     # -- polling -----------------------------------------------------------------------------------------------
 
     def _poll(self) -> None:
-        """Try inotify again where it was refused, and find what has changed meanwhile."""
+        """Try inotify again where the kernel refused it, and find what has changed meanwhile."""
         self._timer = None
         self._tree.begin()
         self._tree.begin_round()
@@ -283,21 +292,21 @@ class PathWatcher:
         self._flush()
 
     def _try_bounded(self) -> None:
-        """Look whether the recursive watches that have reached a bound now fit into it."""
+        """Check whether bounded recursive watches now fit into their bounds."""
         self._again = None
         self._tree.begin()
         before, self._tree.bounded = self._tree.bounded, {}
         for node in before:
             self._tree.look(node)
         self._tree.resolve()
-        for node in before.keys() - self._tree.bounded.keys():  # what has happened in the rest is not known
+        for node in before.keys() - self._tree.bounded.keys():  # changes in the unwatched rest are unknown
             self._stirred[node] = None
         if self._timer is not None:
             self._timer.cancel()
-        self._poll()  # that has a bound of its own
+        self._poll()  # polling has a bound of its own
 
     def _review(self) -> None:
-        """Poll while there is something to poll, and say in health what is not watched, and why."""
+        """Poll while there is something to poll; report in health what is not watched, and why."""
         if self._tree.polled and self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(self._period, self._poll)
         if self._tree.bounded and self._again is None:
@@ -316,37 +325,42 @@ class PathWatcher:
         for node, error in self._tree.refusals.items():
             advice = "; raise fs.inotify.max_user_watches" if error.errno == errno.ENOSPC else ""
             where = f"{_printable(node.path)}: {error.strerror}"
-            return f"cannot watch {len(self._tree.refusals)} directories ({where}){advice}; looking every {self._period:g} s"
+            many = f"{len(self._tree.refusals)} directories"
+            return f"cannot watch {many} ({where}){advice}; checking every {self._period:g} s"
         return ""
 
     def _cut(self) -> str:
         for node, bound in self._tree.bounded.items():
             more = f" and {len(self._tree.bounded) - 1} other directories" if len(self._tree.bounded) > 1 else ""
             return (
-                f"cannot watch all that is below {_printable(node.path)}{more}: other users may write there, and it has {bound}; "
-                "what is not watched is only seen by the next recheck"
+                f"cannot watch everything below {_printable(node.path)}{more}: "
+                f"other users may write there, and it has {bound}; "
+                "the next recheck checks the rest"
             )
         return ""
 
 
-def _below_one_of(nodes: Container[Node], node: Node) -> bool:
+def _below_one_of(nodes: Container[PathNode], node: PathNode) -> bool:
     return any(step in nodes for step in node.upward() if step is not node)
 
 
 def _printable(path: str) -> str:
-    """A path for a message: a user may have chosen its name, which may be no text or move the cursor."""
+    """A path for a message.
+
+    A user may have chosen the name, which may be invalid text or contain control characters.
+    """
     return path if path.isprintable() else repr(path)
 
 
 class _Watch(Told):
-    """A watch of paths, not armed before somebody waits for it or listens to it."""
+    """A watch of paths. It is armed when it is first awaited or listened to."""
 
     def __init__(self, watcher: PathWatcher, paths: Sequence[str], *, recursive: bool) -> None:
         self._watcher, self._paths, self._recursive = watcher, paths, recursive
         self._events = self._wait()
 
     def listen(self, callback: Callable[[], None]) -> Subscription:
-        """Armed on return."""
+        """Subscribe a callback; armed on return."""
         return self._watcher.subscribe(self._paths, callback, recursive=self._recursive)
 
     def asend(self, value: None, /) -> Coroutine[Any, Any, None]:
@@ -354,11 +368,11 @@ class _Watch(Told):
         return self._events.asend(value)
 
     def athrow(self, *error: Any) -> Coroutine[Any, Any, None]:
-        """Have this raised where it waits."""
+        """Raise this error where the generator waits."""
         return self._events.athrow(*error)
 
     def aclose(self) -> Coroutine[Any, Any, None]:
-        """End it."""
+        """End the watch."""
         return self._events.aclose()
 
     async def _wait(self) -> AsyncGenerator[None, None]:

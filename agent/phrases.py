@@ -1,11 +1,11 @@
-"""Phrases that several parts of the agent say alike."""
+"""Phrases that several parts of the agent use."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 NAMED = 3
-"""Names of many that are said."""
+"""Names that a message lists before it counts the rest."""
 
 
 def number_of(count: int, noun: str) -> str:
@@ -20,5 +20,5 @@ def first_of(names: Sequence[str]) -> str:
 
 
 def as_declared(name: str) -> str:
-    """What most kinds say of that for which nothing had to be done: no news for whoever reads its name anyway."""
+    """The comment of most kinds when there was nothing to do. Displays leave it out: it only repeats the name."""
     return f"{name} is as declared"

@@ -9,22 +9,22 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agent.host import kept
-from holdfast.agent.host.edition import Edition, Pin
-from holdfast.agent.host.kept import Store, digest_of
+from holdfast.agent.configuration_files import MadeFrom
+from holdfast.agent.host import source_store
+from holdfast.agent.host.source_snapshot import SourceSnapshot, SourceVersion
+from holdfast.agent.host.source_store import SourceStore, digest_of
 from holdfast.agent.host.sources import opened
-from holdfast.agent.watched import MadeFrom
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
+def store(tmp_path: Path) -> SourceStore:
     """An empty one."""
-    return Store(str(tmp_path))
+    return SourceStore(str(tmp_path))
 
 
-def test_what_found_no_room_is_told_until_it_is_not_needed(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_found_no_room_is_told_until_it_is_not_needed(store: SourceStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """A smaller source that is kept after it does not hide that."""
-    monkeypatch.setattr(kept, "BYTES", 10)
+    monkeypatch.setattr(source_store, "BYTES", 10)
     large, small = b"x" * 11, b"x"
     for data in (large, small):
         store.put(digest_of(data), data)
@@ -36,29 +36,29 @@ def test_what_found_no_room_is_told_until_it_is_not_needed(store: Store, monkeyp
 
 
 def test_what_a_full_disk_did_not_take_is_kept_when_all_is_read_again(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: SourceStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Although the source looks as it did: `holdfast reload`, which health names, is enough."""
     source = tmp_path / "source"
     source.write_bytes(b"content")
     os.utime(source, (1, 1))
-    edition = Edition(str(tmp_path), store)
+    snapshot = SourceSnapshot(str(tmp_path), store)
 
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(kept, "_write", full)
-        first = edition.look(lambda: opened(str(source), trusted=True), None)
+        patch.setattr(source_store, "_write", full)
+        first = snapshot.look(lambda: opened(str(source), trusted=True), None)
     assert first is not None
     assert "No space left on device; run `holdfast reload`" in store.trouble
-    pin = Pin(first.digest, opened(str(source), trusted=True).looks)
+    pin = SourceVersion(first.digest, opened(str(source), trusted=True).looks)
 
-    assert edition.look(lambda: opened(str(source), trusted=True), pin) is not None
+    assert snapshot.look(lambda: opened(str(source), trusted=True), pin) is not None
     assert (store.trouble, store.get(pin.digest)) == ("", b"content")
 
 
-def test_nobody_waits_for_a_copy_that_is_being_written(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_waits_for_a_copy_that_is_being_written(store: SourceStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """While the disk takes a copy slowly, or never, the loop may ask for anything else."""
     store.put(digest_of(b"old"), b"old")
     begun, disk = threading.Event(), threading.Event()
@@ -67,7 +67,7 @@ def test_nobody_waits_for_a_copy_that_is_being_written(store: Store, monkeypatch
         begun.set()
         disk.wait(10)
 
-    monkeypatch.setattr(kept, "_write", slow)
+    monkeypatch.setattr(source_store, "_write", slow)
     writer = threading.Thread(target=store.put, args=(digest_of(b"new"), b"new"), daemon=True)
     writer.start()
     assert begun.wait(10)
@@ -82,12 +82,12 @@ def test_nobody_waits_for_a_copy_that_is_being_written(store: Store, monkeypatch
     assert not writer.is_alive()
 
 
-def test_a_large_source_is_told_from_a_changed_one(store: Store, tmp_path: Path) -> None:
+def test_a_large_source_is_told_from_a_changed_one(store: SourceStore, tmp_path: Path) -> None:
     """What is too large for a copy is compared by what it looks like, and so is no change of the states when it is first seen."""
     large = tmp_path / "large"
     large.write_bytes(b"")
-    os.truncate(large, kept.FILE + 1)
-    pin = Edition(str(tmp_path), store).look(lambda: opened(str(large), trusted=True), None)
+    os.truncate(large, source_store.FILE + 1)
+    pin = SourceSnapshot(str(tmp_path), store).look(lambda: opened(str(large), trusted=True), None)
     assert pin is not None
     made = MadeFrom(lambda: [(str(large), pin.digest)])
 

@@ -1,4 +1,4 @@
-"""What the path watcher keeps of paths: a tree of their components, and who is interested in which."""
+"""Data of the path watcher: a tree of path components, and the subscriptions to each."""
 
 from __future__ import annotations
 
@@ -8,20 +8,17 @@ import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import Any
 
 from holdfast.resources import paths
 from holdfast.resources.paths import mounts
 
-if TYPE_CHECKING:
-    from holdfast.agent.host.inotify import Entry
-
 Signature = tuple[int, ...]
-"""What is compared when a path is polled; first its type and permissions."""
+"""Compared when a path is polled; the type and permissions come first."""
 
 
 class Subscription:
-    """One watcher's interest in some paths; `close` ends it."""
+    """One watcher's subscription to some paths; `close` ends it."""
 
     __slots__ = ("_leave", "callback", "deep", "links", "nodes", "own")
 
@@ -29,23 +26,23 @@ class Subscription:
         self.callback = callback
         self._leave = leave
         self.deep = deep
-        self.own: list[Node] = []
-        """Nodes of the paths it asked for."""
-        self.links: Sequence[Node] = ()
-        """Symbolic links on the way to them."""
-        self.nodes: set[Node] = set()
-        """`own`, and where those links lead."""
+        self.own: list[PathNode] = []
+        """Nodes of the subscribed paths."""
+        self.links: Sequence[PathNode] = ()
+        """Symbolic links on the way to those paths."""
+        self.nodes: set[PathNode] = set()
+        """`own` and the targets of those links."""
 
     def close(self) -> None:
-        """Get no more events, and give back what only this watcher needed. Harmless when done twice."""
+        """Receive no more events, and release the nodes that only this subscription needed. May be called twice."""
         self._leave(self)
 
 
 NOBODY: frozenset[Subscription] = frozenset()
-"""One for all: there are as many nodes as watched paths, and few of them are watched with all below."""
+"""Shared by all nodes: there are as many nodes as watched paths, and few have recursive subscriptions."""
 
 
-class Node:
+class PathNode:
     """One component of a path: a directory passed through, or the thing at its end."""
 
     __slots__ = (
@@ -65,54 +62,65 @@ class Node:
         "target",
     )
 
-    def __init__(self, name: str, parent: Node | None) -> None:
+    def __init__(self, name: str, parent: PathNode | None) -> None:
         self.name = name
         self.parent = parent
         self.path: str = f"/{name}" if parent is None or parent.parent is None else f"{parent.path}/{name}"
-        self.children: dict[str, Node] = {}
+        self.children: dict[str, PathNode] = {}
         self.subscribers: set[Subscription] = set()
         self.deep: frozenset[Subscription] = NOBODY
-        """Those that watch all below it, too."""
+        """Subscriptions that also watch everything below the node."""
         self.full = False
-        """Whether all events of its entries are asked for."""
-        self.kernel: Entry | None = None
+        """Whether all events of the directory's entries are requested."""
+        self.kernel: KernelWatch | None = None
         self.target: str | None = None
-        """Where it leads, if it is a symbolic link that is followed."""
+        """The target of a symbolic link that is followed."""
         self.real = self.path
-        """Its path without links on the way."""
+        """The node's path with links resolved."""
         self.seal = 0
-        """`seal` of the file that is watched there, when last looked at."""
+        """`seal` of the watched file at the last check."""
         self.covered = False
-        """Whether a recursive watch reaches it."""
+        """Whether a recursive watch includes the node."""
         self.loose = False
-        """Whether an untrusted user can put entries there; kept only where a recursive watch reaches."""
+        """Whether an untrusted user can create entries there. Maintained only within recursive watches."""
         self.shut = False
-        """Whether the file system is not asked about what lies there or below: a user decides what it answers."""
+        """Whether the file system is not asked about the node and all below: an untrusted user controls its answers."""
 
-    def below(self) -> list[Node]:
-        """The node and all under it, each before what is under it."""
+    def below(self) -> list[PathNode]:
+        """The node and all its descendants; parents come first."""
         nodes = [self]
         for node in nodes:
             nodes.extend(node.children.values())
         return nodes
 
-    def upward(self) -> Iterator[Node]:
-        """The node and all on the way to the root."""
-        node: Node | None = self
+    def upward(self) -> Iterator[PathNode]:
+        """The node and its ancestors up to the root."""
+        node: PathNode | None = self
         while node is not None:
             yield node
             node = node.parent
 
 
+class KernelWatch:
+    """One watch of the kernel. It belongs to a directory, which several paths may lead to."""
+
+    __slots__ = ("nodes", "watch")
+
+    def __init__(self, watch: Any) -> None:
+        self.watch = watch
+        self.nodes: set[PathNode] = set()
+
+
 NOTHING = os.stat_result((0,) * 10)
-"""The status of what is not there."""
+"""The status of a path that does not exist."""
 
 
 @contextmanager
 def held(path: str, *, follow: bool = False) -> Iterator[str]:
-    """A path for a system call that leads to what is there now, also if a user mounts a file system there before the call.
+    """A path for a system call that leads to the present thing even if a user mounts a file system there meanwhile.
 
-    Such a file system could hold the call up for ever. The result is the path itself where users cannot mount any. Raises `OSError`; nothing is there where it is not safe to look.
+    Such a file system could block the call for ever. Where users cannot mount file systems, the result is the path
+    itself. Raises `OSError`; a place that is not safe to look at counts as missing.
     """
     if not mounts.careful():
         yield path
@@ -125,7 +133,7 @@ def held(path: str, *, follow: bool = False) -> Iterator[str]:
 
 
 def status(path: str) -> os.stat_result:
-    """The status of what is there, links not followed; `NOTHING` when there is nothing."""
+    """The status of a path, links not followed; `NOTHING` if there is nothing."""
     try:
         if mounts.careful():
             return paths.at(path).look() or NOTHING
@@ -135,22 +143,25 @@ def status(path: str) -> os.stat_result:
 
 
 def is_loose(info: os.stat_result) -> bool:
-    """Whether an untrusted user may write a directory. Where it has an ACL, the mode bits of the group are its mask."""
+    """Whether an untrusted user may write a directory.
+
+    If it has an ACL, the mode bits of the group are the ACL's mask.
+    """
     return bool(info.st_mode & (stat.S_IWGRP | stat.S_IWOTH)) or info.st_uid not in paths.trusted_uids()
 
 
 def leads(path: str) -> tuple[str | None, str | None]:
-    """Where a symbolic link leads: the absolute path it names, one hop on, and the path without links at the end of all hops.
+    """Where a symbolic link leads: the absolute path that it names, and the link-free path at the end of all links.
 
-    The first is None when an untrusted user could have placed the link and `holdfast.resources.paths` does not follow it; the
-    second, when a later link is not followed, either. `..` after a name in such a link is not followed: it depends on further
-    links, which are resolved later.
+    The first is None if an untrusted user could have placed the link and `holdfast.resources.paths` does not follow it.
+    The second is None if that holds for the link or a later one. In a link of an untrusted user, `..` after a name is
+    not followed: it depends on further links, which are resolved later.
     """
     try:
         place = paths.at(path)
         pinned, info = place.pin()
         target = os.readlink("", dir_fd=pinned.fd)
-    except (OSError, paths.Unsafe):  # it has just been replaced, and the event follows
+    except (OSError, paths.Unsafe):  # the link has just been replaced; its event will follow
         return None, None
     named = os.path.normpath(os.path.join(place.directory.real, target))  # noqa: PTH118 - Path objects are slow
     trusted = info.st_uid in paths.trusted_uids() and not place.who(info)
@@ -160,18 +171,21 @@ def leads(path: str) -> tuple[str | None, str | None]:
         return named, paths.at(path, follow=True).real
     except paths.Unsafe:
         return named if trusted else None, None
-    except OSError:  # something is missing, or they lead in a circle
+    except OSError:  # a target is missing, or the links form a loop
         return named, named if trusted else None
 
 
 def _turns_back(target: str) -> bool:
-    """Whether `..` follows a name."""
+    """Whether `..` comes after a name."""
     names = ["..", *(name for name in target.split("/") if name not in {"", "."})]
     return any(name != ".." and after == ".." for name, after in pairwise(names))
 
 
 def signature(path: str) -> Signature:
-    """What changes when the thing does; a directory's entries do not count. Empty when there is nothing."""
+    """A value that changes when the thing at a path changes, except for a directory's entries.
+
+    Empty if there is nothing.
+    """
     s = status(path)
     if s is NOTHING:
         return ()
@@ -180,7 +194,10 @@ def signature(path: str) -> Signature:
 
 
 def seal(info: os.stat_result) -> int:
-    """One number that changes when a file does: as many are kept as files are watched. 0 for a directory, which has one name, and for nothing."""
+    """One number that changes when a file changes; memory for one is needed for each watched file.
+
+    0 for nothing, and for a directory, which has only one name.
+    """
     if info is NOTHING or stat.S_ISDIR(info.st_mode):
         return 0
     return hash((info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns))

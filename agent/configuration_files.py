@@ -1,4 +1,4 @@
-"""What the configuration consists of, and what all of it looks like at one moment: comparing two of these tells what has changed."""
+"""The files of the configuration, and snapshots of their metadata: comparing two snapshots shows what has changed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from holdfast.agent.host.kept import FILE, digest_of, large
+from holdfast.agent.host.source_store import FILE, digest_of, large
 from holdfast.agent.settings import Settings
 from holdfast.resources import paths
 from holdfast.resources.errors import HoldfastError
@@ -18,75 +18,75 @@ from holdfast.states.hostfiles import absolute, look
 from holdfast.states.source import looks
 
 SHORTAGE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.ENOMEM})
-"""What the kernel says when a limit is reached: nothing is said of the file."""
+"""Errors of a reached limit: they say nothing about the file."""
 Signature = Mapping[str, tuple[int, ...]]
-"""Path -> what changes when the file does."""
+"""Path -> metadata that changes when the file changes."""
 
 
 class MadeFrom(NamedTuple):
-    """What the running graph was made from."""
+    """The files that the running graph was made from."""
 
     files: Callable[[], Iterable[tuple[str, str]]]
-    """Gives all files, each with its digest; they may become more while it runs."""
+    """Returns all files with their digests; files may be added while the graph runs."""
     trees: Sequence[str] = ()
-    """Directories that count with all that is in them, hidden entries too."""
+    """Directories that count with all their content, hidden entries included."""
 
     def unchanged(self, seen: Collection[str], others: bool) -> set[str]:
-        """Those among the paths seen that still are what the graph was made from; with `others` also what it was not made from."""
+        """Paths among `seen` that are unchanged since the graph was made; with `others` also paths outside of it."""
         known = {path: digest for path, digest in self.files() if path in seen}
         same = {path for path, digest in known.items() if _holds(path, digest)}
         return same | {path for path in seen if others and path not in known}
 
 
-class Beyond(NamedTuple):
-    """What is watched by itself."""
+class ExtraPaths(NamedTuple):
+    """Paths that need watches of their own."""
 
     files: tuple[str, ...] = ()
     trees: tuple[str, ...] = ()
 
 
 class Survey(NamedTuple):
-    """What everything looks like at one moment."""
+    """Metadata of all files at one moment."""
 
     named: Signature
-    """What settings name."""
+    """Files that the settings name."""
     more: Signature
-    """What the graph was made from besides: hidden files, and what lies elsewhere."""
-    beyond: Beyond
+    """Other files that the graph was made from: hidden files, and files elsewhere."""
+    beyond: ExtraPaths
 
 
-class Reach(NamedTuple):
-    """What has to be watched for what settings name."""
+class WatchRoots(NamedTuple):
+    """What must be watched for the files that the settings name."""
 
     main: str | None
-    """The directory for watchdog, with all below; None while it does not exist."""
+    """The directory that watchdog watches recursively; None while it does not exist."""
     inode: int
-    """What tells that directory from another in its place."""
+    """Identifies the directory: another one may take its place."""
     trees: tuple[str, ...]
-    """Directories elsewhere, with all below."""
+    """Other directories to watch recursively."""
     files: tuple[str, ...]
-    """Names that are not strictly below it: files elsewhere, and directories or links that may be exchanged as a whole."""
+    """Names outside `main`: files elsewhere, and directories or links that may be replaced as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
-    """What the configuration consists of."""
+class ConfigurationFiles:
+    """The directories and files of the configuration."""
 
     trees: tuple[Path, ...]
-    """Directories, with all below; that of the states first."""
+    """Directories with all below; the states directory is first."""
     files: tuple[Path, ...]
     """Single files."""
 
     @classmethod
-    def of(cls, settings: Settings, config: Path) -> Watched:
-        """What settings name, and the file that they came from."""
+    def of(cls, settings: Settings, config: Path) -> ConfigurationFiles:
+        """The files that the settings name, and the settings file itself."""
         return cls(
             tuple(filter(None, (settings.states, settings.pillar, settings.resources))),
             tuple(filter(None, (config, settings.grains_file))),
         )
 
     def roots(self) -> dict[str, bool]:
-        """Directories to watch -> whether with all below; symbolic links resolved, each place once."""
+        """Directories to watch -> whether recursively; symbolic links resolved, each place once."""
         trees = {os.path.realpath(tree) for tree in self.trees}
         singles = {os.path.realpath(file.parent) for file in self.files}
         trees |= {single for single in singles if _holds_only(single, trees)}
@@ -95,17 +95,17 @@ class Watched:
         return {root: recursive for root, recursive in wanted.items() if os.path.isdir(root)}  # noqa: PTH112 - never raises
 
     def main(self) -> str | None:
-        """The one directory for watchdog, with all below: the outermost that has the states; None while it does not exist."""
+        """The directory for watchdog: the outermost one that contains the states; None while it does not exist."""
         states = os.path.realpath(self.trees[0])
         return next((root for root, recursive in self.roots().items() if recursive and inside(states, {root})), None)
 
-    def reach(self) -> Reach:
-        """What has to be watched now."""
+    def reach(self) -> WatchRoots:
+        """What must be watched now."""
         main = self.main()
         covered = {main} if main else set()
         trees = tuple(str(tree) for tree in self.trees if not inside(os.path.realpath(tree), covered))
         names = (*self.files, *self.trees)
-        return Reach(
+        return WatchRoots(
             main,
             _inode(main),
             trees,
@@ -113,20 +113,23 @@ class Watched:
         )
 
     def compare(self, before: Survey, made: MadeFrom, following: bool) -> tuple[Survey, list[str]]:
-        """All of it, as it is now, and what has changed. `following`: what it was made from is new, and what is seen for the first time has not changed."""
+        """The present metadata, and the paths that have changed.
+
+        `following`: the files in `made` are new, and files that are seen for the first time count as unchanged.
+        """
         now = self.survey(made)
         more = differences(before.more, now.more)
-        if unseen := more - before.more.keys():  # looked at for the first time: it need not have changed
+        if unseen := more - before.more.keys():  # seen for the first time: not necessarily changed
             more -= made.unchanged(unseen, following)
         return now, sorted(differences(before.named, now.named) | more)
 
     def survey(self, made: MadeFrom) -> Survey:
-        """All of it, as it is now."""
+        """The present metadata of all files."""
         found = self.signature()
         return Survey(found, _more(made, found), self._beyond(made))
 
     def signature(self) -> Signature:
-        """What all files look like now."""
+        """The present metadata of the files that the settings name."""
         found: dict[str, tuple[int, ...]] = {}
         for file in self.files:
             found.update(_entry(str(file)))
@@ -135,11 +138,11 @@ class Watched:
             found.update(_walk(str(tree), set()))
         return found
 
-    def _beyond(self, made: MadeFrom) -> Beyond:
-        """What the graph was made from and the watch of the main directory does not reach: behind links, or elsewhere."""
+    def _beyond(self, made: MadeFrom) -> ExtraPaths:
+        """Paths in `made` that the watch of the main directory does not reach: behind links, or elsewhere."""
         main = self.main()
         if main is None:
-            return Beyond()
+            return ExtraPaths()
         reached: dict[str, bool] = {}
 
         def within(directory: str) -> bool:
@@ -152,11 +155,11 @@ class Watched:
             for path, _ in made.files()
             if not within(os.path.dirname(path)) or (os.path.islink(path) and not within(path))  # noqa: PTH114, PTH120 - as above
         }
-        return Beyond(tuple(sorted(files)), tuple(directory for directory in made.trees if not within(directory)))
+        return ExtraPaths(tuple(sorted(files)), tuple(directory for directory in made.trees if not within(directory)))
 
 
 def _more(made: MadeFrom, found: Signature) -> Signature:
-    """What the graph was made from and is not found yet."""
+    """Metadata of the paths in `made` that `found` does not contain."""
     more: dict[str, tuple[int, ...]] = {}
     for directory in made.trees:
         more.update(each for each in _walk(directory, set(), hidden=True) if each[0] not in found)
@@ -167,7 +170,7 @@ def _more(made: MadeFrom, found: Signature) -> Signature:
 
 
 def _holds(path: str, digest: str) -> bool:
-    """Whether a file still is what it was when this was its digest."""
+    """Whether a file still has the content with this digest."""
     try:
         if (info := look(path)) is not None and info.st_size > FILE:
             return digest == large(looks(info))
@@ -177,12 +180,12 @@ def _holds(path: str, digest: str) -> bool:
 
 
 def differences(before: Signature, after: Signature) -> set[str]:
-    """Paths that do not look the same."""
+    """Paths whose metadata differ."""
     return {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
 
 
 def _holds_only(directory: str, trees: set[str]) -> bool:
-    """The directory holds some of our trees and no other directory: watching all of it costs nothing more."""
+    """Whether the directory contains no directories but these trees: watching all of it then costs nothing more."""
     if not any(os.path.dirname(tree) == directory for tree in trees):  # noqa: PTH120 - text is faster
         return False
     try:
@@ -193,7 +196,7 @@ def _holds_only(directory: str, trees: set[str]) -> bool:
 
 
 def _inode(path: str | None) -> int:
-    """What tells one directory from another in its place; 0 when there is none."""
+    """Identifies a directory among others in its place; 0 if there is none."""
     try:
         return os.stat(path).st_ino if path is not None else 0  # noqa: PTH116 - text is faster
     except OSError:
@@ -201,28 +204,17 @@ def _inode(path: str | None) -> int:
 
 
 def inside(path: str, roots: Iterable[str]) -> bool:
-    """The path is one of these or below one."""
+    """Whether the path is one of these or below one."""
     return any(path == root or path.startswith(root.rstrip("/") + "/") for root in roots)
 
 
 def _walk(directory: str, seen: set[tuple[int, int]], *, hidden: bool = False) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """All below a directory; symbolic links are followed, each directory once; without `hidden` no hidden entries, caches and backups.
+    """Metadata of everything below a directory. Symbolic links are followed, each directory is read once.
 
-    What an untrusted user could change is not looked through, for nothing in it is used: it may have any number of entries.
+    Hidden entries, caches and backups are left out unless `hidden`. Directories that an untrusted user could change are
+    left out: the agent uses nothing in them, and they may have any number of entries.
     """
-    try:
-        found = paths.directory(absolute(directory))
-        if found.holders:
-            return
-        info, entries = found.info, list(os.scandir(found.real))
-    except (OSError, paths.Unsafe) as error:
-        if isinstance(error, OSError) and error.errno in SHORTAGE:
-            raise
-        return
-    if (info.st_dev, info.st_ino) in seen:
-        return
-    seen.add((info.st_dev, info.st_ino))
-    for entry in entries:
+    for entry in _entries(directory, seen):
         if not hidden and (entry.name.startswith(".") or entry.name == "__pycache__" or entry.name.endswith("~")):
             continue
         path = f"{directory}/{entry.name}"
@@ -235,13 +227,33 @@ def _walk(directory: str, seen: set[tuple[int, int]], *, hidden: bool = False) -
             yield from _walk(path, seen, hidden=hidden)
 
 
+def _entries(directory: str, seen: set[tuple[int, int]]) -> list[os.DirEntry[str]]:
+    """The entries of a directory; none if it was seen, is not readable, or an untrusted user could change it.
+
+    Raises `OSError` for a reached limit.
+    """
+    try:
+        found = paths.directory(absolute(directory))
+        if found.holders:
+            return []
+        info, entries = found.info, list(os.scandir(found.real))
+    except (OSError, paths.Unsafe) as error:
+        if isinstance(error, OSError) and error.errno in SHORTAGE:
+            raise
+        return []
+    if (info.st_dev, info.st_ino) in seen:
+        return []
+    seen.add((info.st_dev, info.st_ino))
+    return entries
+
+
 def _entry(path: str) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """What one path looks like; nothing when there is none."""
+    """The metadata of one path; nothing if it does not exist."""
     yield from _shown(path, look(path))
 
 
 def _shown(path: str, info: os.stat_result | None) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """What tells a change; of a directory, when only its entries change, nothing."""
+    """The metadata that shows a change; for a directory, changes of its entries do not count."""
     if info is not None:
         content = () if stat.S_ISDIR(info.st_mode) else (info.st_mtime_ns, info.st_ctime_ns, info.st_size)
         yield path, (info.st_mode, info.st_uid, info.st_gid, info.st_ino, *content)
