@@ -66,7 +66,7 @@ class Connections(Generic[Asked]):
         await asyncio.gather(*self._open, return_exceptions=True)
 
     def _place(self) -> bool:
-        """Whether there is a place for one more; takes it from one that is silent if need be."""
+        """Take a slot, if necessary that of a silent connection; return whether there was one."""
         if len(self._open) < affordable(self._most):
             return True
         silent = next(iter(self._silent), None)

@@ -28,7 +28,7 @@ TITLES: Mapping[Concern, tuple[str, str]] = {
     "other": ("Other", "everything else"),
 }
 STATES = {
-    "failed": ("Not checked, or failed", "what could not be looked at or put right"),
+    "failed": ("Not checked, or failed", "what could not be checked or repaired"),
     "unknown": ("Not known yet", "what depends on something that would be changed first"),
 }
 STYLE = """

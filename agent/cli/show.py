@@ -89,7 +89,7 @@ def top(sls: tuple[str, ...], source: Source, form: str) -> None:
 
 
 @view("text", "json")
-@click.option("-v", "--verbose", is_flag=True, help="With what each state waits for though nobody has written that.")
+@click.option("-v", "--verbose", is_flag=True, help="Also show automatic edges, which no state declares.")
 def order(sls: tuple[str, ...], source: Source, form: str, verbose: bool) -> None:
     """Show the order of execution, with the reason for each place."""
     compiled = _compile(sls, source)
@@ -107,7 +107,7 @@ def order(sls: tuple[str, ...], source: Source, form: str, verbose: bool) -> Non
 
 
 @view("dot", "mermaid", "svg", "json")
-@click.option("--live", is_flag=True, help="The graph that the running agent keeps, coloured by state.")
+@click.option("--live", is_flag=True, help="Show the running agent's graph, coloured by state.")
 def graph(sls: tuple[str, ...], source: Source, form: str, live: bool) -> None:
     """Show the graph: resources, and the requisites between them.
 
@@ -158,7 +158,7 @@ def _plain_graph(drawing: Drawing) -> dict[str, Any]:
 @show.command()
 @_source
 @output("text", "json")
-@click.option("--secrets", is_flag=True, help="Show secrets, too.")
+@click.option("--secrets", is_flag=True, help="Also show secrets.")
 @reports_problems
 def pillar(source: Source, form: str, secrets: bool) -> None:
     """Show the pillar of this host with secrets masked."""

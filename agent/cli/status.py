@@ -36,9 +36,11 @@ Row = dict[str, Any]
 @source("config", "state_dir")
 @output("text", "json")
 @click.option("--all", "everything", is_flag=True, help="List every resource, however many there are.")
-@click.option("--tree", "as_tree", is_flag=True, help="Group them by the SLS that declare them.")
-@click.option("--wait", "wait", is_flag=True, help="First wait until the host has converged, or will not by itself.")
-@click.option("--timeout", type=SECONDS, metavar="SECONDS", help="With --wait: for so long at most (exit code 4).")
+@click.option("--tree", "as_tree", is_flag=True, help="Group resources by the SLS that declare them.")
+@click.option(
+    "--wait", "wait", is_flag=True, help="First wait until the host has converged, or cannot converge by itself."
+)
+@click.option("--timeout", type=SECONDS, metavar="SECONDS", help="Longest wait with --wait (exit code 4).")
 def status(source: Source, form: str, everything: bool, as_tree: bool, *, wait: bool, timeout: float | None) -> None:
     """Show resources and health of the running agent.
 
@@ -118,7 +120,7 @@ def table(rows: list[Row], paper: Paper, counts: Mapping[str, int] | None = None
 
 
 def tree(rows: list[Row], paper: Paper, *, everything: bool) -> Iterator[str]:
-    """One branch for each SLS, in order of execution; of many resources only those that are not right."""
+    """One branch for each SLS, in order of execution; of many resources only those with problems."""
     everything = everything or len(rows) <= SHORT
     branches: dict[str, list[Row]] = {}
     for row in rows:
@@ -151,7 +153,7 @@ def _width(rows: list[Row], paper: Paper, indent: int = 0) -> int:
 def _lines(row: Row, paper: Paper, width: int, marks: tuple[str, str] = ("", "")) -> Iterator[str]:
     """A resource: one line.
 
-    What is wrong is told whole, below it if need be; what is right may be cut, but for its identity.
+    Problems are shown in full, on more lines if necessary; the text of other resources may be cut, not their identity.
 
     `marks` begin the first line and the others.
     """

@@ -86,8 +86,8 @@ class PathWatcher:
     def watch(self, *paths: str, recursive: bool = False) -> Told:
         """Events of these absolute paths: the first item once armed, later ones "may have changed", coalesced.
 
-        A directory's entries count only with `recursive`, and then all below it do. Raises `ValueError` for a relative
-        path, when it is armed.
+        Entries of a directory count only with `recursive`, and then everything below counts. Raises `ValueError` for a
+        relative path when the watch is armed.
         """
         return _Watch(self, paths, recursive=recursive)
 

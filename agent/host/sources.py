@@ -170,12 +170,15 @@ def local(states: str, url: str) -> str | None:
 
 
 def _below(states: str, path: str) -> str:
-    """A path from the states directory on; as it is where it is not below that."""
+    """A path relative to the states directory if it is below that, else unchanged."""
     return path.removeprefix(states.rstrip("/") + "/")
 
 
 def _key(states: str, url: str) -> SourceKey | None:
-    """What a URL means in an snapshot; None for what is not on this host, or wrong: its state says so when it runs."""
+    """The key of a URL in a snapshot.
+
+    None if it is not on this host or invalid, which its state reports when it runs.
+    """
     try:
         path = local(states, url)
     except Permanent:
@@ -184,9 +187,10 @@ def _key(states: str, url: str) -> SourceKey | None:
 
 
 def opened(path: str, trusted: bool) -> OpenedSource:
-    """A file, opened.
+    """An opened file.
 
-    `trusted`: only trusted users could have written it; else what a user may have put there must be his to read.
+    With `trusted` only trusted users may be able to write the file; else a file that a user may have placed must be
+    readable for that user.
 
     Raises `OSError`, `Permanent` and `Unsafe`.
     """
@@ -219,7 +223,7 @@ async def read(place: Place, blocking: Callable[..., Any]) -> bytes:
 
 
 def download(url: str) -> bytes:
-    """The body behind an http URL. Blocks; raises `Permanent` for a refusal, `Temporary` when trying again may help."""
+    """The body behind an http URL. Blocks. Raises `Permanent` for a refusal, `Temporary` if a retry may help."""
     from http.client import HTTPException, InvalidURL  # noqa: PLC0415 - few sources come from servers
     from urllib.error import HTTPError  # noqa: PLC0415 - the same
     from urllib.request import Request, urlopen  # noqa: PLC0415 - the same
@@ -243,9 +247,9 @@ def download(url: str) -> bytes:
 
 
 def printable(url: str) -> str:
-    """A URL without what may be secret in it.
+    """A URL without parts that may be secret.
 
-    Raises `Permanent` for one that is none, or that holds a password, which is not sent.
+    Raises `Permanent` if the URL is invalid or contains a password, which is not sent.
     """
     try:
         parts = urlsplit(url)

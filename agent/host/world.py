@@ -69,22 +69,22 @@ class LocalWorld:
     async def set_string(self, key: str, value: str | None) -> None:
         """Set a string; None removes it.
 
-        Raises `Permanent` for what is too large or no text, `OSError` when it cannot be written, `Temporary` when
-        another process does not let us.
+        Raises `Permanent` if the value is too large or not valid text, `OSError` if it cannot be written, `Temporary`
+        while another process holds the lock.
         """
         await self._change(lambda content: _put(content.strings, key, value))
 
     def watch_string(self, key: str) -> Watch:
-        """Armed; then one item whenever the string of this key is another one."""
+        """The first item once armed, then one for each change of the string of this key."""
         return self._changes(lambda content: content.strings.get(key))
 
     async def hosts(self, namespace: str) -> Mapping[str, str]:
-        """What each host has said under this name."""
+        """Host -> its value in this namespace."""
         content: Content = await self._blocking(self._read)
         return content.hosts.get(namespace, {})
 
     async def set_host(self, namespace: str, value: str | None) -> None:
-        """Say something for this host under a name, or with None no more. Raises as `set_string` does."""
+        """Set this host's value in a namespace; None removes it. Raises the errors of `set_string`."""
         host = self._host()
 
         def change(content: Content) -> None:
@@ -95,11 +95,11 @@ class LocalWorld:
         await self._change(change)
 
     def watch_hosts(self, namespace: str) -> Watch:
-        """Armed; then one item whenever some host says something else under this name."""
+        """The first item once armed, then one for each change of a host's value in this namespace."""
         return self._changes(lambda content: content.hosts.get(namespace, {}))
 
     async def _changes(self, look: Callable[[Content], Any]) -> AsyncIterator[None]:
-        """One item for each change of what is looked at."""
+        """The first item once armed, then one for each change of what `look` returns."""
         seen: Any = None
         armed = False
         async for _ in self._watch(str(self._path)):
@@ -109,7 +109,7 @@ class LocalWorld:
                 yield None
 
     async def _change(self, change: Callable[[Content], None]) -> None:
-        """Have it changed once nobody else changes it; no thread waits for that."""
+        """Change the file once no other process changes it; no thread waits for that."""
         loop = asyncio.get_running_loop()
         async with self._turn:
             until = loop.time() + PATIENCE
@@ -119,7 +119,7 @@ class LocalWorld:
                 await asyncio.sleep(AGAIN)
 
     def _rewrite(self, change: Callable[[Content], None]) -> bool:
-        """Read, change, write, with nobody in between; False when somebody else does that now. Blocks."""
+        """Read, change and write the file under its lock; return False if another process holds the lock. Blocks."""
         place = paths.at(str(self._path.with_suffix(".lock")))
         lock = os.open(place.at, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=place.fd)
         try:
@@ -129,7 +129,7 @@ class LocalWorld:
             change(content)
             after = _text(content)
             if len(after) > LIMIT:
-                raise Permanent(f"cannot keep that in {self._path}: all of it may have {LIMIT} bytes")
+                raise Permanent(f"cannot keep that in {self._path}: the file may have at most {LIMIT} bytes")
             if after != before:
                 Replacement(str(self._path), after, 0o600, -1, -1, self._durable).place()
         except BlockingIOError:
@@ -139,7 +139,7 @@ class LocalWorld:
         return True
 
     def _read(self) -> Content:
-        """What is there. Raises `Permanent` for a file that somebody else has written. Blocks."""
+        """The content of the file. Raises `Permanent` if the agent has not written the file. Blocks."""
         try:
             handle, seen = paths.at(str(self._path), follow=True).open()
         except FileNotFoundError:
@@ -152,7 +152,7 @@ class LocalWorld:
             raise self._foreign(error.errors(include_input=False, include_url=False)[0]["msg"]) from None
 
     def _foreign(self, why: str) -> Permanent:
-        return Permanent(f"cannot read {self._path}: {why}; remove it to begin anew")
+        return Permanent(f"cannot read {self._path}: {why}; remove it to start again")
 
 
 def _text(content: Content) -> bytes:

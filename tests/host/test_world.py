@@ -131,7 +131,7 @@ async def test_a_file_that_somebody_else_has_written_is_refused(host: LocalHost,
     (tmp_path / "world.json").write_text(text, errors="surrogateescape")
 
     for use in (host.world.string("x"), host.world.hosts("x"), host.world.set_string("y", "z")):
-        with pytest.raises(Permanent, match="remove it to begin anew"):
+        with pytest.raises(Permanent, match="remove it to start again"):
             await use
 
 
@@ -141,7 +141,7 @@ async def test_a_watch_that_meets_such_a_file_fails_and_begins_anew(host: LocalH
     watch = host.world.watch_string("color")
     await anext(watch)
     (tmp_path / "world.json").write_text("{")
-    with pytest.raises(Permanent, match="remove it to begin anew"):
+    with pytest.raises(Permanent, match="remove it to start again"):
         await asyncio.wait_for(anext(watch), 10)
 
     (tmp_path / "world.json").unlink()
