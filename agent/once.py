@@ -94,17 +94,8 @@ async def _converge(
                 follower = asyncio.create_task(package_changes.run(), name="package changes")
                 try:
                     async with asyncio.timeout(timeout):
-                        compilation = compiled.compilation
-                        scripts = [call for call in compilation.calls if acts(call.resource)]
-                        async with host.taken_over(
-                            scripts, settings.states
-                        ) as snapshot:  # the journal identifies them by content
-                            snapshot.closed = True
-                            whole = whole and bool(
-                                compilation.calls
-                            )  # an empty configuration does not mean to forget everything
-                            await engine.swap(compilation, cause="start", whole=whole, only=only)
-                        declared = {call.identity for call in compilation.calls}
+                        await _swap(host, engine, settings, compiled, whole=whole, only=only)
+                        declared = {call.identity for call in compiled.compilation.calls}
                         if settings.engine.noop:
                             _tell_what_is_owed(journal, declared if only is None else only, emit)
                         record = await engine.settle()
@@ -120,6 +111,24 @@ async def _converge(
                 finally:
                     follower.cancel()
                     await engine.stop(0)
+
+
+async def _swap(
+    host: LocalHost,
+    engine: Engine,
+    settings: Settings,
+    compiled: Compiled,
+    *,
+    whole: bool,
+    only: Collection[str] | None,
+) -> None:
+    """Give the engine the compiled graph. The journal identifies actions by the content of their sources."""
+    compilation = compiled.compilation
+    scripts = [call for call in compilation.calls if acts(call.resource)]
+    async with host.taken_over(scripts, settings.states) as snapshot:
+        snapshot.closed = True
+        whole = whole and bool(compilation.calls)  # an empty configuration does not mean to forget everything
+        await engine.swap(compilation, cause="start", whole=whole, only=only)
 
 
 def _tell_of_flushes(why: str, emit: Callable[[Event], None]) -> None:

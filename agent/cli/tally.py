@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from holdfast.agent.engine.report import Outcome, result_of
 from holdfast.agent.narrate import duration
@@ -21,11 +21,18 @@ def tally(outcomes: Sequence[Outcome], seconds: float) -> str:
     """The result: `converged in 2.1 s: 3 created, 5 changed, 1 removed, 16 ok`. Each resource counts once."""
     last = {outcome.identity: outcome for outcome in outcomes}
     changed = {outcome.identity: outcome for outcome in outcomes if result_of(outcome) == "changed"}
+    counts = _counts(last, changed)
+    told = ", ".join(f"{number} {what}" for what, number in counts.items() if number)
+    return f"{_state(counts, changed=bool(changed))} in {duration(seconds)}: {told or 'nothing to do'}"
+
+
+def _counts(last: Mapping[str, Outcome], changed: Mapping[str, Outcome]) -> dict[str, int]:
+    """Result -> number of resources, in the order of the line."""
     words = [result_of(outcome) for outcome in last.values()]
     done = Counter(_sort(outcome) for outcome in changed.values())
     would = Counter(_sort(outcome) for outcome in last.values() if result_of(outcome) == "would-change")
     waiting = sum(outcome.blocked for outcome in last.values())
-    counts = {
+    return {
         **{what: done[what] for what in SORTS},
         "would be created": would["created"],
         "would change": would["changed"],
@@ -36,12 +43,14 @@ def tally(outcomes: Sequence[Outcome], seconds: float) -> str:
         "skipped": words.count("skipped") - waiting,
         "ok": sum(result_of(outcome) == "ok" and identity not in changed for identity, outcome in last.items()),
     }
-    told = ", ".join(f"{number} {what}" for what, number in counts.items() if number)
-    differ = would.total() or counts["unknown"]
-    state = (
-        "not converged" if counts["failed"] or waiting or (differ and changed) else "checked" if differ else "converged"
-    )
-    return f"{state} in {duration(seconds)}: {told or 'nothing to do'}"
+
+
+def _state(counts: Mapping[str, int], *, changed: bool) -> str:
+    """The state of the host in one or two words."""
+    differ = any(counts[what] for what in ("would be created", "would change", "would be removed", "unknown"))
+    if counts["failed"] or counts["skipped because of that"] or (differ and changed):
+        return "not converged"
+    return "checked" if differ else "converged"
 
 
 def _sort(outcome: Outcome) -> str:
