@@ -25,7 +25,7 @@ MODE = 0o600
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class PlanResult:
     """The result of a plan."""
 
     outcomes: Sequence[Outcome]
@@ -37,7 +37,7 @@ class Run:
     """The patterns of `--only`."""
 
 
-def report(settings: Settings, compiled: Compiled, run: Run) -> str:
+def report(settings: Settings, compiled: Compiled, run: PlanResult) -> str:
     """The page as HTML."""
     redactor, grains, now = compiled.redactor, compiled.grains, time.time()
     system = f"{grains.get('osfullname', grains.get('os', '?'))} {grains.get('osrelease', '')}"

@@ -22,7 +22,7 @@ PATIENCE = 2.0
 """Seconds that an agent may take to list its resources."""
 
 
-class Source(Protocol):
+class CompletionSource(Protocol):
     """The part of `options.Source` that completion needs."""
 
     def socket(self) -> Path:
@@ -34,14 +34,14 @@ class Source(Protocol):
         ...
 
 
-Completer = Callable[[click.Context, str, Callable[..., Source]], list[str]]
+Completer = Callable[[click.Context, str, Callable[..., CompletionSource]], list[str]]
 """Called with click's context, the incomplete word and the class that makes a source of the options given."""
 
 
-def _beginning_so(find: Callable[[Source, str], Iterator[str]]) -> Completer:
+def _beginning_so(find: Callable[[CompletionSource, str], Iterator[str]]) -> Completer:
     """A completer of words that start with the incomplete one and that a shell can take; none on errors."""
 
-    def complete(ctx: click.Context, incomplete: str, source: Callable[..., Source]) -> list[str]:
+    def complete(ctx: click.Context, incomplete: str, source: Callable[..., CompletionSource]) -> list[str]:
         given: dict[str, Any] = {
             name: ctx.params.get(name) for name in ("config", "states", "state_dir", "environment")
         }
@@ -55,7 +55,7 @@ def _beginning_so(find: Callable[[Source, str], Iterator[str]]) -> Completer:
 
 
 @_beginning_so
-def resources(source: Source, incomplete: str) -> Iterator[str]:
+def resources(source: CompletionSource, incomplete: str) -> Iterator[str]:
     """IDs; identities where several resources share the ID. Once a word has begun, all identities as well."""
     rows = ask(source.socket(), ControlRequest("status"), PATIENCE)["resources"]
     times = Counter(row["id"] for row in rows)
@@ -67,7 +67,7 @@ def resources(source: Source, incomplete: str) -> Iterator[str]:
 
 
 @_beginning_so
-def kinds(source: Source, _: str) -> Iterator[str]:
+def kinds(source: CompletionSource, _: str) -> Iterator[str]:
     """Kinds, the operator's included, their families, and `all`."""
     from holdfast.agent.configuration import ConfigurationCompiler
     from holdfast.resources import registry
@@ -79,7 +79,7 @@ def kinds(source: Source, _: str) -> Iterator[str]:
 
 
 @_beginning_so
-def sls(source: Source, _: str) -> Iterator[str]:
+def sls(source: CompletionSource, _: str) -> Iterator[str]:
     """Names of SLS, which apply when there is no top file."""
     from holdfast.states.source import Tree
 

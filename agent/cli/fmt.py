@@ -54,7 +54,7 @@ class File:
 
 
 @dataclass(slots=True)
-class Tally:
+class FormatCounts:
     """Counts of the results."""
 
     changed: int = 0
@@ -87,7 +87,7 @@ def fmt(paths: tuple[Path, ...], source: Source, check: bool, diff: bool, verbos
         if len(paths) > 1:
             raise click.UsageError("'-' excludes other paths: standard input is one file")
         raise click.exceptions.Exit(_filter(check=check, diff=diff, verbose=verbose))
-    dry, tally = check or diff, Tally()
+    dry, tally = check or diff, FormatCounts()
     for path in _files(paths or _default(source), tally):
         try:
             file = _read(path)
@@ -111,7 +111,7 @@ def _default(source: Source) -> tuple[Path, ...]:
         raise click.exceptions.Exit(Code.UNUSABLE) from error
 
 
-def _treat(file: File, tally: Tally, *, check: bool, diff: bool) -> None:
+def _treat(file: File, tally: FormatCounts, *, check: bool, diff: bool) -> None:
     """Show or write the result for a file."""
     if not file.changed:
         tally.same += 1
@@ -150,10 +150,10 @@ def _filter(*, check: bool, diff: bool, verbose: bool) -> int:
         click.echo(f"would format {STDIN}")
     elif not check:
         click.echo(file.new.encode(), nl=False)
-    return Tally(changed=file.changed).code(dry=check or diff)
+    return FormatCounts(changed=file.changed).code(dry=check or diff)
 
 
-def _files(paths: Iterable[Path], tally: Tally) -> Iterator[Path]:
+def _files(paths: Iterable[Path], tally: FormatCounts) -> Iterator[Path]:
     """The named files and the `*.sls` below directories, each once, sorted by path."""
     seen: set[str] = set()
     for path in paths:
@@ -164,7 +164,7 @@ def _files(paths: Iterable[Path], tally: Tally) -> Iterator[Path]:
                 yield file
 
 
-def _below(directory: Path, tally: Tally) -> list[Path]:
+def _below(directory: Path, tally: FormatCounts) -> list[Path]:
     """All state files below a directory.
 
     Links in the directory are ignored: their targets are formatted where they are.
@@ -244,7 +244,7 @@ def _looks(info: os.stat_result) -> tuple[int, ...]:
     return info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns
 
 
-def _summarise(tally: Tally, *, dry: bool) -> None:
+def _summarise(tally: FormatCounts, *, dry: bool) -> None:
     """The last line of the output."""
     words = [
         f"{number_of(tally.changed, 'file')} {'would be ' if dry else ''}formatted" if tally.changed else "",

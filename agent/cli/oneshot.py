@@ -182,7 +182,8 @@ def _converge(order: Order, *, noop: bool) -> None:
             from holdfast.agent.cli import audit
 
             audit.write(
-                audit.report(settings, compiled, audit.Run(outcomes, printer.owed, said, order.only)), order.output
+                audit.report(settings, compiled, audit.PlanResult(outcomes, printer.owed, said, order.only)),
+                order.output,
             )
         if order.form == "text" or order.output:
             say(said)
