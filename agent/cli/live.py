@@ -97,7 +97,9 @@ def show_log(source: Source, form: str, request: ControlRequest) -> None:
 )
 @click.option("--reason", metavar="TEXT", default="", help="Why; shown to everybody who looks.")
 def pause(patterns: tuple[str, ...], source: Source, seconds: float | None, reason: str) -> None:
-    """Stop repairs, of all resources or of those named, until `resume`; drift is still noticed, and repaired then.
+    """Have the running agent stop repairs, of all resources or of those named, until `resume`.
+
+    Drift is still noticed, and repaired then.
 
     A resource is named by its identity, ID or name; several resources by a pattern (`*`, `?`) of identities or by their
     SLS. New states that match are paused, too. Pauses survive restarts of the agent and of the system.
@@ -109,13 +111,16 @@ def pause(patterns: tuple[str, ...], source: Source, seconds: float | None, reas
 @resources
 @_source
 def resume(patterns: tuple[str, ...], source: Source) -> None:
-    """Resume repairs after `pause`, of all resources or of those named, and repair what has drifted meanwhile."""
+    """Have the running agent resume repairs after `pause`, of all resources or of those named.
+
+    It repairs what has drifted meanwhile.
+    """
     say(_ask(source, ControlRequest("resume", patterns=patterns))["text"])
 
 
 @verb
 def recheck(source: Source) -> None:
-    """Check every resource now."""
+    """Have the running agent check every resource now."""
     answer = _ask(source, ControlRequest("recheck"))
     say(
         "paused: everything is checked after `holdfast resume`"
@@ -128,7 +133,10 @@ def recheck(source: Source) -> None:
 @_source
 @output("text", "json")
 def reload(source: Source, form: str) -> None:
-    """Read settings and states again. Exit code 3 if they cannot be used; the old ones then stay in force."""
+    """Have the running agent read settings and states again.
+
+    Exit code 3 if they cannot be used; the old ones then stay in force.
+    """
     answer = _ask(source, ControlRequest("reload"), RELOAD_TIMEOUT)
     if form == "json":
         print_json(answer)
@@ -147,7 +155,9 @@ def reload(source: Source, form: str) -> None:
 @resource
 @_source
 def trigger(identity: str, source: Source) -> None:
-    """Run one resource now, an action even if it was done before. Its guards (`unless`, ...) still apply.
+    """Have the running agent run one resource now, an action even if it was done before.
+
+    Its guards (`unless`, ...) still apply.
 
     The ID or the name alone, or the end of a path, is enough if no other resource has it.
 

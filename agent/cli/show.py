@@ -57,7 +57,7 @@ def view(*forms: str) -> Callable[[Function], click.Command]:
 
 @view("text", "json")
 def low(sls: tuple[str, ...], source: Source, form: str) -> None:
-    """Show the low data: single calls with all arguments, by order number."""
+    """Show the single calls with all arguments, by order number."""
     with _refused(lambda error: _print(error.low, form)):
         compiled = _compile(sls, source)
         _print(compiled.redactor.masked(numbered(compiled.compilation.calls)), form)

@@ -244,7 +244,7 @@ def test_why_names_who_undid_a_repair():
         )
     )
 
-    assert "may have changed; perhaps undone by file.append[x]" in text
+    assert "reported a possible change; perhaps undone by file.append[x]" in text
     assert text.count("perhaps undone by file.append[x]") == 2
 
 
