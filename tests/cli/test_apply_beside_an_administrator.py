@@ -1,4 +1,7 @@
-"""`apply` beside an administrator's apt waits for what that has in its hands, as the agent does; everything else is put right meanwhile."""
+"""`apply` beside an administrator's apt waits for what that has in its hands, as the agent does.
+
+Everything else is put right meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ HOLD = "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK
 
 
 class Apt:
-    """Somebody's apt, which holds a real lock and has one path in its hands. `enough` is called when it has been looked at a few times."""
+    """Somebody's apt, which holds a real lock and has one path in its hands.
+
+    `enough` is called when it has been looked at a few times.
+    """
 
     def __init__(self, lock: Path, path: str) -> None:
         self.path, self.looks = path, 0
@@ -81,7 +87,10 @@ def run(tree: Tree, *words: str) -> int:
 def test_what_apt_has_in_its_hands_is_put_right_when_it_is_done(
     tree: Tree, apt: Apt, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A line says for whom it waits; what does not belong to the package is put right before. Costs the second for which it waits."""
+    """A line says for whom it waits; what does not belong to the package is put right before.
+
+    Costs the second for which it waits.
+    """
     assert run(tree, "apply", "--detailed-exitcode") == 2
     told = capsys.readouterr()
 

@@ -25,7 +25,10 @@ def test_clean_tree(tree):
 
 
 def test_state_file_by_its_path(tree):
-    """As editors and hooks know it: from where they are, or whole; a name goes on to be one, and what is not there is told."""
+    """As editors and hooks know it: from where they are, or whole.
+
+    A name goes on to be one, and what is not there is told.
+    """
     tree.sls("odd", STRANGE)
     states = tree.etc / "states"
     (states / "web").mkdir()

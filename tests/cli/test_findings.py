@@ -20,7 +20,10 @@ LONG = Problem(
 
 
 def test_lines_fit_a_terminal():
-    """Sentences are wrapped between words, with places as seen from here; of the line that is quoted the part around its column is shown."""
+    """Sentences are wrapped between words, with places as seen from here.
+
+    Of the line that is quoted the part around its column is shown.
+    """
     lines = "\n".join(text(LintReport((), (LONG,), 2), Path("/srv"), width=80)).split("\n")
 
     assert max(map(len, lines)) <= 80

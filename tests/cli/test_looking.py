@@ -116,7 +116,10 @@ def test_status_fits_the_terminal(show, width):
 
 @pytest.mark.parametrize("width", [40, 80, 200])
 def test_what_is_wrong_is_told_whole_below_its_line(width):
-    """An operator must not have to make the terminal wider to read why something failed; what goes on for ever is cut."""
+    """An operator must not have to make the terminal wider to read why something failed.
+
+    What goes on for ever is cut.
+    """
     why_not = "cannot start x: " + "for this reason and that " * 5 + "it says"
     rows = [
         row("service.running[x]", "failed", comment=why_not),

@@ -52,7 +52,10 @@ def test_a_state_before_what_it_needs_is_told_in_a_sentence(tmp_path, verb):
 
 
 def test_secrets_of_the_pillar_are_not_told(tree):
-    """Not in the diff of a file, not in what a command prints or fails with, not in JSON; what is done with them is done."""
+    """Not in the diff of a file, not in what a command prints or fails with, not in JSON.
+
+    What is done with them is done.
+    """
     tree.pillar("app:\n  password: correct-horse\n  port: 80\n")
     tree.sls(
         "app",

@@ -164,7 +164,9 @@ def gone(agent, number):
 
 @pytest.mark.parametrize("how", ENDS)
 def test_an_apply_whose_agent_goes_away_writes_down_what_it_has_done(tree, how):
-    """What runs ends, nothing more is started, apply says so and fails; the next agent knows what was changed, and what was done.
+    """What runs ends, nothing more is started, apply says so and fails.
+
+    The next agent knows what was changed, and what was done.
 
     Takes more than a second: it starts an agent and an apply.
     """
@@ -185,7 +187,10 @@ def test_an_apply_whose_agent_goes_away_writes_down_what_it_has_done(tree, how):
 
 
 def test_an_apply_whose_agent_is_restarted_tells_the_next_one(tree):
-    """That one looks only, and so holds the journal without doing the same itself. Takes more than a second: it starts two agents and an apply."""
+    """That one looks only, and so holds the journal without doing the same itself.
+
+    Takes more than a second: it starts two agents and an apply.
+    """
     agent = Agent(tree)
     with agent, applying(tree, agent) as process:
         gone(agent, signal.SIGKILL)
@@ -200,7 +205,10 @@ def test_an_apply_whose_agent_is_restarted_tells_the_next_one(tree):
 
 
 def test_there_is_one_apply_at_a_time(tree):
-    """A second one is refused, and told of the first; `plan` and runs of other states are not. Takes more than a second: it starts an agent and four runs."""
+    """A second one is refused, and told of the first; `plan` and runs of other states are not.
+
+    Takes more than a second: it starts an agent and four runs.
+    """
     with Agent(tree) as agent:
         with applying(tree, agent) as process:
             said = tree("apply", check=1).stderr
@@ -225,7 +233,10 @@ def test_without_an_agent_there_is_one_apply_at_a_time(tree):
 
 
 def test_an_agent_that_refuses_is_no_reason_to_forget(tree):
-    """All its clients' places are taken: apply says so, and changes nothing. Takes more than a second: it starts an agent."""
+    """All its clients' places are taken: apply says so, and changes nothing.
+
+    Takes more than a second: it starts an agent.
+    """
     with Agent(tree) as agent:
         paused(tree, agent)
         with ExitStack() as stack:

@@ -264,7 +264,10 @@ async def test_no_walk_through_a_tree_holds_the_loop(root, tmp_path, monkeypatch
 
 
 async def test_a_change_during_an_update_is_noticed(root, tmp_path, monkeypatch):
-    """Whatever is written while the new directories are walked through is told; of agent.yaml, too, from which the update was read before."""
+    """Whatever is written while the new directories are walked through is told.
+
+    Of agent.yaml, too, from which the update was read before.
+    """
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     async with Watching(usual(root)) as watching:
@@ -334,7 +337,10 @@ def test_inode_of_what_vanished(root):
 
 @pytest.mark.parametrize("spare", [0, 1, 2, 4])
 async def test_a_lack_of_descriptors_is_got_over(root, monkeypatch, spare):
-    """With no descriptor left, or too few, the configuration is polled, health says so; with descriptors it is watched, and none is lost."""
+    """With no descriptor left, or too few, the configuration is polled, health says so.
+
+    With descriptors it is watched, and none is lost.
+    """
     monkeypatch.setattr(config_watch, "POLL", 0.05)
     before = len(list(Path("/proc/self/fd").iterdir()))
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -110,7 +110,10 @@ def test_a_line_of_another_day_says_which():
 
 
 def test_sentences_fit_the_terminal_and_details_stay_as_they_are():
-    """Broken between words, below themselves; a diff is not, for somebody may copy it. A terminal may have a new size with each line."""
+    """Broken between words, below themselves; a diff is not, for somebody may copy it.
+
+    A terminal may have a new size with each line.
+    """
     entry = {"event": "failed cmd.run[x]: " + "many words " * 9, "level": "error", "details": "-" + "a b" * 30}
     widths = [60, 30, None]
     console = Console(colour=False, width=lambda: widths.pop(0))

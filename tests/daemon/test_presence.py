@@ -43,7 +43,9 @@ GONE = {
 
 @pytest.mark.parametrize("name", GONE)
 def test_what_is_gone_is_no_order(tree, name):
-    """Nothing is reversed, drift is repaired, status is not converged and says why; what comes back is followed, and later edits too.
+    """Nothing is reversed, drift is repaired, status is not converged and says why.
+
+    What comes back is followed, and later edits too.
 
     Takes more than a second: an agent is started, and its configuration removed and put back.
     """
@@ -89,7 +91,10 @@ START = {
 
 @pytest.mark.parametrize("name", START)
 def test_states_that_are_not_mounted_at_the_start_are_no_order(tree, name):
-    """Nothing is reversed and no command forgotten; status says why, and what comes back is followed. Takes more than a second: two agents are started."""
+    """Nothing is reversed and no command forgotten; status says why, and what comes back is followed.
+
+    Takes more than a second: two agents are started.
+    """
     tree.sls("once", "once:\n  cmd.run:\n    - name: echo once >> HOST/once\n")
     with Agent(tree):
         assert (tree.host / "motd").read_text() == "hello\n"
@@ -110,7 +115,10 @@ def test_states_that_are_not_mounted_at_the_start_are_no_order(tree, name):
 
 @pytest.mark.parametrize("running", [True, False])
 def test_an_empty_top_file_says_that_nothing_is_managed(tree, running):
-    """While the agent runs and at its start: what was before is put back. Takes more than a second: agents are started."""
+    """While the agent runs and at its start: what was before is put back.
+
+    Takes more than a second: agents are started.
+    """
     with Agent(tree) as agent:
         if running:
             (tree.etc / "states/top.sls").touch()

@@ -52,7 +52,10 @@ def test_drift_is_repaired_and_told_with_diff_cause_and_time(tree):
 
 
 def test_states_that_undo_each_other_are_told_by_name(tree):
-    """In the line of the repair, perhaps first and then for certain; and when one flaps. What a source holds is not known when states are compiled."""
+    """In the line of the repair, perhaps first and then for certain; and when one flaps.
+
+    What a source holds is not known when states are compiled.
+    """
     tree.settings("engine: {flap_limit: 3}\n")
     (tree.etc / "states" / "source").write_text("one\n")
     tree.sls(

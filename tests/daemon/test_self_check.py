@@ -1,4 +1,7 @@
-"""The agent's own files, removed, replaced and turned into something else while it runs: made anew, and told; and never a second agent."""
+"""The agent's own files, removed, replaced and turned into something else while it runs: made anew, and told.
+
+And never a second agent.
+"""
 
 import asyncio
 import fcntl

@@ -104,7 +104,9 @@ KINDS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_drift_is_repaired_with_what_was_compiled(tree, kind):
-    """While the states do not compile, a source that is edited, or removed, changes nothing; once they do, it is taken over.
+    """While the states do not compile, a source that is edited, or removed, changes nothing.
+
+    Once they do, it is taken over.
 
     Takes more than a second: an agent compiles four times.
     """

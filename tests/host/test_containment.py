@@ -1,4 +1,7 @@
-"""A command that is ended takes along all that it has started, whatever that has called; one that ends by itself leaves it running."""
+"""A command that is ended takes along all that it has started, whatever that has called.
+
+One that ends by itself leaves it running.
+"""
 
 from __future__ import annotations
 
@@ -98,7 +101,10 @@ async def started(out: Path, number: int) -> None:
 
 
 async def test_timeout_ends_all_descendants(hold, out):
-    """Also those that have left the session and their parent, and ignore SIGTERM. It takes the time that the command has."""
+    """Also those that have left the session and their parent, and ignore SIGTERM.
+
+    It takes the time that the command has.
+    """
     with pytest.raises(Overdue):
         await sh(f"{FAMILY} sleep 32", out, timeout=1.5, user="daemon")
 
@@ -107,7 +113,10 @@ async def test_timeout_ends_all_descendants(hold, out):
 
 
 async def test_ending_takes_little_of_the_event_loops_time(hold, out):
-    """With hundreds of processes on the host, and hundreds more below the command itself. It takes a second to start them."""
+    """With hundreds of processes on the host, and hundreds more below the command itself.
+
+    It takes a second to start them.
+    """
     many = "for i in $(seq 300); do sleep 60 & done; echo $$ >>$OUT; "
     try:
         await sh(many, out)

@@ -90,7 +90,10 @@ async def test_update_is_seen_at_once(host):
 
 
 async def test_an_update_tells_who_has_read_what_it_replaces(host):
-    """Those who have read grains or pillar, by themselves or in a template or a guard, since these were replaced last; nobody when nothing has changed."""
+    """Those who have read grains or pillar, by themselves or in a template or a guard, since these were replaced last.
+
+    Nobody when nothing has changed.
+    """
     reads = {
         "pillar": lambda ctx: ctx.pillar,
         "grain": lambda ctx: ctx.facts["os"],

@@ -73,7 +73,10 @@ def names(tmp_path: Path) -> tuple[Path, Path]:
     ],
 )
 async def test_a_change_through_another_hard_link_is_heard(watcher, names, change):
-    """Content and metadata, once; also when no second name is left, and when size and modification time are as before."""
+    """Content and metadata, once.
+
+    Also when no second name is left, and when size and modification time are as before.
+    """
     here, there = names
     heard = Heard(watcher, here)
 

@@ -162,7 +162,10 @@ async def test_parent_moved_away_and_back(watcher, tmp_path):
 
 
 async def test_a_deleted_directory_that_someone_still_uses(watcher, tmp_path):
-    """A directory that is some process's working directory lives on in the kernel; its successor is followed all the same."""
+    """A directory that is some process's working directory lives on in the kernel.
+
+    Its successor is followed all the same.
+    """
     target = tmp_path / "a" / "f"
     target.parent.mkdir()
     holder = os.open(target.parent, os.O_RDONLY)

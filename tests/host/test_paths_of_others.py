@@ -85,7 +85,10 @@ def link(place: Path, target: str | Path, uid: int = USER) -> Path:
 
 
 async def test_what_a_users_link_leads_to_is_not_watched(watcher, tmp_path, home):
-    """A user's link to a directory of root's is watched, and what is behind it is not; one that replaces it and may be followed is."""
+    """A user's link to a directory of root's is watched, and what is behind it is not.
+
+    One that replaces it and may be followed is.
+    """
     secret = tmp_path / "secret"
     secret.mkdir()
     own = given(home / "own")
@@ -174,7 +177,10 @@ async def unbounded(health: Health) -> None:
 
 
 async def test_directories_of_a_user_are_bounded(watcher, health, home, monkeypatch):
-    """Of too many directories only some are watched, those made later included; health says so until there are fewer."""
+    """Of too many directories only some are watched, those made later included.
+
+    Health says so until there are fewer.
+    """
     monkeypatch.setattr(path_tree, "WATCHES", 20)
     for n in range(15):
         (given(home / f"d{n}") / "inside").mkdir()
@@ -437,7 +443,10 @@ HUNG = """
 
 
 def test_a_hung_file_system(tmp_path, home):
-    """A FUSE server that never answers holds nothing up; its mount and its end are events, and then all is watched again."""
+    """A FUSE server that never answers holds nothing up.
+
+    Its mount and its end are events, and then all is watched again.
+    """
     if subprocess.run(["unshare", "-m", "test", "-c", "/dev/fuse"], capture_output=True, check=False).returncode != 0:
         pytest.skip("no FUSE or no mount namespaces here")
     given(home / "mount")

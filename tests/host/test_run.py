@@ -134,7 +134,10 @@ async def test_output_is_bounded():
 
 @pytest.mark.parametrize("script", ["yes", "yes >&2", "tr '\\0' x </dev/zero"])
 async def test_flood_of_a_command_whose_lines_are_events(script):
-    """It waits for the agent, which reads at a fixed pace: the events are few, and so is what is kept. It takes the second that the command has."""
+    """It waits for the agent, which reads at a fixed pace: the events are few, and so is what is kept.
+
+    It takes the second that the command has.
+    """
     events = []
     with callbacks() as taken, pytest.raises(Overdue):
         await sh(f"exec {script}", timeout=1.0, limit=4096, on_line=lambda: events.append(1))
@@ -163,7 +166,10 @@ async def test_first_line_is_an_event_at_once():
 
 
 async def test_flood_that_is_dropped_leaves_the_loop_free():
-    """A command that writes without end has its output drained, without keeping the agent busy. It takes the second that the command has."""
+    """A command that writes without end has its output drained, without keeping the agent busy.
+
+    It takes the second that the command has.
+    """
     with callbacks() as taken, pytest.raises(Overdue):
         await sh("exec yes", timeout=1.0)
 

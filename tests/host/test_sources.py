@@ -179,7 +179,10 @@ async def test_fifo_put_there_meanwhile_does_not_block(tmp_path, monkeypatch):
 
 
 async def test_http(tree, web, monkeypatch):
-    """A page; a missing one is for good, a busy server is not; a password in the query is not shown; size is limited."""
+    """A page. A missing one is for good, a busy server is not. A password in the query is not shown.
+
+    Size is limited.
+    """
     assert await tree.read(f"{web}/page") == b"page"
     with pytest.raises(Permanent, match=r"/none: the server says 404 Not Found"):
         await tree.read(f"{web}/none?token=secret")
@@ -198,7 +201,10 @@ async def test_no_server(tree):
 
 @pytest.mark.parametrize("where", ["app/conf", "app", "."])
 async def test_what_others_may_write_is_no_source(tree, tmp_path, where):
-    """A file of the states directory is held to what a state file is, and so are the directories above it; others are not."""
+    """A file of the states directory is held to what a state file is, and so are the directories above it.
+
+    Others are not.
+    """
     path = tmp_path / "states" / where
     path.chmod(0o777)
     with pytest.raises(Permanent, match=r"cannot read salt://app/conf: .*anyone may write it; chmod o-w") as refusal:
