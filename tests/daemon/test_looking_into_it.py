@@ -139,7 +139,7 @@ def test_why_tells_what_is_true_of_commands(tree):
         assert [step["what"] for step in once["next"]] == ["action"]
         assert [step["what"] for step in made["next"]] == ["event", "recheck"]
         assert [step["what"] for step in failed["next"]] == ["action", "recheck"]
-        assert "run again when its declaration changes, or a requisite of it calls for that" in " ".join(
+        assert "run again when its declaration changes or a requisite asks for it" in " ".join(
             tree("why", "once").stdout.split()
         )
         (tree.host / "made").unlink()
