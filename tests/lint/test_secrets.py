@@ -23,7 +23,10 @@ def env(line: str) -> str:
         (env("API_KEY: hunter2"), 5, "hunter2"),
         (env("password: 'hunter2'"), 5, "hunter2"),
         (
-            "f:\n  file.managed:\n    - name: /f\n    - template: jinja\n    - source: /f\n    - context:\n        db: {token: hunter2}\n",
+            (
+                "f:\n  file.managed:\n    - name: /f\n    - template: jinja\n    - source: /f\n"
+                "    - context:\n        db: {token: hunter2}\n"
+            ),
             7,
             "hunter2",
         ),

@@ -49,7 +49,10 @@ def test_name_that_nothing_gives_a_value(text, words, warnings):
         "{% if false %}{% set x = 1 %}{% endif %}{% if false %}{{ x }}{% endif %}",
         "{% for a, b in {}.items() %}{{ loop.index }}{{ a }}{{ b }}{% endfor %}",
         "{% for a in [] if a %}{{ a }}{% endfor %}",
-        "{% macro m(a, b=1) %}{{ a }}{{ b }}{{ varargs }}{{ kwargs }}{{ late }}{% endmacro %}{% set late = 1 %}{{ m('') if false }}",
+        (
+            "{% macro m(a, b=1) %}{{ a }}{{ b }}{{ varargs }}{{ kwargs }}{{ late }}{% "
+            "endmacro %}{% set late = 1 %}{{ m('') if false }}"
+        ),
         "{% macro m() %}{{ caller('') if false }}{% endmacro %}{% call(z) m() %}{{ z }}{% endcall %}",
         "{% set a %}{{ 1 }}{% endset %}{{ '' if a }}",
         "{% set ns = namespace(a=1) %}{% set ns.a = 2 %}{{ '' if ns.a }}",
@@ -172,7 +175,10 @@ def test_template_that_does_not_render_has_its_error_alone(look):
     assert [(warning.code, warning.place.line) for warning in report.warnings] == [("template-name", 2)]
 
 
-CONF = "x:\n  file.managed:\n    - name: /x\n    - source: salt://x.conf\n    - template: jinja\n    - context: {port: 1}\n    - defaults: {host: a}\n"
+CONF = (
+    "x:\n  file.managed:\n    - name: /x\n    - source: salt://x.conf\n"
+    "    - template: jinja\n    - context: {port: 1}\n    - defaults: {host: a}\n"
+)
 
 
 def test_template_of_a_file_and_the_context_of_its_state(warnings):

@@ -1,4 +1,7 @@
-"""Automatic edges: each rule, what turns them off, what they never do; and that they are those of a search without any index."""
+"""Automatic edges: each rule, what turns them off, what they never do.
+
+And that they are those of a search without any index.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ from holdfast.states.errors import Place
 
 
 def declared(*states: tuple[Any, ...]) -> list[Call]:
-    """Calls in order of execution: (kind, name), then arguments, of which `meta` and `requisites` (kind -> positions) are the call's own."""
+    """Calls in order of execution: (kind, name), then arguments; `meta` and `requisites` are those of the call.
+
+    The requisites map a kind to positions.
+    """
     return [_call(position, *state) for position, state in enumerate(states)]
 
 
@@ -203,7 +209,10 @@ def test_against_the_order_there_is_no_edge_but_a_word() -> None:
 
     assert found.edges == {}
     assert [describe(calls, drop) for drop in found.dropped] == [
-        "file.managed[/srv/a] needs the directory /srv, but file.directory[/srv] (x.sls:2) comes after it: on an empty machine it fails"
+        (
+            "file.managed[/srv/a] needs the directory /srv, but file.directory[/srv] "
+            "(x.sls:2) comes after it: on an empty machine it fails"
+        )
     ]
 
 

@@ -1,4 +1,4 @@
-"""Commands that a template or a guard runs as another user: with his groups, his environment, his rights to the directory."""
+"""Commands of templates and guards as another user: groups, environment and access to directories of that user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands of templates that run out of time: they end with what they have started, and hold up the compilation no longer."""
+"""Commands of templates that time out end with their child processes, and do not delay the compilation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Composites in the compiler: where parts stand, what they inherit, what low data show, and what is said of those that are wrong."""
+"""Composites in the compiler: the order of parts, inherited arguments, low data, and problems."""
 
 from __future__ import annotations
 

@@ -17,7 +17,10 @@ EXAMPLES = Path(__file__).parents[2] / "config/examples"
 
 FORMS = {
     "indentation": (
-        "a:\n    file.managed:\n        - mode: 1\n        - require:\n            - file: b\n        - context:\n              k: v\n",
+        (
+            "a:\n    file.managed:\n        - mode: 1\n        - require:\n"
+            "            - file: b\n        - context:\n              k: v\n"
+        ),
         "a:\n  file.managed:\n    - mode: 1\n    - require:\n      - file: b\n    - context:\n        k: v\n",
     ),
     "lists below their key": ("include:\n- a\n-   b\n", "include:\n  - a\n  - b\n"),

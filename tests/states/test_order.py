@@ -1,4 +1,4 @@
-"""The order of execution: total, the same whatever the order of writing where numbers say so, and true to every requisite."""
+"""The order of execution is total, depends only on numbers where there are any, and honours every requisite."""
 
 from __future__ import annotations
 

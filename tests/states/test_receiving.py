@@ -1,4 +1,7 @@
-"""`recv`: arguments that take their value from what another state sends; what is wrong with that is found when states are compiled."""
+"""`recv`: arguments that take their value from what another state sends.
+
+What is wrong with that is found when states are compiled.
+"""
 
 from __future__ import annotations
 
@@ -123,7 +126,10 @@ def test_a_sender_that_sends_nothing_is_named(tmp_path: Path):
 
 def test_a_number_goes_where_text_or_a_number_goes(tmp_path: Path):
     """As it would when it was written."""
-    text = "app:\n  user.present: []\napp2:\n  user.present:\n    - recv: {gid: {user: app, key: gid}, shell: {user: app, key: home}}\n"
+    text = (
+        "app:\n  user.present: []\napp2:\n  user.present:\n"
+        "    - recv: {gid: {user: app, key: gid}, shell: {user: app, key: home}}\n"
+    )
     assert len(compiled(tmp_path, text).calls) == 2
 
 

@@ -234,7 +234,10 @@ def test_line_of_options_changes_jinja_for_its_file(compile_tree):
     first = compile_tree({"a.sls": '#jinja2: {"trim_blocks": true, "lstrip_blocks": true}\n' + loop})
     second = compile_tree(
         {
-            "a.sls": '#!jinja|yaml\n#jinja2: {"variable_start_string": "<<", "variable_end_string": ">>"}\n<< "c" >>: lamp.lit\n'
+            "a.sls": (
+                '#!jinja|yaml\n#jinja2: {"variable_start_string": "<<", "variable_end_string": '
+                '">>"}\n<< "c" >>: lamp.lit\n'
+            )
         }
     )
 
@@ -268,7 +271,8 @@ def test_tags_for_data_and_for_timing(compile_tree):
     text = (
         "{% load_yaml as one %}{% set inner = 1 %}v: {{ inner }}{% endload %}\n{% load_json as two %}[1]{% endload %}\n"
         "{% load_text as three %} x {% endload %}\n"
-        "{% profile as 'slow' %}\na:\n  lamp.lit:\n    - tags: {{ [one, two, three, inner is defined] | json }}\n{% endprofile %}\n"
+        "{% profile as 'slow' %}\na:\n  lamp.lit:\n"
+        "    - tags: {{ [one, two, three, inner is defined] | json }}\n{% endprofile %}\n"
     )
 
     assert compile_tree(text).calls[0].low["tags"] == [{"v": 1}, [1], " x ", False]

@@ -1,4 +1,4 @@
-"""What an unprivileged user puts on the way is neither trusted as a state file nor read for him into what others may read."""
+"""Files of an unprivileged user are not trusted as state files, and are not read into files that others may read."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def test_kind_is_run_as_it_was_read(top: Path, monkeypatch: pytest.MonkeyPatch) 
     assert os.environ["HOLDFAST_KIND"] == "checked"
 
 
-# -- templates that look at users' files -----------------------------------------------------------------------------------
+# -- templates that look at users' files ------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,10 @@ from holdfast.states.salt_hints import ARGUMENTS, FUNCTIONS, NAMES, SALT, SALT_K
     ],
 )
 def test_unknown_argument_leads_to_what_it_is_called_here(problems, kind, argument, hint):
-    """By its meaning, and only where the kind has it; by its spelling otherwise, and to what every state has only when that is sure."""
+    """By its meaning, and only where the kind has it.
+
+    By its spelling otherwise, and to what every state has only when that is sure.
+    """
     found = problems(f"/x:\n  {kind}:\n    - {argument}\n")
 
     (problem,) = (problem for problem in found if problem.code == "unknown-argument")

@@ -1,4 +1,4 @@
-"""What would fail only when a state runs is told when the states are compiled, with its file, its line and the line's text."""
+"""Errors that would occur only when a state runs are reported by the compiler, with file, line and text."""
 
 from __future__ import annotations
 
@@ -231,7 +231,8 @@ def test_templates_of_a_directory_are_looked_at(problems):
 def test_two_slips_are_two_errors(problems):
     """Each with its nearest name."""
     found = problems(
-        "a:\n  cmd.rn: []\nb:\n  cmd.wait_scrpt: []\nc:\n  cmd.run:\n    - nmae: x\n    - cdw: /\nd:\n  test.nop:\n    - require: [{cmd: cc}, {test: dd}]\n"
+        "a:\n  cmd.rn: []\nb:\n  cmd.wait_scrpt: []\nc:\n  cmd.run:\n    - nmae: x\n"
+        "    - cdw: /\nd:\n  test.nop:\n    - require: [{cmd: cc}, {test: dd}]\n"
     )
 
     assert [problem.hint.partition(";")[0] for problem in found if problem.code.startswith("unknown")] == [
