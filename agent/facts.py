@@ -21,7 +21,7 @@ from typing import Any
 from holdfast.agent.host.system_events import Topic
 from holdfast.agent.paths import read_mapping
 from holdfast.agent.settings import Settings
-from holdfast.resources.errors import PASSING
+from holdfast.resources.errors import TRANSIENT
 from holdfast.states.grains import ALL, CALLS
 from holdfast.states.marks import plain
 from holdfast.states.source import exists
@@ -344,7 +344,7 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
-        if error.errno in PASSING or error.errno == errno.EIO:
+        if error.errno in TRANSIENT or error.errno == errno.EIO:
             raise
         return ""
 

@@ -34,7 +34,7 @@ MODULES: Mapping[str, str] = {
     "user": "absent present",
 }
 """Module -> the functions that it declares. The first part of the module's name is their family."""
-HOMES: Mapping[str, str] = {
+KIND_MODULES: Mapping[str, str] = {
     f"{module.partition('.')[0]}.{function}": f"{PACKAGE}.{module}"
     for module, functions in MODULES.items()
     for function in functions.split()

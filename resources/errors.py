@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 
-PASSING = frozenset(
+TRANSIENT = frozenset(
     {
         errno.ENOSPC,
         errno.EDQUOT,
@@ -55,9 +55,9 @@ class Overdue(Temporary):
     """A command that exceeded its timeout."""
 
 
-def passing_or_not(text: str, error: OSError) -> HoldfastError:
+def refused_call(text: str, error: OSError) -> HoldfastError:
     """Return an error with this text for a refused system call: `Temporary` if the refusal may go away by itself."""
-    return Temporary(text) if error.errno in PASSING else Permanent(text)
+    return Temporary(text) if error.errno in TRANSIENT else Permanent(text)
 
 
 class DeclarationError(HoldfastError, TypeError):

@@ -188,7 +188,7 @@ class Meta(BaseModel):
 
 META_FIELDS = frozenset(Meta.model_fields)
 """Names of all meta parameters."""
-IDLE = {
+WITHOUT_EFFECT = {
     "fire_event": "there is no event bus",
     "reload_modules": "there is nothing to reload",
     "reload_grains": "grains are gathered when states are compiled",

@@ -16,7 +16,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.resources.builtin import HOMES
+from holdfast.resources.builtin import KIND_MODULES
 from holdfast.resources.errors import DeclarationError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def register(kind: str, cls: type[Resource]) -> None:
     if not dot or not family.isidentifier() or not function.isidentifier():
         raise DeclarationError(f"cannot declare {kind!r}: a kind is named 'family.function'")
     known = _kinds.get(kind)
-    home = (HOMES.get(kind) if known is None else known.__module__) or cls.__module__
+    home = (KIND_MODULES.get(kind) if known is None else known.__module__) or cls.__module__
     if home != cls.__module__ or (known is not None and known.__qualname__ != cls.__qualname__):
         raise DeclarationError(f"cannot declare {kind} in {cls.__module__}: {home} has declared it already")
     _kinds[kind] = cls
@@ -43,8 +43,8 @@ def register(kind: str, cls: type[Resource]) -> None:
 def find(kind: str) -> type[Resource] | None:
     """Return the class of a kind, after loading its module if necessary; None if there is no such kind."""
     if kind not in _kinds:
-        if kind in HOMES:
-            importlib.import_module(HOMES[kind])
+        if kind in KIND_MODULES:
+            importlib.import_module(KIND_MODULES[kind])
         else:
             _load_foreign(kind.partition(".")[0])
     return _kinds.get(kind)
@@ -54,18 +54,18 @@ def names() -> list[str]:
     """Return the names of all kinds, sorted. Built-in kinds are not loaded for that."""
     for family in _foreign_families():
         _load_foreign(family)
-    return sorted({*HOMES, *_kinds})
+    return sorted({*KIND_MODULES, *_kinds})
 
 
 def functions(family: str) -> list[str]:
     """Return the names of a family's functions, sorted; empty if there is no such family."""
     _load_foreign(family)
-    return sorted(kind.partition(".")[2] for kind in {*HOMES, *_kinds} if kind.startswith(f"{family}."))
+    return sorted(kind.partition(".")[2] for kind in {*KIND_MODULES, *_kinds} if kind.startswith(f"{family}."))
 
 
 def families() -> list[str]:
     """Return the names of all families, sorted."""
-    return sorted({kind.partition(".")[0] for kind in (*HOMES, *_kinds)} | _foreign_families())
+    return sorted({kind.partition(".")[0] for kind in (*KIND_MODULES, *_kinds)} | _foreign_families())
 
 
 def kinds() -> Iterator[type[Resource]]:
@@ -82,7 +82,7 @@ def _load_foreign(family: str) -> None:
     """Import the entry points of a family of another distribution, once, unless the family is already known."""
     if family in _asked or not family.isidentifier():
         return
-    if not any(kind.startswith(f"{family}.") for kind in (*HOMES, *_kinds)):
+    if not any(kind.startswith(f"{family}.") for kind in (*KIND_MODULES, *_kinds)):
         for point in metadata.entry_points(group=GROUP, name=family):
             point.load()
     _asked.add(family)

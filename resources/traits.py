@@ -48,7 +48,7 @@ class Reversible:
         """
 
 
-class Drawn(NamedTuple):
+class UsedSource(NamedTuple):
     """One source that a resource is made from."""
 
     url: str
@@ -72,7 +72,7 @@ class FromSources:
     """
 
     @abstractmethod
-    def draws(self) -> Iterable[Drawn]:
+    def used_sources(self) -> Iterable[UsedSource]:
         """Yield the sources. Pure and cheap: called at each change of the states."""
 
 

@@ -26,7 +26,7 @@ class Closable(Protocol):
         ...
 
 
-class Told(AsyncGenerator[None, None]):
+class CallbackWatch(AsyncGenerator[None, None]):
     """A watch that can also report by a callback, and never fails once it is armed.
 
     No task has to wait for such a watch, which saves memory.

@@ -15,9 +15,9 @@ from pydantic import BaseModel, ValidationError
 from holdfast.resources import registry
 from holdfast.resources.contract import Resource, Uid
 from holdfast.resources.fields import secret_fields
-from holdfast.resources.meta import IDLE, META_FIELDS, Meta
+from holdfast.resources.meta import WITHOUT_EFFECT, META_FIELDS, Meta
 from holdfast.resources.refusals import said
-from holdfast.resources.traits import Drawn, Edgeable, FromSources
+from holdfast.resources.traits import UsedSource, Edgeable, FromSources
 from holdfast.states.errors import Problem
 from holdfast.states.extensions import instead
 from holdfast.states.high import shown
@@ -134,8 +134,8 @@ class Checker:
         if key in GUARDS and (odd := _odd_guard(key, value, chunk)) and odd.waived:
             self.warnings.append(odd)
             return [entry for entry in value if isinstance(entry, (str, dict))] if isinstance(value, list) else None
-        if key in IDLE:
-            text = f"{key!r} is accepted without effect: {IDLE[key]}"
+        if key in WITHOUT_EFFECT:
+            text = f"{key!r} is accepted without effect: {WITHOUT_EFFECT[key]}"
             self.warnings.append(spot_of(chunk, (key,)).problem("argument-ignored", text, "remove it"))
         return _spelled(chunk, key, value)
 
@@ -216,9 +216,9 @@ def shape_of(cls: type[Resource]) -> Shape:
     )
 
 
-def _drawn(resource: Resource) -> tuple[Drawn, ...]:
+def _drawn(resource: Resource) -> tuple[UsedSource, ...]:
     """The sources of a resource, if any of them is in the tree."""
-    drawn = tuple(resource.draws()) if isinstance(resource, FromSources) else ()
+    drawn = tuple(resource.used_sources()) if isinstance(resource, FromSources) else ()
     return drawn if any(each.url.startswith(("salt://", "tree://")) for each in drawn) else ()
 
 

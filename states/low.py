@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from holdfast.resources.contract import Resource, Uid
 from holdfast.resources.meta import Meta, parse_receive
-from holdfast.resources.traits import Drawn
+from holdfast.resources.traits import UsedSource
 from holdfast.states.data import RECV, REQUISITES, Call, Low
 from holdfast.states.errors import Place, Problem
 from holdfast.states.high import FUNCTION, TARGETING, Declaration, Item, Name, State, Target, written
@@ -40,7 +40,7 @@ class Verdict(NamedTuple):
     meta: Meta
     uids: tuple[Uid, ...]
     warnings: tuple[Problem, ...]
-    drawn: tuple[Drawn, ...] = ()
+    drawn: tuple[UsedSource, ...] = ()
     """Its sources, if at least one is in the states directory."""
 
 

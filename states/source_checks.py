@@ -15,7 +15,7 @@ from pathlib import Path
 from holdfast.resources import paths
 from holdfast.resources.errors import HoldfastError
 from holdfast.resources.registry import nearest
-from holdfast.resources.traits import Drawn
+from holdfast.resources.traits import UsedSource
 from holdfast.states import hostfiles
 from holdfast.states.check import spot_of
 from holdfast.states.errors import CompileError, Problem
@@ -37,7 +37,7 @@ class SourceChecker:
     def check(self, tree: Tree, chunks: Iterable[Chunk]) -> Iterator[Problem]:
         """Problems of the sources of these calls. `tree` must be new: it has read no file yet."""
         listed: dict[str, frozenset[str] | None] = {}
-        rendered: dict[str, Drawn] = {}
+        rendered: dict[str, UsedSource] = {}
         for chunk in chunks:
             drawn = chunk.checked.drawn if chunk.checked else ()
             if drawn:
@@ -51,7 +51,7 @@ class SourceChecker:
         self._file_cache.forget(tree.read_files)
 
     def _missing(
-        self, chunk: Chunk, drawn: tuple[Drawn, ...], listed: dict[str, frozenset[str] | None]
+        self, chunk: Chunk, drawn: tuple[UsedSource, ...], listed: dict[str, frozenset[str] | None]
     ) -> Iterator[Problem]:
         """Problems of sources that do not exist. If a state names alternatives, all of them must be missing."""
         choice = list(dict.fromkeys(each.url for each in drawn if each.choice))
@@ -88,7 +88,7 @@ class SourceChecker:
         directory, _, name = f"{self._root}/{inside}".rpartition("/")
         return (self._root, "") if inside == "." else (directory, name)
 
-    def _files(self, tree: Tree, drawn: Drawn) -> Iterator[Path]:
+    def _files(self, tree: Tree, drawn: UsedSource) -> Iterator[Path]:
         """The templates of a source: the file, or all files of the directory.
 
         Empty on an error, which the state reports when it runs.

@@ -17,7 +17,7 @@ from holdfast.agent.engine import guards
 from holdfast.agent.engine.batch import Batch
 from holdfast.agent.engine.report import Cause, Notice, Outcome, Reason, Rest
 from holdfast.resources.context import Context, Received, Report, announces
-from holdfast.resources.errors import PASSING, Final, HoldfastError, Overdue, Permanent, Temporary
+from holdfast.resources.errors import TRANSIENT, Final, HoldfastError, Overdue, Permanent, Temporary
 from holdfast.resources.meta import Meta
 from holdfast.resources.secrets import MASK
 from holdfast.resources.traits import Refreshable, Reversible, Sendable
@@ -247,7 +247,7 @@ def _failed(job: Job, clock: Clock, error: HoldfastError | OSError) -> tuple[Out
         job.ctx.report = Report()
         comment = f"cannot be told before {', '.join(job.unsure)} would be changed ({why})"
         return replace(_outcome(job, clock, result=None, comment=comment), unknown=True), None
-    passes = isinstance(error, OSError) and error.errno in PASSING
+    passes = isinstance(error, OSError) and error.errno in TRANSIENT
     return _outcome(job, clock, result=False, comment=why), Failure(temporary=passes, delay=None)
 
 

@@ -17,7 +17,7 @@ from holdfast.resources.context import Watch
 from holdfast.resources.contract import Resource
 from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.traits import Backed, Reactive
-from holdfast.resources.watches import Told, either, idle
+from holdfast.resources.watches import CallbackWatch, either, idle
 
 ARMING = 60.0
 """Seconds a watch may take to say "armed": until then nothing that comes later in the order starts."""
@@ -84,7 +84,7 @@ async def supervise(vertex: Vertex, hooks: Hooks) -> None:
         began = loop.time()
         try:
             watch = hooks.watch(vertex)
-            if isinstance(watch, Told):
+            if isinstance(watch, CallbackWatch):
                 vertex.watcher = watch.listen(Ear(vertex, hooks, cause).hear)
                 hooks.armed(vertex)
                 return

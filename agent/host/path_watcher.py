@@ -38,7 +38,7 @@ from holdfast.agent.host.path_nodes import PathNode, Subscription, seal, status
 from holdfast.agent.host.path_tree import PathTree
 from holdfast.agent.host.sweep import PERIOD as SWEEP
 from holdfast.agent.host.sweep import Sweep
-from holdfast.resources.watches import Told
+from holdfast.resources.watches import CallbackWatch
 
 SETTLE = 0.02
 """Seconds to wait for the writer of a file to close it. A repair during the write would show half of the content in its
@@ -83,7 +83,7 @@ class PathWatcher:
 
     # -- for users ---------------------------------------------------------------------------------------------
 
-    def watch(self, *paths: str, recursive: bool = False) -> Told:
+    def watch(self, *paths: str, recursive: bool = False) -> CallbackWatch:
         """Events of these absolute paths: the first item once armed, later ones "may have changed", coalesced.
 
         Entries of a directory count only with `recursive`, and then everything below counts. Raises `ValueError` for a
@@ -352,7 +352,7 @@ def _printable(path: str) -> str:
     return path if path.isprintable() else repr(path)
 
 
-class _Watch(Told):
+class _Watch(CallbackWatch):
     """A watch of paths. It is armed when it is first awaited or listened to."""
 
     def __init__(self, watcher: PathWatcher, paths: Sequence[str], *, recursive: bool) -> None:

@@ -24,7 +24,7 @@ from holdfast.agent.host.source_store import FILE, SourceStore, digest_of, large
 from holdfast.resources.contract import acts
 from holdfast.resources.errors import HoldfastError, Temporary
 from holdfast.resources.paths.handle import ABSENT
-from holdfast.resources.traits import Drawn, FromSources
+from holdfast.resources.traits import UsedSource, FromSources
 from holdfast.states.data import Call
 from holdfast.states.source import STEADY
 
@@ -258,7 +258,7 @@ class SnapshotBuilder:
         before = self._before
         drawn = before.drawn.get(call.identity) if before is not None and self._stale is not None else None
         if drawn is None or drawn[0] is not resource or not self._carry(drawn[1]):
-            keys = [key for each in resource.draws() for key in self._drawn(each, call, local)]
+            keys = [key for each in resource.used_sources() for key in self._drawn(each, call, local)]
             drawn = (resource, tuple(keys))
         if drawn[1]:
             self._snapshot.drawn[call.identity] = drawn
@@ -288,7 +288,7 @@ class SnapshotBuilder:
             new[key] = pin
         return True
 
-    def _drawn(self, drawn: Drawn, call: Call, local: Callable[[str], SourceKey | None]) -> Iterator[SourceKey]:
+    def _drawn(self, drawn: UsedSource, call: Call, local: Callable[[str], SourceKey | None]) -> Iterator[SourceKey]:
         """Read one of the sources that a state declares, and yield its keys."""
         key = local(drawn.url)
         if key is None or (outside(key) and not acts(call.resource)):
@@ -306,7 +306,7 @@ class SnapshotBuilder:
             self._pin(below, None, call.identity)
             yield below
 
-    def _pin(self, key: SourceKey, drawn: Drawn | None, owner: str) -> None:
+    def _pin(self, key: SourceKey, drawn: UsedSource | None, owner: str) -> None:
         """Take a source over from the previous snapshot, or read it."""
         if key in self._snapshot.pins:
             return
@@ -321,7 +321,7 @@ class SnapshotBuilder:
         if self._before is not None and (pin is None or old is None or pin.digest != old.digest):
             self._changed.add(key)
 
-    def _present(self, key: SourceKey, drawn: Drawn | None, old: SourceVersion | None) -> SourceVersion | None:
+    def _present(self, key: SourceKey, drawn: UsedSource | None, old: SourceVersion | None) -> SourceVersion | None:
         """The present version of a source, read with the view that a state declares; None if it cannot be read."""
         path = self._snapshot.path(key)
         if not key.view:

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from holdfast.agent.host.source_snapshot import OpenedSource, SnapshotBuilder, SourceKey, SourceSnapshot
 from holdfast.agent.host.source_store import SourceStore
 from holdfast.resources import paths
-from holdfast.resources.errors import Permanent, Temporary, passing_or_not
+from holdfast.resources.errors import Permanent, Temporary, refused_call
 from holdfast.resources.paths.handle import LIMIT, acl_of, read_whole
 from holdfast.resources.paths.place import Place
 from holdfast.states.data import Call
@@ -118,7 +118,7 @@ class Sources:
         try:
             return reading() if self._at_hand(path) else bytes(await self._blocking(reading))
         except OSError as error:
-            raise passing_or_not(f"cannot read {url}: {path}: {error.strerror}", error) from None
+            raise refused_call(f"cannot read {url}: {path}: {error.strerror}", error) from None
         except Permanent as error:
             raise Permanent(f"cannot read {url}: {str(error).removeprefix(f'cannot read {path}: ')}") from None
 

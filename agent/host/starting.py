@@ -16,7 +16,7 @@ from holdfast.agent.host.forkserver import in_memory, server
 from holdfast.resources import paths
 from holdfast.resources.accounts import Account, account, local_gid, service_gid
 from holdfast.resources.context import PATH
-from holdfast.resources.errors import HoldfastError, Permanent, Temporary, passing_or_not
+from holdfast.resources.errors import HoldfastError, Permanent, Temporary, refused_call
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +231,7 @@ def refused(command: CommandSpec, report: str) -> HoldfastError | None:
 def _refusal(command: CommandSpec, error: OSError) -> HoldfastError:
     """The error for a command that could not be started."""
     what = f"{error.filename}: {error.strerror}" if error.filename not in (None, command.argv[0]) else error.strerror
-    return passing_or_not(f"cannot run {command.argv[0]}: {what}", error)
+    return refused_call(f"cannot run {command.argv[0]}: {what}", error)
 
 
 @contextlib.contextmanager

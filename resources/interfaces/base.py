@@ -91,7 +91,7 @@ class Bus(Protocol):
         ...
 
 
-class Host(Services, Protocol):
+class ProviderHost(Services, Protocol):
     """Services of the host for its providers."""
 
     def bus(self) -> Bus:
@@ -214,7 +214,7 @@ class Provider:
         cls.tool = vars(cls).get("tool") or cls.__module__.rpartition(".")[2]
         Provider.registered.append(cls)
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: ProviderHost) -> None:
         self.host = host
 
 

@@ -27,7 +27,7 @@ from typing import Any, Literal, NoReturn, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from holdfast.resources.interfaces.base import Host, Interface, Provider, matches
+from holdfast.resources.interfaces.base import Interface, Provider, ProviderHost, matches
 from holdfast.resources.interfaces.errors import (
     FunctionNotFound,
     FunctionNotImplemented,
@@ -44,7 +44,7 @@ Row = Literal["provided", "deprecated", "not applicable", "not supported", "not 
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class BoundFunction:
     """What one function of a bound interface does, and why."""
 
     function: str
@@ -63,7 +63,7 @@ class Bound:
         self.interface = interface
         self.provider = provider
         self._strict = strict
-        self._host: Host = provider.host
+        self._host: ProviderHost = provider.host
         self._warned: set[str] = set()
         self._promised = interface.functions()
         self._entries = {entry.function: entry for entry in self._decide_all()}
@@ -83,7 +83,7 @@ class Bound:
         entry = self._entries.get(function)
         return entry is not None and entry.row in ("provided", "deprecated")
 
-    def describe(self) -> tuple[Entry, ...]:
+    def describe(self) -> tuple[BoundFunction, ...]:
         """Return all functions, sorted by name, with what a call does."""
         return tuple(self._entries[name] for name in sorted(self._entries))
 
@@ -106,15 +106,15 @@ class Bound:
 
     # -- deciding ------------------------------------------------------------------------------------------------
 
-    def _decide_all(self) -> Iterator[Entry]:
+    def _decide_all(self) -> Iterator[BoundFunction]:
         for name in self._promised:
             yield self._decide(name)
         for name, member in inspect.getmembers(type(self.provider), inspect.isfunction):
             public = not name.startswith("_") and not hasattr(Provider, name)
             if public and name not in self._promised and not getattr(member, "_physical", False):
-                yield Entry(name, "deprecated")
+                yield BoundFunction(name, "deprecated")
 
-    def _decide(self, name: str) -> Entry:
+    def _decide(self, name: str) -> BoundFunction:
         promised, provided = self._promised[name], getattr(self.provider, name, None)
         supported, spared = getattr(promised, "_supported", None), getattr(promised, "_not_applicable", None)
         meant = supported is None or matches(supported, self._host.facts)
@@ -122,22 +122,24 @@ class Bound:
         if idle and provided is not None:
             return self._violation(
                 InterfaceContradiction,
-                Entry(name, "not applicable", "it is provided where the interface says that it does not apply"),
+                BoundFunction(name, "not applicable", "it is provided where the interface says that it does not apply"),
             )
         if idle:
-            return Entry(
+            return BoundFunction(
                 name,
                 "not applicable",
                 "declared both supported and not applicable here" if supported is not None and meant else "",
             )
         if not callable(provided):
-            return Entry(name, "not implemented" if meant else "not supported")
+            return BoundFunction(name, "not implemented" if meant else "not supported")
         if why := difference(promised, provided):
             note = f"{why}; the interface says {name}{text(promised)}, the provider {name}{text(provided)}"
-            return self._violation(SignatureViolation, Entry(name, "not implemented", note))
-        return Entry(name, "provided", "" if meant else "supported() leaves out this platform, where it is provided")
+            return self._violation(SignatureViolation, BoundFunction(name, "not implemented", note))
+        return BoundFunction(
+            name, "provided", "" if meant else "supported() leaves out this platform, where it is provided"
+        )
 
-    def _violation(self, error: type[InterfaceError], entry: Entry) -> Entry:
+    def _violation(self, error: type[InterfaceError], entry: BoundFunction) -> BoundFunction:
         if self._strict:
             self._raise(error, entry.function, entry.note)
         return entry
@@ -148,7 +150,7 @@ class Bound:
 
     # -- calling -------------------------------------------------------------------------------------------------
 
-    def _make(self, entry: Entry) -> Callable[..., Any]:
+    def _make(self, entry: BoundFunction) -> Callable[..., Any]:
         name = entry.function
         if entry.row == "not applicable":
             return functools.partial(self._promised[name], self.interface())

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from holdfast.resources.context import PATH
 from holdfast.resources.errors import Permanent
-from holdfast.resources.interfaces.base import Confine, Host, Provider, matches
+from holdfast.resources.interfaces.base import Confine, Provider, ProviderHost, matches
 from holdfast.resources.interfaces.binding import Bound
 from holdfast.resources.registry import nearest
 
@@ -23,7 +23,7 @@ PACKAGE = "holdfast.resources.providers"
 GROUP = "holdfast.providers"
 
 
-def bind(name: str, host: Host, override: str | None = None, *, strict: bool = True) -> Bound:
+def bind(name: str, host: ProviderHost, override: str | None = None, *, strict: bool = True) -> Bound:
     """Return the virtual module `name` on this host; `override` is the tool that the operator chose.
 
     Raises `Permanent` if there is no such module or tool, if none fits (with the reason of each refusal), or if several
@@ -52,7 +52,7 @@ def providers() -> list[type[Provider]]:
     return list(Provider.registered)
 
 
-def refusals(confine: Confine, host: Host) -> Iterator[str]:
+def refusals(confine: Confine, host: ProviderHost) -> Iterator[str]:
     """Yield the reasons why a provider does not fit a host."""
     for grain, values in confine.grains.items():
         if not matches({grain: values}, host.facts):
@@ -73,7 +73,7 @@ def _named(name: str, tool: str, known: dict[str, type[Provider]]) -> type[Provi
     return known[tool]
 
 
-def _fitting(name: str, host: Host, known: dict[str, type[Provider]]) -> type[Provider]:
+def _fitting(name: str, host: ProviderHost, known: dict[str, type[Provider]]) -> type[Provider]:
     refused = {tool: list(refusals(provider.confine, host)) for tool, provider in known.items()}
     fit = sorted(
         (provider for tool, provider in known.items() if not refused[tool]), key=lambda provider: -provider.priority

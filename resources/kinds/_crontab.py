@@ -35,7 +35,7 @@ LINE = re.compile(r"\s*(?P<when>@\w+|(?:[^\s@#]\S*\s+){4}\S+)\s+(?P<command>\S(?
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class CronJob:
     """One job: five fields of time or one word like `@daily`, the command, and the content of the comment before it."""
 
     when: tuple[str, ...]
@@ -71,18 +71,18 @@ class Variable:
 
 
 @dataclass(slots=True)
-class Part:
+class Section:
     """Lines that belong together, and their meaning, if it is known."""
 
     lines: list[str]
-    meaning: Job | Variable | None = None
+    meaning: CronJob | Variable | None = None
 
 
 @dataclass(slots=True)
 class Crontab:
     """The crontab of one user."""
 
-    parts: list[Part] = field(default_factory=list)
+    sections: list[Section] = field(default_factory=list)
     words: Words = OWN
     """The words to write."""
 
@@ -97,63 +97,63 @@ class Crontab:
             del lines[:3]
         ours = next((number for number, line in enumerate(lines, 1) if line in TAGS), len(lines))
         words = TAGS.get(lines[ours - 1], words) if ours else words
-        return cls([*(Part([line]) for line in lines[:ours]), *_parts(lines[ours:])], words)
+        return cls([*(Section([line]) for line in lines[:ours]), *_sections(lines[ours:])], words)
 
     def text(self) -> str:
         """Return the whole text."""
-        return "".join(f"{line}\n" for part in self.parts for line in part.lines)
+        return "".join(f"{line}\n" for part in self.sections for line in part.lines)
 
-    def jobs(self, command: str, identifier: str) -> list[Job]:
+    def jobs(self, command: str, identifier: str) -> list[CronJob]:
         """Return the job with this command and identifier, and its copies."""
         return [
             meaning
-            for part in self.parts
-            if isinstance(meaning := part.meaning, Job) and meaning.matches(command, identifier)
+            for part in self.sections
+            if isinstance(meaning := part.meaning, CronJob) and meaning.matches(command, identifier)
         ]
 
     def variables(self, name: str) -> list[str]:
         """Return the values of a variable, in order."""
         return [
             meaning.value
-            for part in self.parts
+            for part in self.sections
             if isinstance(meaning := part.meaning, Variable) and meaning.name == name
         ]
 
-    def put(self, new: Job | Variable) -> None:
+    def put(self, new: CronJob | Variable) -> None:
         """Put a job or variable into the crontab, once.
 
         It replaces the first one of the same identity; otherwise a job is added at the end, a variable before all jobs.
         """
-        same = [number for number, part in enumerate(self.parts) if _same(part.meaning, new)]
+        same = [number for number, part in enumerate(self.sections) if _same(part.meaning, new)]
         if same:
-            self.parts[same[0]] = Part(new.lines(self.words), new)
+            self.sections[same[0]] = Section(new.lines(self.words), new)
             self._drop(same[1:])
             return
-        tags = [number for number, part in enumerate(self.parts) if len(part.lines) == 1 and part.lines[0] in TAGS]
+        tags = [number for number, part in enumerate(self.sections) if len(part.lines) == 1 and part.lines[0] in TAGS]
         if not tags:
-            self.parts.append(Part([self.words.tag]))
-            tags = [len(self.parts) - 1]
-        self.parts.insert(
-            tags[0] + 1 if isinstance(new, Variable) else len(self.parts), Part(new.lines(self.words), new)
+            self.sections.append(Section([self.words.tag]))
+            tags = [len(self.sections) - 1]
+        self.sections.insert(
+            tags[0] + 1 if isinstance(new, Variable) else len(self.sections), Section(new.lines(self.words), new)
         )
 
-    def remove(self, *old: Job | Variable) -> None:
+    def remove(self, *old: CronJob | Variable) -> None:
         """Remove these jobs or variables."""
-        self._drop([number for number, part in enumerate(self.parts) if part.meaning in old])
+        self._drop([number for number, part in enumerate(self.sections) if part.meaning in old])
 
     def _drop(self, numbers: Iterable[int]) -> None:
         gone = {*numbers}
-        self.parts = [part for number, part in enumerate(self.parts) if number not in gone]
+        self.sections = [part for number, part in enumerate(self.sections) if number not in gone]
 
 
-def _same(old: Job | Variable | None, new: Job | Variable) -> bool:
+def _same(old: CronJob | Variable | None, new: CronJob | Variable) -> bool:
     """Return whether both have the same identity, perhaps with another time or value."""
-    if isinstance(old, Job) and isinstance(new, Job):
+    if isinstance(old, CronJob) and isinstance(new, CronJob):
         return old.matches(new.command, new.identifier)
     return isinstance(old, Variable) and isinstance(new, Variable) and old.name == new.name
 
 
-def _parts(lines: Iterable[str]) -> Iterator[Part]:
+def _sections(lines: Iterable[str]) -> Iterator[Section]:
     """Parse lines. A comment belongs to the job below it, even across blank lines if it holds an identifier."""
     before: list[str] = []
     marked = False  # whether one of them holds an identifier
@@ -167,24 +167,24 @@ def _parts(lines: Iterable[str]) -> Iterator[Part]:
             before.append(line)
             continue
         if found := VARIABLE.fullmatch(line):
-            yield from (Part([comment]) for comment in before)
-            yield Part([line], Variable(found["name"], found["value"].strip("\"'") and found["value"]))
+            yield from (Section([comment]) for comment in before)
+            yield Section([line], Variable(found["name"], found["value"].strip("\"'") and found["value"]))
         elif job:
-            yield Part([*before, line], _job(before, job, disabled=line.startswith(OFF)))
+            yield Section([*before, line], _job(before, job, disabled=line.startswith(OFF)))
         else:
-            yield from (Part([other]) for other in (*before, line))
+            yield from (Section([other]) for other in (*before, line))
         before, marked = [], False
-    yield from (Part([comment]) for comment in before)
+    yield from (Section([comment]) for comment in before)
 
 
-def _job(before: Iterable[str], line: re.Match[str], *, disabled: bool) -> Job:
+def _job(before: Iterable[str], line: re.Match[str], *, disabled: bool) -> CronJob:
     identifier, said = "", []
     for comment in before:
         text = comment.strip()
         if mark := MARK.search(text):
             identifier, text = text[mark.end() :].strip(), text[: mark.start()]
         said.append(comment_text(text))
-    return Job(tuple(line["when"].split()), line["command"], identifier, "\n".join(said).strip("\n"), disabled)
+    return CronJob(tuple(line["when"].split()), line["command"], identifier, "\n".join(said).strip("\n"), disabled)
 
 
 def comment_text(comment: str) -> str:

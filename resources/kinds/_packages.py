@@ -117,9 +117,7 @@ class Packages(Resource):
         """Return the packages that are not as declared: name -> {old, new}, as far as is known without a plan."""
         raise NotImplementedError
 
-    async def put_right(
-        self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]], test: bool
-    ) -> ChangeSet:
+    async def repair(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]], test: bool) -> ChangeSet:
         """Change the wrong packages in one transaction; with `test` return what that would change."""
         raise NotImplementedError
 
@@ -135,7 +133,7 @@ class Packages(Resource):
             await ctx.report.announce()
             ctx.report.begin(lambda: self._account(ctx, pkg, wrong))
             try:
-                done: ChangeSet = await together(self, ctx, wrong, lambda: self.put_right(ctx, pkg, wrong, test=False))
+                done: ChangeSet = await together(self, ctx, wrong, lambda: self.repair(ctx, pkg, wrong, test=False))
             except HoldfastError as error:  # another package may have failed, or apt was killed after its work
                 if await self.wrong(pkg, apply=False):
                     raise
@@ -163,7 +161,7 @@ class Packages(Resource):
         """
         planned, doubt = {}, ""
         try:
-            planned = (await self.put_right(ctx, pkg, wrong, test=True)).changes
+            planned = (await self.repair(ctx, pkg, wrong, test=True)).changes
         except Permanent as error:
             doubt = f"; as things are now this would fail: {error}"
         ctx.report.changes = {**wrong, **planned}

@@ -36,7 +36,7 @@ from holdfast.resources.fields import (
     shaped,
 )
 from holdfast.resources.registry import nearest
-from holdfast.resources.traits import Drawn, Edgeable, FromSources, Reactive, Recvable, Refreshable, Sendable
+from holdfast.resources.traits import Edgeable, FromSources, Reactive, Recvable, Refreshable, Sendable, UsedSource
 from holdfast.resources.watches import either, lines
 
 TRUE = frozenset({"yes", "true", "on", "1"})
@@ -465,9 +465,9 @@ class Script(FromSources, Active, kind="cmd.script"):
         """Return the path of the script, if it is on this host."""
         return (self.source or self.name).removeprefix("file://")
 
-    def draws(self) -> tuple[Drawn, ...]:
+    def used_sources(self) -> tuple[UsedSource, ...]:
         """Return the script: new content makes the state a new one, which runs."""
-        return (Drawn(self._parts()[0], template=self.template is not None),)
+        return (UsedSource(self._parts()[0], template=self.template is not None),)
 
     def _parts(self) -> tuple[str, str]:
         """Return the URL of the script, and its arguments."""

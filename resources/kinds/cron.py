@@ -15,7 +15,7 @@ from holdfast.resources.dependencies import Dependency, owned_by, programs
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Account, Line, Text, field, one_line, shaped
 from holdfast.resources.file_locks import file_lock
-from holdfast.resources.kinds._crontab import OWN, SALT, Crontab, Job, Variable, comment_text
+from holdfast.resources.kinds._crontab import OWN, SALT, CronJob, Crontab, Variable, comment_text
 from holdfast.resources.kinds._crontimes import DayOfMonth, DayOfWeek, Hour, Minute, Month, Special
 from holdfast.resources.traits import Declaration, Edgeable, Reversible
 
@@ -119,7 +119,7 @@ class JobKind(InCrontab):
         """The identifier; empty if there is none."""
         return self.name if self.identifier is False else self.identifier or ""
 
-    async def jobs(self, ctx: Context) -> list[Job]:
+    async def jobs(self, ctx: Context) -> list[CronJob]:
         """Return the job in the crontab, and its copies."""
         return (await self.crontab(ctx)).jobs(self.name, self.mark)
 
@@ -200,7 +200,7 @@ class Present(JobKind, kind="cron.present"):
         """Write the job, in its place or at the end."""
         await self.edit(ctx, lambda tab: tab.put(self._job(ctx, tab)))
 
-    def _job(self, ctx: Context, tab: Crontab) -> Job:
+    def _job(self, ctx: Context, tab: Crontab) -> CronJob:
         """Return the job to write; random and undeclared fields keep their present values."""
         old = next(iter(tab.jobs(self.name, self.mark)), None)
         seen = (
@@ -213,7 +213,7 @@ class Present(JobKind, kind="cron.present"):
             for name in TIMES
         )
         comment = self._said() if self.comment is not None else old.comment if old else ""
-        return Job((self.special,) if self.special else tuple(times), self.name, self.mark, comment, self.commented)
+        return CronJob((self.special,) if self.special else tuple(times), self.name, self.mark, comment, self.commented)
 
     def _time(self, ctx: Context, name: str) -> str:
         """Return a field of time. A random value is always the same for this job on this host."""
@@ -252,7 +252,7 @@ class Absent(JobKind, kind="cron.absent"):
         """Remove the job and its copies."""
         await self.edit(ctx, lambda tab: tab.remove(*self._mine(tab)))
 
-    def _mine(self, tab: Crontab) -> list[Job]:
+    def _mine(self, tab: Crontab) -> list[CronJob]:
         return [job for job in tab.jobs(self.name, self.mark) if self.special in (None, job.when[0])]
 
 

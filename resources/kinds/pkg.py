@@ -18,7 +18,7 @@ from holdfast.resources import paths
 from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Uid
 from holdfast.resources.dependencies import Dependency
-from holdfast.resources.errors import passing_or_not
+from holdfast.resources.errors import refused_call
 from holdfast.resources.fields import Text, field
 from holdfast.resources.interfaces.pkg import PkgInterface
 from holdfast.resources.interfaces.results import ChangeSet, PkgSpec
@@ -69,9 +69,7 @@ class Installing(Edgeable, Groupable, Packages):
         """Return what to request from the package manager."""
         raise NotImplementedError
 
-    async def put_right(
-        self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]], test: bool
-    ) -> ChangeSet:
+    async def repair(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]], test: bool) -> ChangeSet:
         """Install or upgrade the wrong packages."""
         return await self.install(pkg, await self.specs(ctx, pkg, wrong), list(self.wanted), test)
 
@@ -86,7 +84,7 @@ class Installing(Edgeable, Groupable, Packages):
             }.values()
         )
         names = list(dict.fromkeys(name for member in members for name in member.resource.wanted))
-        return divided(
+        return divide(
             await first.install(pkg, specs, names, test=False), [member.resource.wanted for member in members]
         )
 
@@ -228,7 +226,7 @@ class Removed(Groupable, Packages, kind="pkg.removed"):
         """Remove the packages of all members in one transaction."""
         pkg: PkgInterface = members[0].ctx.interface("pkg")
         names = list(dict.fromkeys(name for member in members for name in member.work))
-        return divided(await pkg.remove(names, cls.purge, test=False), [member.work for member in members])
+        return divide(await pkg.remove(names, cls.purge, test=False), [member.work for member in members])
 
     async def wrong(self, pkg: PkgInterface, apply: bool) -> dict[str, dict[str, str]]:
         """Return the packages that are installed under this name, at a version to remove.
@@ -246,9 +244,7 @@ class Removed(Groupable, Packages, kind="pkg.removed"):
         wanted = self.wanted[name]
         return wanted is None or await satisfied(pkg, version, wanted)
 
-    async def put_right(
-        self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]], test: bool
-    ) -> ChangeSet:
+    async def repair(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]], test: bool) -> ChangeSet:
         """Remove the installed packages."""
         return await pkg.remove(list(wrong), self.purge, test=test)
 
@@ -290,9 +286,7 @@ class Held(Packages, kind="pkg.held"):
         pkg: PkgInterface = ctx.interface("pkg")
         return pkg.watch() if self.replace else super().watch(ctx)
 
-    async def put_right(
-        self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]], test: bool
-    ) -> ChangeSet:
+    async def repair(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]], test: bool) -> ChangeSet:
         """Put the packages on hold, and release the others."""
         held = await pkg.hold([name for name, change in wrong.items() if change["new"]], test=test)
         freed = await pkg.unhold([name for name, change in wrong.items() if not change["new"]], test=test)
@@ -323,11 +317,11 @@ def demand_trusted_file(path: str) -> None:
         place = paths.at(path, follow=True)
         handle, info = place.open()
     except OSError as error:
-        raise passing_or_not(f"cannot install {path}: {(error.strerror or str(error)).lower()}", error) from None
+        raise refused_call(f"cannot install {path}: {(error.strerror or str(error)).lower()}", error) from None
     paths.demand_trusted(place, info, acl_of(handle))
 
 
-def divided(done: ChangeSet, names: Sequence[Iterable[str]]) -> list[ChangeSet]:
+def divide(done: ChangeSet, names: Sequence[Iterable[str]]) -> list[ChangeSet]:
     """Divide the changes of one transaction by the names of each member.
 
     Further packages are counted for the first member.

@@ -16,7 +16,7 @@ from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Concern, Resource, Uid
 from holdfast.resources.delta import Delta, State
 from holdfast.resources.dependencies import Dependency, lies_in
-from holdfast.resources.errors import HoldfastError, Permanent, passing_or_not
+from holdfast.resources.errors import HoldfastError, Permanent, refused_call
 from holdfast.resources.fields import AbsPath, Text, shaped
 from holdfast.resources.file_locks import file_lock
 from holdfast.resources.paths.handle import read_whole
@@ -194,7 +194,7 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
 
     def _failure(self, doing: str, error: OSError) -> HoldfastError:
         text = f"cannot {doing} {self.name}: {REASONS.get(error.errno or 0) or (error.strerror or str(error)).lower()}"
-        return passing_or_not(text, error)
+        return refused_call(text, error)
 
     async def inverse(self, ctx: Context) -> Declaration:
         """Return the present value, and whether the file keeps it."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from holdfast.resources.interfaces.base import Host
+from holdfast.resources.interfaces.base import ProviderHost
 from holdfast.resources.interfaces.results import Pkg
 
 ADMIN = Path("/var/lib/dpkg")
@@ -78,7 +78,7 @@ def parse(text: str) -> Database:
 class Dpkg:
     """The database, read again only after a change."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: ProviderHost) -> None:
         self._host = host
         self._stamp: tuple[int, ...] = ()
         self._database = Database()

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from holdfast.resources.interfaces.base import Host
+from holdfast.resources.interfaces.base import ProviderHost
 from holdfast.resources.package_locks import PACKAGES, described, holder, is_ours
 from holdfast.resources.providers._claims import UCF, Claims
 from holdfast.resources.providers._dpkg import ADMIN, LISTS, Database, Dpkg, differences
@@ -36,7 +36,7 @@ class Session:
 class Others:
     """Other programs that change packages. Commands of the agent are not among them."""
 
-    def __init__(self, dpkg: Dpkg, host: Host, admin: Path = ADMIN, ucf: Path = UCF) -> None:
+    def __init__(self, dpkg: Dpkg, host: ProviderHost, admin: Path = ADMIN, ucf: Path = UCF) -> None:
         self._dpkg, self._host, self._admin, self._ucf = dpkg, host, admin, ucf
         self._arch = str(host.facts.get("osarch", ""))
         self._session: Session | None = None

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from typing import Any
 
 from holdfast.resources.errors import Permanent, Temporary
-from holdfast.resources.interfaces.base import BusError, Host, Match, Signal
+from holdfast.resources.interfaces.base import BusError, Match, ProviderHost, Signal
 from holdfast.resources.interfaces.results import ServiceStatus
 
 SYSTEMD = "org.freedesktop.systemd1"
@@ -35,7 +35,7 @@ def unit_name(name: str) -> str:
 class Units:
     """Units as systemd sees them."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: ProviderHost) -> None:
         self._host = host
 
     async def manager(self, method: str, signature: str = "", *arguments: Any, timeout: float = 25.0) -> list[Any]:

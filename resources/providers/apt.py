@@ -14,7 +14,7 @@ from typing import Literal
 
 from holdfast.resources.context import Completed, Watch
 from holdfast.resources.errors import HoldfastError, Permanent, Temporary
-from holdfast.resources.interfaces.base import Confine, Host, Options, Provider
+from holdfast.resources.interfaces.base import Confine, Options, Provider, ProviderHost
 from holdfast.resources.interfaces.pkg import PkgInterface
 from holdfast.resources.interfaces.results import ChangeSet, Pkg, PkgSpec
 from holdfast.resources.providers._complaints import complaint, named, was_killed
@@ -69,7 +69,7 @@ class Apt(Provider):
         grains={"os_family": ("Debian",)}, commands=("apt-get", "apt-cache", "apt-mark", "dpkg-query", "dpkg")
     )
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: ProviderHost) -> None:
         super().__init__(host)
         self._dpkg = Dpkg(host)
         self._files = Files(str(host.facts.get("osarch", "")))

@@ -12,7 +12,7 @@ from typing import Any
 
 from holdfast.resources.context import Completed, Watch
 from holdfast.resources.errors import Permanent, Temporary
-from holdfast.resources.interfaces.base import Confine, Host, Options, Provider
+from holdfast.resources.interfaces.base import Confine, Options, Provider, ProviderHost
 from holdfast.resources.interfaces.group import GroupInterface
 from holdfast.resources.interfaces.results import ChangeSet, Group, User
 from holdfast.resources.interfaces.user import UserInterface
@@ -286,7 +286,7 @@ def arguments(fields: Mapping[str, Any], user: User | None) -> list[str]:
     return switches
 
 
-async def tool(host: Host, what: str, *argv: str, stdin: str | None = None) -> None:
+async def tool(host: ProviderHost, what: str, *argv: str, stdin: str | None = None) -> None:
     """Run one of the tools.
 
     Raises `Temporary` if another program has locked the files, else `Permanent` with the tool's reason.

@@ -9,7 +9,7 @@ from contextlib import aclosing, suppress
 
 from holdfast.resources.context import Watch
 from holdfast.resources.errors import Permanent, Temporary
-from holdfast.resources.interfaces.base import BusError, Confine, Host, Options, Provider, Signal
+from holdfast.resources.interfaces.base import BusError, Confine, Options, Provider, ProviderHost, Signal
 from holdfast.resources.interfaces.results import ChangeSet, ServiceStatus
 from holdfast.resources.interfaces.service import ServiceInterface
 from holdfast.resources.providers._units import Units, job_result, manager_signals, unit_name, unit_signals
@@ -34,7 +34,7 @@ class Systemd(Provider):
     implements = ServiceInterface
     confine = Confine(grains={"kernel": ("Linux",)}, paths=("/run/systemd/system",), missing="it is not running here")
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: ProviderHost) -> None:
         super().__init__(host)
         self._units = Units(host)
 

@@ -2,7 +2,8 @@
 
 Nothing outside changes.
 
-No luck is needed: a run makes the same calls each time, and every exchange is tried before every one of them. That is some ten thousand
+No luck is needed: a run makes the same calls each time, and every exchange is tried before each of them. That is some
+ten thousand
 runs, and most of a minute.
 """
 

@@ -14,7 +14,7 @@ import pytest
 
 from holdfast import Resource
 from holdfast.resources import kinds, registry
-from holdfast.resources.builtin import HOMES
+from holdfast.resources.builtin import KIND_MODULES
 from holdfast.resources.errors import DeclarationError
 
 SRC = Path(__file__).parents[2] / "src"
@@ -97,7 +97,7 @@ def test_the_names_of_built_in_kinds_are_all_known() -> None:
         cls.kind: cls.__module__
         for cls in subclasses(Resource)
         if cls.kind and cls.__module__.startswith(kinds.__name__)
-    } == HOMES
+    } == KIND_MODULES
 
 
 def test_a_kind_is_loaded_alone() -> None:

@@ -18,7 +18,7 @@ from holdfast.resources import accounts, paths
 from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Concern, Resource, Uid
 from holdfast.resources.dependencies import Dependency, lies_in, owned_by, unit_behind, unit_parts
-from holdfast.resources.errors import HoldfastError, Permanent, passing_or_not
+from holdfast.resources.errors import HoldfastError, Permanent, refused_call
 from holdfast.resources.fields import AbsPath, Mode, Owner, field, parse_mode
 from holdfast.resources.paths import Place, Unsafe
 from holdfast.resources.paths.handle import ABSENT
@@ -60,10 +60,10 @@ def failure(doing: str, path: str, error: OSError) -> HoldfastError:
     """Return the error for a failed system call, `Temporary` if trying again may help."""
     reason = REASONS.get(error.errno or 0) or (error.strerror or str(error)).lower()
     text = escaped(f"cannot {doing} {path}: {reason}")
-    return passing_or_not(text, error)
+    return refused_call(text, error)
 
 
-class telling:  # noqa: N801 - used like a function, as those of contextlib
+class os_errors:  # noqa: N801 - used like a function, as those of contextlib
     """Turn each `OSError` in the body into a message about `path`.
 
     This is a class because each probe of a file enters it once or twice.
@@ -110,7 +110,7 @@ def status(path: str) -> os.stat_result | None:
 
 def place_of(path: str) -> Place:
     """Return the place of a path whose directory exists. Raises `Permanent` or `Temporary`."""
-    with telling("reach", path):
+    with os_errors("reach", path):
         return paths.at(path)
 
 

@@ -25,10 +25,10 @@ from holdfast.resources.kinds.file.base import (
     make_parents,
     note,
     octal,
+    os_errors,
     ownership,
     place_of,
     status,
-    telling,
 )
 from holdfast.resources.kinds.file.before import before
 from holdfast.resources.paths import Directory as Inside
@@ -134,7 +134,7 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
         run = await self._probe(ctx, apply=apply)
 
         async def account() -> None:
-            self._tell(ctx, run, apply=apply)
+            self._report(ctx, run, apply=apply)
 
         ctx.report.account = account if apply else None
         if apply and run.own:
@@ -144,7 +144,7 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
         if not (run.own or run.removed or run.below):
             ctx.report.comment = f"{self.name} is as declared"
             return True
-        self._tell(ctx, run, apply=apply)
+        self._report(ctx, run, apply=apply)
         return False
 
     async def _probe(self, ctx: Context, *, apply: bool) -> _Run:
@@ -169,13 +169,13 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
         await ctx.report.announce()
         ctx.report.touched = True
         if run.place is not None and run.seen is not None:
-            with telling("change owner or mode of", self.name):
+            with os_errors("change owner or mode of", self.name):
                 run.owner.put(run.place, run.seen)
         else:
             run.inside = self._make(run.owner)
         run.reported = True
 
-    def _tell(self, ctx: Context, run: _Run, *, apply: bool) -> None:
+    def _report(self, ctx: Context, run: _Run, *, apply: bool) -> None:
         """Report what was changed so far, or would be."""
         done = run.own if run.reported else {}
         changes = ({**run.forced, self.name: done} if done else {}) | run.below | run.removed
@@ -230,7 +230,7 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
 
     def _enter(self, place: Place) -> Inside:
         """Open the directory as it is before it is changed."""
-        with telling("look through", self.name):
+        with os_errors("look through", self.name):
             inside = replace(place.enter(), path=self.name)
         if self.recurse or self.clean:
             place.demand_own(inside.info, "look through")
@@ -243,7 +243,7 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
         if self.makedirs:
             make_parents(self.name, owner, NEW_MODE if owner.mode is None else owner.mode)
         place = place_of(self.name)
-        with telling("make directory", self.name):
+        with os_errors("make directory", self.name):
             owner.make(place, NEW_MODE)
         return self._enter(place)
 
@@ -253,7 +253,7 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
         if place is None or seen is None:
             return
         if self.backupname:
-            with telling(f"rename to {self.backupname}", self.name):
+            with os_errors(f"rename to {self.backupname}", self.name):
                 place.rename(paths.at(self.backupname))
         else:
             removal.remove(place)
@@ -292,7 +292,7 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
                     owner.demand(self.name)
             await ctx.report.announce()
         try:
-            await ctx.long_blocking(lambda: trees.set_right(inside, rules, found, apply=apply))
+            await ctx.long_blocking(lambda: trees.repair_tree(inside, rules, found, apply=apply))
         finally:  # a failed repair may have changed something
             ctx.report.touched = ctx.report.touched or (apply and bool(found))
 

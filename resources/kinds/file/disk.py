@@ -12,7 +12,7 @@ from holdfast.resources import accounts, paths
 from holdfast.resources.context import Context
 from holdfast.resources.diff import unified
 from holdfast.resources.kinds.file import content
-from holdfast.resources.kinds.file.base import LARGE, UNDECLARED, Ownership, found, telling
+from holdfast.resources.kinds.file.base import LARGE, UNDECLARED, Ownership, found, os_errors
 from holdfast.resources.paths import Place, Unsafe
 from holdfast.resources.paths.handle import LIMIT, read_whole
 
@@ -25,7 +25,7 @@ DIFF_LIMIT = 8 << 20
 
 
 @dataclass(slots=True)
-class Look:
+class Comparison:
     """What one run found at a path, and what should be there."""
 
     path: str
@@ -40,7 +40,7 @@ class Look:
     """None: not read, because it is too large, may not be shown, or does not exist."""
     differs: bool = False
 
-    def afresh(self) -> bool:
+    def needs_new_file(self) -> bool:
         """Return whether owner and mode are repaired by writing a new file.
 
         The present file may belong to another user, or its creator may still hold it open.
@@ -49,7 +49,7 @@ class Look:
             return True
         return bool(self.place.refusal(self.seen)) or self.place.changes_hands(self.seen, self.owner.uid)
 
-    def demand_theirs(self) -> None:
+    def demand_givable(self) -> None:
         """Raise `Unsafe` if the content would be given to another owner and may have been put there by a third user."""
         if self.place is None or self.seen is None:
             return
@@ -61,7 +61,7 @@ class Look:
             )
 
 
-def settled(owner: Ownership, place: Place | None, seen: os.stat_result | None) -> Ownership:
+def effective_owner(owner: Ownership, place: Place | None, seen: os.stat_result | None) -> Ownership:
     """Return the owner that a file should have.
 
     If none is declared and an untrusted user could have put the file there, that is the agent.
@@ -73,21 +73,21 @@ def settled(owner: Ownership, place: Place | None, seen: os.stat_result | None) 
     return replace(group, user=accounts.user_name(uid), uid=uid)
 
 
-def inherited(look: Look, default: int) -> tuple[int, int, int]:
+def attributes_of_new(comparison: Comparison, default: int) -> tuple[int, int, int]:
     """Return uid, gid and mode of the new file.
 
     They are as declared, else those of the replaced file, if no untrusted user chose them. An undeclared owner is kept
     (-1 for the agent itself), except below a directory of an untrusted user, where the file would stay his. Set-uid and
     set-gid bits must be declared. `default` is the mode of a new file.
     """
-    owner, seen = look.owner, look.seen
+    owner, seen = comparison.owner, comparison.seen
     uid, gid = max(owner.uid, UNDECLARED), max(owner.gid, UNDECLARED)
-    if seen is None or look.place is None:
+    if seen is None or comparison.place is None:
         return uid, gid, default if owner.mode is None else owner.mode
-    if not look.place.who(seen):
+    if not comparison.place.who(seen):
         uid = seen.st_uid if uid < 0 and seen.st_uid != os.geteuid() else uid
         gid = seen.st_gid if gid < 0 and seen.st_gid != os.getegid() else gid
-    kept = 0o777 if look.place.keeps_attributes(seen, uid) else default
+    kept = 0o777 if comparison.place.keeps_attributes(seen, uid) else default
     return uid, gid, stat.S_IMODE(seen.st_mode) & kept if owner.mode is None else owner.mode
 
 
@@ -100,36 +100,36 @@ async def read(ctx: Context, place: Place, seen: os.stat_result, *, published: b
     return bytes(await ctx.blocking(reading)) if seen.st_size > LARGE else reading()
 
 
-async def compare(ctx: Context, look: Look, wanted: bytes) -> None:
+async def compare(ctx: Context, comparison: Comparison, wanted: bytes) -> None:
     """Set whether the content differs, and the old content if it may be shown.
 
     Raises `OSError`, `Permanent` and `Unsafe`.
     """
-    if look.seen is None or look.place is None:
+    if comparison.seen is None or comparison.place is None:
         return
-    size = look.seen.st_size
+    size = comparison.seen.st_size
     if size != len(wanted) and size > DIFF_LIMIT:
-        look.differs = True
+        comparison.differs = True
         return
     try:
-        handle, now = look.place.open(look.seen)
+        handle, now = comparison.place.open(comparison.seen)
     except FileNotFoundError:
-        look.seen = None
+        comparison.seen = None
         return
     if now.st_size > LARGE:
-        old = bytes(await ctx.blocking(read_whole, handle.fd, now, LIMIT, look.path))
+        old = bytes(await ctx.blocking(read_whole, handle.fd, now, LIMIT, comparison.path))
     else:
-        old = read_whole(handle.fd, now, LIMIT, look.path)
-    look.differs = old != wanted
-    look.old = old if look.place.readable(now) else None
+        old = read_whole(handle.fd, now, LIMIT, comparison.path)
+    comparison.differs = old != wanted
+    comparison.old = old if comparison.place.readable(now) else None
 
 
-def difference(look: Look) -> str:
+def difference(comparison: Comparison) -> str:
     """Return the unified diff, or one line if the content is too large to show."""
-    wanted = look.wanted or b""
-    if look.old is None:
-        return f"content of {look.path} differs: it is now {len(wanted)} bytes\n"
-    return unified(look.old, wanted, look.path)
+    wanted = comparison.wanted or b""
+    if comparison.old is None:
+        return f"content of {comparison.path} differs: it is now {len(wanted)} bytes\n"
+    return unified(comparison.old, wanted, comparison.path)
 
 
 def source_mode(ctx: Context, url: str) -> int | None:
@@ -162,7 +162,7 @@ def back_up(place: Place, directory: str) -> None:
     Raises `Permanent` or `Temporary`.
     """
     name = place.name
-    with telling("back up", place.path):
+    with os_errors("back up", place.path):
         data = place.read(LIMIT if not place.directory.holders else KEPT_OF_USERS)
         kept = paths.directory(directory)
         copy = kept.entry(f"{name}_{time.strftime('%Y%m%d-%H%M%S')}_{time.time_ns() % 10**9:09d}").create(0o600)

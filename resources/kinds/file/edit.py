@@ -26,9 +26,9 @@ from holdfast.resources.kinds.file.base import (
     found,
     make_parents,
     note,
+    os_errors,
     ownership,
     place_of,
-    telling,
 )
 from holdfast.resources.kinds.file.disk import back_up, read
 from holdfast.resources.kinds.file.edit_subprocess import edited_in_subprocess
@@ -187,7 +187,7 @@ class Edit(Placed):
                 f"cannot edit {self.name}: it has {seen.st_size >> 20} MB; files of more than {largest >> 20} MB are "
                 "not edited here"
             )
-        with telling("read", place.path):
+        with os_errors("read", place.path):
             return (await read(ctx, place, seen)).decode(errors="surrogateescape")
 
     async def _write(
@@ -206,7 +206,7 @@ class Edit(Placed):
         else:
             mode, uid, gid = stat.S_IMODE(seen.st_mode) & 0o777, seen.st_uid, seen.st_gid
             await self._back_up(ctx, place, seen)
-        with telling("write", path):
+        with os_errors("write", path):
             await ctx.write_file(place, _bytes(text), mode=mode, uid=uid, gid=gid, check=self._checker(place, seen))
 
     def _checker(self, place: Place, seen: os.stat_result | None) -> Callable[[str], Awaitable[None]]:
@@ -225,7 +225,7 @@ class Edit(Placed):
             await ctx.blocking(back_up, place, str(ctx.var_dir))
         elif self.backup:
             copy = place.beside(f"{place.name}{self.backup}")
-            with telling("back up to", copy.path):
+            with os_errors("back up to", copy.path):
                 data = await read(ctx, place, seen)
                 await ctx.write_file(
                     copy, data, mode=stat.S_IMODE(seen.st_mode) & 0o777, uid=seen.st_uid, gid=seen.st_gid, touches=False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from holdfast.resources.errors import Permanent
-from holdfast.resources.kinds.file.base import found, telling
+from holdfast.resources.kinds.file.base import found, os_errors
 from holdfast.resources.paths import Place
 
 SWITCH = "/sys/fs/selinux/enforce"
@@ -45,14 +45,14 @@ class Label(BaseModel):
             )
         if place is None:
             return {}
-        with telling("read the SELinux label of", path):
+        with os_errors("read the SELinux label of", path):
             present = place.label()
         wanted = self._over(path, present)
         return {} if wanted == present else {"selinux": wanted}
 
     def put(self, place: Place) -> None:
         """Set the declared parts and keep the others. Raises `Permanent` or `Temporary`."""
-        with telling("label", place.path):
+        with os_errors("label", place.path):
             present = place.label()
             wanted = self._over(place.path, present)
             if wanted != present:

@@ -29,28 +29,28 @@ from holdfast.resources.kinds.file.base import (
     make_parents,
     note,
     octal,
+    os_errors,
     ownership,
     passable,
     place_of,
-    telling,
 )
 from holdfast.resources.kinds.file.before import before
 from holdfast.resources.kinds.file.disk import (
     MODE,
-    Look,
+    Comparison,
+    attributes_of_new,
     back_up,
     compare,
     difference,
-    inherited,
+    effective_owner,
     read,
-    settled,
     source_mode,
 )
 from holdfast.resources.kinds.file.edit import Edit
 from holdfast.resources.kinds.file.label import Label
 from holdfast.resources.paths import Place, Unsafe
 from holdfast.resources.paths.handle import LIMIT, what
-from holdfast.resources.traits import Declaration, Drawn, FromSources, Reversible
+from holdfast.resources.traits import Declaration, FromSources, Reversible, UsedSource
 
 NEW_MODE, PRIVATE = 0o644, 0o600
 """Mode of a new file without a declared mode, and mode of every file while it is written."""
@@ -226,17 +226,17 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
 
     def watch(self, ctx: Context) -> Watch:
         """Watch the file, and its sources outside the states directory."""
-        local = (ctx.source_outside(drawn.url) for drawn in self.draws())
+        local = (ctx.source_outside(drawn.url) for drawn in self.used_sources())
         return ctx.watch_path(self.name, *(path for path in local if path is not None))
 
-    def draws(self) -> list[Drawn]:
+    def used_sources(self) -> list[UsedSource]:
         """Return the sources, their modes for `mode: keep`, and the files of hashes."""
         if not self.source:
             return []
-        drawn = [Drawn(url, choice=True, template=self.template is not None) for url, _ in self.source]
+        drawn = [UsedSource(url, choice=True, template=self.template is not None) for url, _ in self.source]
         hashes = [digest for _, digest in self.source] + [self.source_hash]
-        drawn += [Drawn(url) for url in hashes if url is not None and url.startswith(content.SCHEMES)]
-        return drawn + [Drawn(url, *MODE, choice=True) for url, _ in self.source if self.mode == "keep"]
+        drawn += [UsedSource(url) for url in hashes if url is not None and url.startswith(content.SCHEMES)]
+        return drawn + [UsedSource(url, *MODE, choice=True) for url, _ in self.source if self.mode == "keep"]
 
     async def inverse(self, ctx: Context) -> Declaration | None:
         """Return the present file, or the target of a link that is followed."""
@@ -252,35 +252,39 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
             ctx.report.comment = f"{path} does not exist, and create is false"
             return True
         mode = None if self.mode == "keep" else octal(self.mode)
-        look = Look(path, place, seen, settled(await ownership(ctx, self.user, self.group, mode), place, seen))
-        await self._look(ctx, look)
-        wrong = self._wrong(look)
-        if look.seen is not None and not look.differs and not wrong:
+        comparison = Comparison(
+            path, place, seen, effective_owner(await ownership(ctx, self.user, self.group, mode), place, seen)
+        )
+        await self._compare(ctx, comparison)
+        wrong = self._wrong(comparison)
+        if comparison.seen is not None and not comparison.differs and not wrong:
             ctx.report.comment = f"{path} is as declared"
             return True
-        if look.seen is not None and look.wanted is None and look.afresh():
-            look.demand_theirs()
+        if comparison.seen is not None and comparison.wanted is None and comparison.needs_new_file():
+            comparison.demand_givable()
         if apply:
-            ctx.report.account = lambda: self._account(ctx, look, wrong)
-            await self._put(ctx, look)
-        self._tell(ctx, look, wrong, apply)
+            ctx.report.account = lambda: self._account(ctx, comparison, wrong)
+            await self._put(ctx, comparison)
+        self._report(ctx, comparison, wrong, apply)
         return False
 
-    async def _account(self, ctx: Context, look: Look, wrong: dict[str, str]) -> None:
+    async def _account(self, ctx: Context, comparison: Comparison, wrong: dict[str, str]) -> None:
         """After an error, report what was wrong before and is right now."""
         place, seen = self._target()
-        now = Look(look.path, place, seen, look.owner)
-        await self._look(ctx, now)
+        now = Comparison(comparison.path, place, seen, comparison.owner)
+        await self._compare(ctx, now)
         if now.seen is not None:
-            self._tell(ctx, look, wrong, apply=True, left=(*self._wrong(now), *(["diff"] if now.differs else [])))
+            self._report(
+                ctx, comparison, wrong, apply=True, left=(*self._wrong(now), *(["diff"] if now.differs else []))
+            )
 
     # -- probing -----------------------------------------------------------------------------------------------
 
-    def _wrong(self, look: Look) -> dict[str, str]:
+    def _wrong(self, comparison: Comparison) -> dict[str, str]:
         """Return what differs besides the content."""
-        wrong = look.owner.wrong(look.seen) if look.seen is not None else {}
+        wrong = comparison.owner.wrong(comparison.seen) if comparison.seen is not None else {}
         if self.selinux is not None:
-            wrong |= self.selinux.wrong(look.path, look.place if look.seen is not None else None)
+            wrong |= self.selinux.wrong(comparison.path, comparison.place if comparison.seen is not None else None)
         return wrong
 
     def _target(self) -> tuple[Place | None, os.stat_result | None]:
@@ -299,7 +303,7 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
                     raise
                 return place, None
             if led is None or seen is None:
-                with telling("read link", self.name):
+                with os_errors("read link", self.name):
                     end = led.path if led is not None else place.readlink()
                 raise Permanent(
                     f"cannot manage {self.name}: it is a dangling link to {end}; make that first, "
@@ -310,25 +314,25 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
             raise Permanent(f"cannot manage {place.path} as a file: it is {what(seen.st_mode)}; remove it first")
         return place, seen
 
-    async def _look(self, ctx: Context, look: Look) -> None:
+    async def _compare(self, ctx: Context, comparison: Comparison) -> None:
         """Find out the wanted content, and whether it differs."""
-        if look.seen is not None and not self.replace:
+        if comparison.seen is not None and not self.replace:
             return
-        if await self._already(ctx, look):
+        if await self._already(ctx, comparison):
             return
-        look.wanted, source = await self._content(ctx, look.path, new=look.seen is None)
+        comparison.wanted, source = await self._content(ctx, comparison.path, new=comparison.seen is None)
         if self.mode == "keep" and source is not None:
-            look.owner = replace(look.owner, mode=source_mode(ctx, source))
-        if look.wanted is not None:
-            with telling("read", look.path):
-                await compare(ctx, look, look.wanted)
+            comparison.owner = replace(comparison.owner, mode=source_mode(ctx, source))
+        if comparison.wanted is not None:
+            with os_errors("read", comparison.path):
+                await compare(ctx, comparison, comparison.wanted)
 
-    async def _already(self, ctx: Context, look: Look) -> bool:
+    async def _already(self, ctx: Context, comparison: Comparison) -> bool:
         """Return whether a remote file need not be fetched because the present one has the declared hash."""
         if (
-            look.place is None
-            or look.seen is None
-            or look.seen.st_size > LIMIT
+            comparison.place is None
+            or comparison.seen is None
+            or comparison.seen.st_size > LIMIT
             or self.template
             or len(self.source) != 1
             or not self.source[0][0].startswith(content.REMOTE)
@@ -339,8 +343,8 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
         if digest is None:
             return False
         algorithm, wanted = await content.expected(ctx, digest, self.source_hash_name or url, self.name)
-        with telling("read", look.path):
-            data = await read(ctx, look.place, look.seen, published=False)
+        with os_errors("read", comparison.path):
+            data = await read(ctx, comparison.place, comparison.seen, published=False)
         return await content.digest_of(ctx, algorithm, data) == wanted
 
     async def _content(self, ctx: Context, path: str, *, new: bool) -> tuple[bytes | None, str | None]:
@@ -394,29 +398,36 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
 
     # -- repairing ---------------------------------------------------------------------------------------------
 
-    async def _put(self, ctx: Context, look: Look) -> None:
-        seen, owner = look.seen, look.owner
-        owner.demand(look.path)
+    async def _put(self, ctx: Context, comparison: Comparison) -> None:
+        seen, owner = comparison.seen, comparison.owner
+        owner.demand(comparison.path)
         await ctx.report.announce()
-        if look.place is not None and seen is not None and not look.differs and not look.afresh():
+        if (
+            comparison.place is not None
+            and seen is not None
+            and not comparison.differs
+            and not comparison.needs_new_file()
+        ):
             ctx.report.touched = True
-            with telling("change owner or mode of", look.path):
-                owner.put(look.place, seen)
+            with os_errors("change owner or mode of", comparison.path):
+                owner.put(comparison.place, seen)
             if self.selinux is not None:
-                self.selinux.put(look.place)
+                self.selinux.put(comparison.place)
             return
-        if look.place is None:
-            demand_parent(look.path, makedirs=self.makedirs, apply=True)
+        if comparison.place is None:
+            demand_parent(comparison.path, makedirs=self.makedirs, apply=True)
             ctx.report.touched = True
-            make_parents(look.path, owner, self._parent_mode())
-            look.place = place_of(look.path)
+            make_parents(comparison.path, owner, self._parent_mode())
+            comparison.place = place_of(comparison.path)
         elif seen is not None and self.backup in {"minion", "both"}:
-            await ctx.blocking(back_up, look.place, str(ctx.var_dir))
-        uid, gid, mode = inherited(look, NEW_MODE)
-        with telling("write", look.path):
-            if look.wanted is None and seen is not None:
-                look.wanted = await read(ctx, look.place, seen)
-            await ctx.write_file(look.place, look.wanted or b"", mode=mode, uid=uid, gid=gid, check=self._checker(ctx))
+            await ctx.blocking(back_up, comparison.place, str(ctx.var_dir))
+        uid, gid, mode = attributes_of_new(comparison, NEW_MODE)
+        with os_errors("write", comparison.path):
+            if comparison.wanted is None and seen is not None:
+                comparison.wanted = await read(ctx, comparison.place, seen)
+            await ctx.write_file(
+                comparison.place, comparison.wanted or b"", mode=mode, uid=uid, gid=gid, check=self._checker(ctx)
+            )
 
     def _parent_mode(self) -> int:
         declared = octal(self.dir_mode)
@@ -444,25 +455,27 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
 
     # -- reporting ---------------------------------------------------------------------------------------------
 
-    def _tell(self, ctx: Context, look: Look, wrong: dict[str, str], apply: bool, left: Collection[str] = ()) -> None:
+    def _report(
+        self, ctx: Context, comparison: Comparison, wrong: dict[str, str], apply: bool, left: Collection[str] = ()
+    ) -> None:
         """Report the changes as Salt does, and the diff, without the parts that are still `left` to be changed."""
-        present = None if look.seen is None else look.seen.st_mode
-        instead, diff = hidden(self.show_changes, present, look.owner.mode), ""
-        if look.seen is None:
-            diff = unified(b"", look.wanted or b"", look.path)
-            changes = self._told_of_new(look.owner) if apply else {"newfile": look.path}
+        present = None if comparison.seen is None else comparison.seen.st_mode
+        instead, diff = hidden(self.show_changes, present, comparison.owner.mode), ""
+        if comparison.seen is None:
+            diff = unified(b"", comparison.wanted or b"", comparison.path)
+            changes = self._told_of_new(comparison.owner) if apply else {"newfile": comparison.path}
             if self.new_file_diff and diff:
                 changes["diff"] = instead or diff
         else:
             changes = dict(wrong)
-            if look.differs:
-                diff = difference(look)
+            if comparison.differs:
+                diff = difference(comparison)
                 changes = {"diff": instead or diff, **wrong}
         changes = {part: change for part, change in changes.items() if part not in left}
         ctx.report.diff = "" if instead or "diff" in left else diff
         parts = " and ".join(["content" if part == "diff" else part for part in changes])
-        done = f"created {look.path}" if look.seen is None else f"changed {parts} of {look.path}"
-        foreseen = look.owner.of_new(NEW_MODE) if look.seen is None and not apply else ""
+        done = f"created {comparison.path}" if comparison.seen is None else f"changed {parts} of {comparison.path}"
+        foreseen = comparison.owner.of_new(NEW_MODE) if comparison.seen is None and not apply else ""
         note(ctx, changes, done if apply else f"would have {done}{foreseen}")
 
     def _told_of_new(self, owner: Ownership) -> dict[str, str]:

@@ -15,10 +15,18 @@ from holdfast.resources.context import Context
 from holdfast.resources.diff import LIMIT, hidden, unified
 from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.kinds.file import removal, trees
-from holdfast.resources.kinds.file.base import Ownership, found, make_parents, put_link, status, telling
+from holdfast.resources.kinds.file.base import Ownership, found, make_parents, os_errors, put_link, status
 from holdfast.resources.kinds.file.content import decoded
-from holdfast.resources.kinds.file.disk import Look, back_up, compare, difference, inherited, read, settled
-from holdfast.resources.kinds.file.sourcetree import Entry, by_directory
+from holdfast.resources.kinds.file.disk import (
+    Comparison,
+    attributes_of_new,
+    back_up,
+    compare,
+    difference,
+    effective_owner,
+    read,
+)
+from holdfast.resources.kinds.file.sourcetree import SourceEntry, by_directory
 from holdfast.resources.paths import Directory, Place, Unsafe
 from holdfast.resources.paths.handle import what
 
@@ -63,7 +71,7 @@ class Mirror:
         self._failed: set[str] = set()
         """Entries with an error; the content of such a directory is skipped."""
 
-    async def make(self, entries: Sequence[Entry]) -> None:
+    async def make(self, entries: Sequence[SourceEntry]) -> None:
         """Make all entries, sorted by `read_tree`.
 
         Raises `Permanent` or `Temporary` if the directory itself cannot be made.
@@ -90,12 +98,12 @@ class Mirror:
         text = "".join(self._diffs)
         return text if len(text) <= LIMIT else f"{text[:LIMIT]}\n[diff cut at {LIMIT} characters]\n"
 
-    async def clean(self, entries: Sequence[Entry], exclude: Collection[str]) -> None:
+    async def clean(self, entries: Sequence[SourceEntry], exclude: Collection[str]) -> None:
         """Remove all paths that are neither entries nor managed by others nor excluded. Does nothing after an error."""
         if self._errors or status(self._top) is None:
             return
         keep = {self._path(entry.inside) + ("/." if entry.is_directory else "") for entry in entries}
-        with telling("look through", self._top):
+        with os_errors("look through", self._top):
             inside = self._inside()
         extra = await self._ctx.long_blocking(
             trees.surplus, inside, keep | set(self._ctx.managed_below(self._top)), exclude
@@ -127,33 +135,33 @@ class Mirror:
             owner.demand(self._top)
             self._ctx.report.touched = True
             make_parents(self._top, owner, NEW_DIRECTORY if owner.mode is None else owner.mode)
-        with telling("make directory", self._top):
+        with os_errors("make directory", self._top):
             self._directory(self._top, paths.at(self._top) if self._apply else found(self._top)[0], seen)
 
-    async def _make_in(self, directory: str, entries: Sequence[Entry]) -> None:
+    async def _make_in(self, directory: str, entries: Sequence[SourceEntry]) -> None:
         """Make the entries of one directory. Raises `Permanent` or `Temporary` if it cannot be opened."""
         path = self._path(directory)
         if not self._apply and status(path) is None:
             await self._make_all(entries, None)
             return
-        with telling("look through", path):
+        with os_errors("look through", path):
             inside = trees.reach(self._inside(), f"{path}/.")
             if inside is None:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         await self._make_all(entries, inside.directory)
 
-    async def _make_all(self, entries: Sequence[Entry], inside: Directory | None) -> None:
+    async def _make_all(self, entries: Sequence[SourceEntry], inside: Directory | None) -> None:
         """Make the entries of one open directory; None if it does not exist and is not made."""
         for entry in entries:
             await asyncio.sleep(0)  # lets other tasks run: there may be thousands of entries
             try:
-                with telling("put in place", self._path(entry.inside)):
+                with os_errors("put in place", self._path(entry.inside)):
                     await self._make(entry, inside)
             except HoldfastError as error:
                 self._errors.append(without_frames(error))
                 self._failed.add(entry.inside)
 
-    async def _make(self, entry: Entry, inside: Directory | None) -> None:
+    async def _make(self, entry: SourceEntry, inside: Directory | None) -> None:
         path, name = self._path(entry.inside), entry.inside.rpartition("/")[2]
         place = None if inside is None else inside.entry(name)
         seen = None if place is None else place.look()
@@ -225,7 +233,7 @@ class Mirror:
                 owner.put(place, seen)
         self.changes[path] = {**change, **wrong}
 
-    async def _file(self, path: str, place: Place | None, entry: Entry, seen: os.stat_result | None) -> None:
+    async def _file(self, path: str, place: Place | None, entry: SourceEntry, seen: os.stat_result | None) -> None:
         if seen is not None and not stat.S_ISREG(seen.st_mode):
             if not stat.S_ISLNK(seen.st_mode):
                 raise Permanent(f"cannot manage {path} as a file: it is {what(seen.st_mode)}; remove it first")
@@ -233,25 +241,25 @@ class Mirror:
         owner = self._rules.files
         if self._rules.keep_mode:
             owner = replace(owner, mode=stat.S_IMODE(entry.mode))
-        owner = settled(owner, place, seen)
-        look = Look(path, place, seen, owner)
+        owner = effective_owner(owner, place, seen)
+        comparison = Comparison(path, place, seen, owner)
         if seen is None or self._rules.replace:
-            look.wanted = await self._content(entry, path)
-            await compare(self._ctx, look, look.wanted)
-            seen = look.seen
+            comparison.wanted = await self._content(entry, path)
+            await compare(self._ctx, comparison, comparison.wanted)
+            seen = comparison.seen
         wrong = owner.wrong(seen) if seen is not None else {}
-        if seen is not None and not look.differs and not wrong:
+        if seen is not None and not comparison.differs and not wrong:
             return
         if self._apply and place is not None:
             owner.demand(path)
             self._ctx.report.touched = True
-            if seen is not None and not look.differs and not look.afresh():
+            if seen is not None and not comparison.differs and not comparison.needs_new_file():
                 owner.put(place, seen)
             else:
-                await self._write(look, place)
-        self._tell(look, wrong)
+                await self._write(comparison, place)
+        self._report(comparison, wrong)
 
-    async def _content(self, entry: Entry, path: str) -> bytes:
+    async def _content(self, entry: SourceEntry, path: str) -> bytes:
         url = f"{self._rules.url}/{entry.inside}"
         data = await self._ctx.source(url, trusted=self._rules.variables is not None)
         if self._rules.variables is None:
@@ -267,26 +275,28 @@ class Mirror:
         }
         return self._ctx.render(decoded(data, url), name=url, variables=variables).encode()
 
-    def _tell(self, look: Look, wrong: dict[str, str]) -> None:
-        instead = hidden(self._rules.show, None if look.seen is None else look.seen.st_mode, look.owner.mode)
-        if look.seen is None:
-            self._diffs.append("" if instead else unified(b"", look.wanted or b"", look.path))
-            mode = NEW_FILE if look.owner.mode is None else look.owner.mode
-            self.changes[look.path] = (
-                {"diff": "New file", "mode": f"{mode:04o}"} if self._apply else {"newfile": look.path}
+    def _report(self, comparison: Comparison, wrong: dict[str, str]) -> None:
+        instead = hidden(
+            self._rules.show, None if comparison.seen is None else comparison.seen.st_mode, comparison.owner.mode
+        )
+        if comparison.seen is None:
+            self._diffs.append("" if instead else unified(b"", comparison.wanted or b"", comparison.path))
+            mode = NEW_FILE if comparison.owner.mode is None else comparison.owner.mode
+            self.changes[comparison.path] = (
+                {"diff": "New file", "mode": f"{mode:04o}"} if self._apply else {"newfile": comparison.path}
             )
-        elif look.differs:
-            diff = difference(look)
+        elif comparison.differs:
+            diff = difference(comparison)
             self._diffs.append("" if instead else diff)
-            self.changes[look.path] = {"diff": instead or diff, **wrong}
+            self.changes[comparison.path] = {"diff": instead or diff, **wrong}
         else:
-            self.changes[look.path] = wrong
+            self.changes[comparison.path] = wrong
 
-    async def _write(self, look: Look, place: Place) -> None:
-        if look.wanted is None and look.seen is not None:
-            look.demand_theirs()
-            look.wanted = await read(self._ctx, place, look.seen)
-        if look.seen is not None and self._rules.back_up:
+    async def _write(self, comparison: Comparison, place: Place) -> None:
+        if comparison.wanted is None and comparison.seen is not None:
+            comparison.demand_givable()
+            comparison.wanted = await read(self._ctx, place, comparison.seen)
+        if comparison.seen is not None and self._rules.back_up:
             await self._ctx.blocking(back_up, place, str(self._ctx.var_dir))
-        uid, gid, mode = inherited(look, NEW_FILE)
-        await self._ctx.write_file(place, look.wanted or b"", mode=mode, uid=uid, gid=gid)
+        uid, gid, mode = attributes_of_new(comparison, NEW_FILE)
+        await self._ctx.write_file(place, comparison.wanted or b"", mode=mode, uid=uid, gid=gid)

@@ -21,18 +21,18 @@ from holdfast.resources.kinds.file.base import (
     make_parents,
     note,
     octal,
+    os_errors,
     ownership,
     passable,
     place_of,
     status,
-    telling,
 )
-from holdfast.resources.kinds.file.disk import Look, inherited, kept_mode, read, settled
+from holdfast.resources.kinds.file.disk import Comparison, attributes_of_new, effective_owner, kept_mode, read
 from holdfast.resources.paths import Place
 from holdfast.resources.paths.handle import what
 
 
-def tell(ctx: Context, path: str, source: str, done: str, *, apply: bool) -> None:
+def report_placed(ctx: Context, path: str, source: str, done: str, *, apply: bool) -> None:
     """Report what was put in place, or would be; Salt reports no `changes` for the latter."""
     note(ctx, {path: source} if apply else {}, done if apply else f"would have {done}")
 
@@ -81,11 +81,11 @@ class Rename(OwnedResource, kind="file.rename"):
                 make_parents(self.name, owner, int(self.dir_mode or "0755", 8))
             await ctx.long_blocking(self._move, origin, given, place_of(self.name))
         done = f"renamed {self.source} to {self.name}"
-        tell(ctx, self.name, self.source, done, apply=apply)
+        report_placed(ctx, self.name, self.source, done, apply=apply)
         return False
 
     def _move(self, origin: Place, given: os.stat_result, place: Place) -> None:
-        with telling(f"rename to {self.name}", self.source):
+        with os_errors(f"rename to {self.name}", self.source):
             origin.demand_own(given, "move")
             if place.look() is not None:
                 removal.remove(place)
@@ -141,7 +141,7 @@ class Copy(OwnedResource, kind="file.copy"):
             )
         if seen is not None and not stat.S_ISREG(seen.st_mode):
             raise Permanent(f"cannot copy to {self.name}: it is {what(seen.st_mode)}")
-        with telling("copy", self.source):
+        with os_errors("copy", self.source):
             data = await read(ctx, origin, given)
             if place is not None and seen is not None and await self._is_right(ctx, place, seen, data):
                 ctx.report.comment = f"{self.name} is equal to {self.source}"
@@ -149,7 +149,7 @@ class Copy(OwnedResource, kind="file.copy"):
         if apply:
             ctx.report.touched = True
             await self._put(ctx, data, given, place, seen, kept=kept_mode(origin, given))
-        tell(ctx, self.name, self.source, f"copied {self.source} to {self.name}", apply=apply)
+        report_placed(ctx, self.name, self.source, f"copied {self.source} to {self.name}", apply=apply)
         return False
 
     async def _is_right(self, ctx: Context, place: Place, seen: os.stat_result, data: bytes) -> bool:
@@ -158,7 +158,7 @@ class Copy(OwnedResource, kind="file.copy"):
         It must, if a user has put the same content there, and no owner is declared.
         """
         owner = await ownership(ctx, self.user, self.group)
-        if settled(owner, place, seen) != owner and seen.st_uid != os.geteuid():
+        if effective_owner(owner, place, seen) != owner and seen.st_uid != os.geteuid():
             return False
         return seen.st_size == len(data) and await read(ctx, place, seen, published=False) == data
 
@@ -178,8 +178,8 @@ class Copy(OwnedResource, kind="file.copy"):
         mode = stat.S_IMODE(kept) if owner.mode is None else owner.mode
         if self.makedirs:
             make_parents(self.name, owner, passable(mode) if self.dir_mode is None else int(self.dir_mode, 8))
-        uid, gid, _ = inherited(Look(self.name, place, seen, owner), mode)
+        uid, gid, _ = attributes_of_new(Comparison(self.name, place, seen, owner), mode)
         if self.preserve:
             uid, gid = (uid if owner.uid >= 0 else given.st_uid), (gid if owner.gid >= 0 else given.st_gid)
-        with telling("write", self.name):
+        with os_errors("write", self.name):
             await ctx.write_file(place_of(self.name), data, mode=mode, uid=uid, gid=gid)

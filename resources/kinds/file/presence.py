@@ -14,10 +14,10 @@ from holdfast.resources.kinds.file.base import (
     found,
     make_parents,
     note,
+    os_errors,
     ownership,
     place_of,
     status,
-    telling,
 )
 from holdfast.resources.paths import Place
 
@@ -117,7 +117,7 @@ class Touch(Placed, kind="file.touch"):
         )
 
     def _touch(self, place: Place, seen: os.stat_result | None) -> None:
-        with telling("touch", self.name):
+        with os_errors("touch", self.name):
             made = place.create(0o644) if seen is None else None
             if made is not None:
                 seen = os.fstat(made.fd)

@@ -13,7 +13,7 @@ from holdfast.resources.context import Context
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import field
 from holdfast.resources.kinds.file import trees
-from holdfast.resources.kinds.file.base import PathResource, found, note, telling
+from holdfast.resources.kinds.file.base import PathResource, found, note, os_errors
 from holdfast.resources.paths import Directory, Place
 
 DAY = 86400
@@ -77,7 +77,7 @@ class Pruned(PathResource, kind="file.pruned"):
 
         Blocks. Raises `Permanent` or `Temporary`.
         """
-        with telling("look through", self.name):
+        with os_errors("look through", self.name):
             top = _enter(place)
             if not (self.recurse or self.ignore_errors):
                 return [self.name] if next(top.names(), None) is None and self._old(top.info) else []
@@ -103,7 +103,7 @@ def _enter(place: Place) -> Directory:
 
 def _remove(top: Place, empty: list[str]) -> None:
     """Remove directories at and below a place, innermost first. Blocks. Raises `Permanent` or `Temporary`."""
-    with telling("remove", top.path):
+    with os_errors("remove", top.path):
         inside = _enter(top)
         for path in reversed(empty):
             place = top if path == top.path else trees.reach(inside, path)

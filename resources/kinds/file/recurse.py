@@ -15,9 +15,9 @@ from holdfast.resources.fields import Mode, Owner, Variables, field, parse_list
 from holdfast.resources.kinds.file import content, trees
 from holdfast.resources.kinds.file.base import WINDOWS, ModeOrKeep, Placed, found, note, octal, ownership, status
 from holdfast.resources.kinds.file.mirror import Mirror, Rules
-from holdfast.resources.kinds.file.sourcetree import Choice, Entry, dump, file_names, load, read_tree
+from holdfast.resources.kinds.file.sourcetree import Choice, SourceEntry, dump, file_names, load, read_tree
 from holdfast.resources.paths.handle import what
-from holdfast.resources.traits import Drawn, FromSources
+from holdfast.resources.traits import FromSources, UsedSource
 
 SHOWN = 10
 """Number of removed paths that the comment lists."""
@@ -135,10 +135,12 @@ class Recurse(FromSources, Placed, kind="file.recurse"):
         done += [f"removed {shortened(mirror.removed)}"] if mirror.removed else []
         return ("" if apply else "would have ") + ", ".join(done)
 
-    def draws(self) -> list[Drawn]:
+    def used_sources(self) -> list[UsedSource]:
         """Return the directories, with the files in them."""
         rendered = self.template is not None
-        return [Drawn(url, self._view(), self._list, file_names, choice=True, template=rendered) for url in self.source]
+        return [
+            UsedSource(url, self._view(), self._list, file_names, choice=True, template=rendered) for url in self.source
+        ]
 
     def _view(self) -> str:
         """Return the name of the view of a source: two states may select different parts of it."""
@@ -152,7 +154,7 @@ class Recurse(FromSources, Placed, kind="file.recurse"):
         choice = Choice(self.include_pat, self.exclude_pat, self.maxdepth, self.include_empty)
         return dump(read_tree(directory, choice, keep_links=self.keep_symlinks))
 
-    def _source(self, ctx: Context) -> tuple[str, list[Entry]]:
+    def _source(self, ctx: Context) -> tuple[str, list[SourceEntry]]:
         """Return the first source that exists, and its selected entries. Raises `Permanent` if none exists. Blocks."""
         for url in self.source:
             listing = ctx.source_view(url, self._view(), self._list)

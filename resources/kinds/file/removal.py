@@ -9,7 +9,7 @@ from contextlib import suppress
 from itertools import islice
 
 from holdfast.resources.errors import Permanent
-from holdfast.resources.kinds.file.base import telling
+from holdfast.resources.kinds.file.base import os_errors
 from holdfast.resources.kinds.file.trees import Budget, enter, reach
 from holdfast.resources.paths import Directory, Place, Unsafe, mounts
 from holdfast.resources.paths.handle import ABSENT, ENTRIES, LIMIT
@@ -20,7 +20,7 @@ BATCH = 10_000
 
 def remove_below(top: Directory, path: str) -> None:
     """Remove what is at a path below a directory, reached from there. Blocks. Raises as `remove` does."""
-    with telling("remove", path):
+    with os_errors("remove", path):
         place = reach(top, path)
     if place is not None:
         remove(place)
@@ -35,7 +35,7 @@ def remove(place: Place, budget: Budget | None = None) -> None:
     mounted = mounts.below(place.real)
     if mounted:
         raise Permanent(f"cannot remove {place.path}: {mounted[0]} is a mount point; unmount it first")
-    with telling("remove", place.path):
+    with os_errors("remove", place.path):
         _remove(place, 1, budget or Budget(10 * ENTRIES))
 
 

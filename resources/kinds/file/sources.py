@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, model_validator
 from holdfast.resources.context import Context
 from holdfast.resources.fields import Text, Texts, Variables
 from holdfast.resources.kinds.file import content
-from holdfast.resources.traits import Drawn, FromSources
+from holdfast.resources.traits import FromSources, UsedSource
 
 
 class Sourced(FromSources, BaseModel):
@@ -47,17 +47,19 @@ class Sourced(FromSources, BaseModel):
         hashes = self.source_hashes + (None,) * (len(self.sources) - len(self.source_hashes))
         return one + tuple((url, own or digest) for (url, own), digest in zip(self.sources, hashes, strict=True))
 
-    def draws(self) -> list[Drawn]:
+    def used_sources(self) -> list[UsedSource]:
         """Return the sources, and the files of hashes."""
         urls = [url for pair in self.all_sources() for url in pair]
         rendered = {url for url, _ in self.all_sources()} if self.template else ()
         return [
-            Drawn(url, template=url in rendered) for url in urls if url is not None and url.startswith(content.SCHEMES)
+            UsedSource(url, template=url in rendered)
+            for url in urls
+            if url is not None and url.startswith(content.SCHEMES)
         ]
 
     def outside_paths(self, ctx: Context) -> list[str]:
         """Return the paths of the sources to watch."""
-        return [path for path in (ctx.source_outside(drawn.url) for drawn in self.draws()) if path is not None]
+        return [path for path in (ctx.source_outside(drawn.url) for drawn in self.used_sources()) if path is not None]
 
     async def fetch(self, ctx: Context) -> tuple[str, ...]:
         """Return the text of each source.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from holdfast.resources import paths
 from holdfast.resources.errors import Permanent
-from holdfast.resources.kinds.file.base import telling
+from holdfast.resources.kinds.file.base import os_errors
 from holdfast.resources.kinds.file.disk import kept_mode
 from holdfast.resources.kinds.file.trees import Budget, matches
 from holdfast.resources.paths import Place, Unsafe
@@ -20,7 +20,7 @@ from holdfast.resources.temporaries import is_temporary
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class SourceEntry:
     """One entry; `inside` is its path below the directory."""
 
     inside: str
@@ -51,7 +51,7 @@ class Choice:
         return (not self.include or matches(inside, self.include)) and not matches(inside, self.exclude)
 
 
-def read_tree(top: str, choice: Choice, *, keep_links: bool) -> list[Entry]:
+def read_tree(top: str, choice: Choice, *, keep_links: bool) -> list[SourceEntry]:
     """Return the selected entries of a directory and their parents, sorted: a directory before its content.
 
     Blocks. Raises `Permanent` for a link to nothing or to a parent, and for anything but files, links and directories.
@@ -64,14 +64,14 @@ def read_tree(top: str, choice: Choice, *, keep_links: bool) -> list[Entry]:
     return [entries[inside] for inside in sorted(meant, key=lambda inside: inside.split("/"))]
 
 
-def dump(entries: Sequence[Entry]) -> bytes:
+def dump(entries: Sequence[SourceEntry]) -> bytes:
     """Return entries as text."""
     return json.dumps([(entry.inside, entry.mode, entry.target) for entry in entries]).encode()
 
 
-def load(listing: bytes) -> list[Entry]:
+def load(listing: bytes) -> list[SourceEntry]:
     """Return the entries of such a text."""
-    return [Entry(*row) for row in json.loads(listing)]
+    return [SourceEntry(*row) for row in json.loads(listing)]
 
 
 def file_names(listing: bytes) -> Iterator[str]:
@@ -92,9 +92,9 @@ def parents(inside: str) -> Iterator[str]:
 
 def _walk(
     path: str, inside: str, keep_links: bool, above: tuple[tuple[int, int], ...], budget: Budget
-) -> Iterator[Entry]:
+) -> Iterator[SourceEntry]:
     """Yield the entries of a directory and below; links are followed if that is safe, and are an error otherwise."""
-    with telling("look through", path):
+    with os_errors("look through", path):
         directory = paths.directory(path)
         names = list(directory.names())
     if directory.closed:
@@ -114,8 +114,8 @@ def _walk(
                 yield from _walk(f"{path.rstrip('/')}/{name}", entry.inside, keep_links, (*above, here), budget)
 
 
-def _entry(place: Place, inside: str, keep_links: bool) -> Entry:
-    with telling("look at", place.path):
+def _entry(place: Place, inside: str, keep_links: bool) -> SourceEntry:
+    with os_errors("look at", place.path):
         seen = place.look()
         if seen is not None and stat.S_ISLNK(seen.st_mode):
             if keep_links:
@@ -124,19 +124,19 @@ def _entry(place: Place, inside: str, keep_links: bool) -> Entry:
                         f"cannot copy {place.path} as a link: it would be root's, "
                         f"and {place.directory.reason or 'it belongs to another user'}"
                     )
-                return Entry(inside, seen.st_mode, place.readlink())
+                return SourceEntry(inside, seen.st_mode, place.readlink())
             place = paths.at(place.path, follow=True)
             seen = place.look()
         if seen is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), place.path)
     if not (stat.S_ISREG(seen.st_mode) or stat.S_ISDIR(seen.st_mode)):
         raise Permanent(f"cannot copy {place.path}: it is {what(seen.st_mode)}; remove it, or exclude it elsewhere")
-    return Entry(inside, kept_mode(place, seen))
+    return SourceEntry(inside, kept_mode(place, seen))
 
 
-def by_directory(entries: Iterable[Entry]) -> Iterator[tuple[str, list[Entry]]]:
+def by_directory(entries: Iterable[SourceEntry]) -> Iterator[tuple[str, list[SourceEntry]]]:
     """Yield the entries of each directory, outer ones first."""
-    found: dict[str, list[Entry]] = {}
+    found: dict[str, list[SourceEntry]] = {}
     for entry in entries:
         found.setdefault(entry.inside.rpartition("/")[0], []).append(entry)
     yield from found.items()

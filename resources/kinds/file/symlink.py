@@ -20,11 +20,11 @@ from holdfast.resources.kinds.file.base import (
     found,
     make_parents,
     note,
+    os_errors,
     ownership,
     place_of,
     put_link,
     status,
-    telling,
 )
 from holdfast.resources.kinds.file.before import before
 from holdfast.resources.paths import Place
@@ -91,16 +91,16 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
                 make_parents(self.name, owner, int(self.dir_mode or self.mode or "0755", 8))
             place = place_of(self.name)
             if leads == self.target and seen is not None and not place.refusal(seen):
-                with telling("change owner of", self.name):
+                with os_errors("change owner of", self.name):
                     owner.put(place, seen)
             else:
                 if seen is not None and stat.S_ISDIR(seen.st_mode):
                     await ctx.long_blocking(self._make_way, place)
                 else:
                     self._make_way(place)
-                with telling("link", self.name):
+                with os_errors("link", self.name):
                     put_link(place, self.target, owner)
-        self._tell(ctx, seen, leads, wrong, apply=apply)
+        self._report(ctx, seen, leads, wrong, apply=apply)
         return False
 
     def _leads(self, place: Place | None, seen: os.stat_result | None) -> str | None:
@@ -109,7 +109,7 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
         Raises `Permanent` if something is in the way that must stay.
         """
         if place is not None and seen is not None and stat.S_ISLNK(seen.st_mode):
-            with telling("read link", self.name):
+            with os_errors("read link", self.name):
                 return place.readlink()
         if seen is not None and not (self.force or self.backupname):
             raise Permanent(
@@ -117,7 +117,7 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
             )
         return None
 
-    def _tell(
+    def _report(
         self, ctx: Context, seen: os.stat_result | None, leads: str | None, wrong: dict[str, str], *, apply: bool
     ) -> None:
         """Report a comment, and the changes as Salt does: none in noop if something is in the way."""
@@ -136,7 +136,7 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
 
     def _make_way(self, place: Place) -> None:
         """Remove or rename what is in the way. Blocks."""
-        with telling("look at", self.name):
+        with os_errors("look at", self.name):
             seen = place.look()
         if seen is None or stat.S_ISLNK(seen.st_mode):
             return
@@ -144,7 +144,7 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
             beside = "/" not in self.backupname and self.backupname not in {".", ".."}
             path = posixpath.normpath(posixpath.join(posixpath.dirname(self.name), self.backupname))
             backup = place.beside(self.backupname) if beside else place_of(path)
-            with telling(f"rename to {backup.path}", self.name):
+            with os_errors(f"rename to {backup.path}", self.name):
                 if backup.look() is not None and not self.force:
                     raise Permanent(
                         f"cannot rename {self.name} to {backup.path}: that exists; remove it, or set force: true"

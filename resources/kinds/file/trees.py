@@ -21,7 +21,7 @@ from pydantic import AfterValidator
 from holdfast.resources.errors import Permanent
 from holdfast.resources.expressions import expression
 from holdfast.resources.fields import Texts
-from holdfast.resources.kinds.file.base import Ownership, telling
+from holdfast.resources.kinds.file.base import Ownership, os_errors
 from holdfast.resources.paths import Directory, Place, Unsafe
 from holdfast.resources.paths.handle import ENTRIES
 from holdfast.resources.temporaries import is_temporary
@@ -118,19 +118,19 @@ def enter(place: Place, seen: os.stat_result) -> Directory | None:
     return inside
 
 
-def set_right(top: Directory, rules: Recursion, found: dict[str, dict[str, str]], *, apply: bool) -> None:
+def repair_tree(top: Directory, rules: Recursion, found: dict[str, dict[str, str]], *, apply: bool) -> None:
     """Add to `found` each path below `top` whose owner or mode differs -> the differences; with `apply` repair it.
 
     `top` has the status from before its own repair. Blocks. Raises `Permanent` or `Temporary`.
     """
-    with telling("look through", top.path):
-        work = _Work(top, rules, found, apply=apply)
+    with os_errors("look through", top.path):
+        work = _TreeRepair(top, rules, found, apply=apply)
         work.inside(top, 1)
     if work.refused:
         raise Unsafe(f"{work.first} (and {work.refused - 1} more)" if work.refused > 1 else work.first)
 
 
-class _Work:
+class _TreeRepair:
     """The repair of one tree, from the top down.
 
     When the content of a directory is read, no user can add to it any more.
@@ -267,7 +267,7 @@ def surplus(top: Directory, keep: Collection[str], exclude: Collection[str]) -> 
         extra.extend(here)
         return all_of_it
 
-    with telling("look through", top.path):
+    with os_errors("look through", top.path):
         walk(top, 1)
     return sorted(extra)
 
