@@ -3,8 +3,7 @@
 Nothing outside changes.
 
 No luck is needed: a run makes the same calls each time, and every exchange is tried before each of them. That is some
-ten thousand
-runs, and most of a minute.
+ten thousand runs, and most of a minute.
 """
 
 from __future__ import annotations
