@@ -69,20 +69,23 @@ def parse_receive(value: object) -> tuple[Receive, ...]:
         if not isinstance(item, Mapping):
             raise ValueError(f"{item!r} is not a mapping: write `argument: {{cmd: ID, key: stdout}}`")  # noqa: TRY004 - pydantic collects ValueErrors
         for argument, source in item.items():
-            senders = [key for key in source if key != "key"] if isinstance(source, Mapping) else []
-            if (
-                len(senders) != 1
-                or len(source) != 2
-                or not all(isinstance(text, str) for pair in source.items() for text in pair)
-            ):
-                raise ValueError(
-                    f"{argument!r} must be given as `{argument}: {{cmd: ID, key: stdout}}`: "
-                    "a sender, and which of its values"
-                )
+            received = _receive(argument, source)
             if argument in found:
                 raise ValueError(f"{argument!r} can receive from one state only")
-            found[argument] = Receive(str(argument), senders[0], source[senders[0]], source["key"])
+            found[argument] = received
     return tuple(found.values())
+
+
+def _receive(argument: object, source: object) -> Receive:
+    """Return one item of `recv`. Raises `ValueError` unless the source names one sender and one key."""
+    senders = [key for key in source if key != "key"] if isinstance(source, Mapping) else []
+    if isinstance(source, Mapping) and len(senders) == 1 and len(source) == 2:
+        sender = senders[0]
+        if all(isinstance(text, str) for text in (sender, source[sender], source["key"])):
+            return Receive(str(argument), sender, source[sender], source["key"])
+    raise ValueError(
+        f"{argument!r} must be given as `{argument}: {{cmd: ID, key: stdout}}`: a sender, and which of its values"
+    )
 
 
 Conditions = Annotated[

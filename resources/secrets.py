@@ -62,9 +62,7 @@ class Redactor:
             words = " ".join(set(PLAIN.findall(written)))  # each word once: many rows share most of their words
             if any(probe in words for probe in self._probes):
                 return True
-        if "@" in written and (("://" in written and URL.search(written)) or "@tcp(" in written or "@unix(" in written):
-            return True
-        return "=" in written and any(word in written for word in _PASSWORD) and NEAR_DSN.search(written) is not None
+        return _may_have_url(written) or _may_have_dsn(written)
 
     def __call__(self, value: Any) -> Any:
         """Return the text, mapping, list or tuple with its secrets redacted; the same object if there are none."""
@@ -108,6 +106,16 @@ class Redactor:
             text = URL.sub(rf"\1{MASK}", text) if "://" in text else text
             text = ADDRESS.sub(rf"\1{MASK}", text) if "(" in text else text
         return DSN.sub(rf"\1{MASK}", text) if "=" in text else text
+
+
+def _may_have_url(written: str) -> bool:
+    return "@" in written and (
+        ("://" in written and URL.search(written) is not None) or "@tcp(" in written or "@unix(" in written
+    )
+
+
+def _may_have_dsn(written: str) -> bool:
+    return "=" in written and any(word in written for word in _PASSWORD) and NEAR_DSN.search(written) is not None
 
 
 def _is_secret(key: object, value: object, *, below: bool) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, ClassVar, Self
 
 from pydantic import AfterValidator, BeforeValidator, model_validator
@@ -189,18 +189,19 @@ class Packages(Resource):
         if not isinstance(other, Packages) or self.there is None or other.there is None:
             return None
         both = [(name, version, other.wanted[name]) for name, version in self.wanted.items() if name in other.wanted]
-        if not (self.there and other.there):
-            # if one version is unwanted, another may be wanted
-            clash = self.there is not other.there and any(
-                mine == theirs or not (theirs if self.there else mine) for _, mine, theirs in both
-            )
-            return f"one is {self.kind}, the other {other.kind}" if clash else None
-        different = (
-            f"version {mine} of {name} is not {theirs}"
-            for name, mine, theirs in both
-            if mine and theirs and mine != theirs
-        )
-        return next(different, None)
+        if self.there is other.there:
+            return _different_version(both) if self.there else None
+        # if one version is unwanted, another may be wanted
+        clash = any(mine == theirs or not (theirs if self.there else mine) for _, mine, theirs in both)
+        return f"one is {self.kind}, the other {other.kind}" if clash else None
+
+
+def _different_version(both: Iterable[tuple[str, str | None, str | None]]) -> str | None:
+    """Return the first package for which two states want different versions, as a message."""
+    for name, mine, theirs in both:
+        if mine and theirs and mine != theirs:
+            return f"version {mine} of {name} is not {theirs}"
+    return None
 
 
 def sentence(changes: Mapping[str, Mapping[str, str]], *, done: bool) -> str:

@@ -276,12 +276,17 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
             await make(unique=self.unique, **fields)
         elif fields:
             await user.modify(self.name, unique=self.unique, **fields)
+        await self._apply_password(user, delta)
+        if ages := {name: after[name] for name in AGEING if name in delta.fields and name in after}:
+            await user.set_expiry(self.name, ages)
+
+    async def _apply_password(self, user: UserInterface, delta: Delta) -> None:
+        """Set or lock the password, as far as it differs."""
+        after = delta.after or {}
         if "password" in delta.fields and "password" in after:
             await user.set_password(self.name, f"{'!' if self.password_lock else ''}{after['password']}")
         elif self.password_lock is not None and "password_lock" in delta.fields:
             await user.set_lock(self.name, self.password_lock)
-        if ages := {name: after[name] for name in AGEING if name in delta.fields and name in after}:
-            await user.set_expiry(self.name, ages)
 
     async def _groups(self, ctx: Context, wanted: tuple[str, ...]) -> tuple[str, ...]:
         """Return all supplementary groups to set: the wanted ones, and those that the user may keep."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,28 +42,40 @@ def read(etc: Path = ETC) -> Accounts:
         for member in group.members:
             supplementary.setdefault(member, []).append(group.name)
     shadow: dict[str, list[str]] = {name: rest for name, *rest in _records(etc / "shadow", 9)}
-    users = {}
-    for name, _, uid, gid, gecos, home, shell in _records(etc / "passwd", 7, numbers=(2, 3)):
-        comment = dict(zip(GECOS, gecos.split(",", 4), strict=False))
-        secret = shadow.get(name, [])
-        password = secret[0] if secret else None
-        ageing = dict.fromkeys(AGEING) | {
-            field: int(age) for field, age in zip(AGEING, secret[1:], strict=False) if age.isdecimal()
-        }
-        users[name] = User(
-            name=name,
-            uid=int(uid),
-            gid=int(gid),
-            primary_group=names.get(int(gid)),
-            groups=tuple(sorted(supplementary.get(name, ()))),
-            home=home or None,
-            shell=shell or None,
-            fullname=comment.get("fullname") or None,
-            locked=None if password is None else password.startswith("!"),
-            password=password,
-            extra={**{part: comment.get(part) or None for part in GECOS[1:]}, **ageing},
-        )
+    users = {
+        record[0]: _user(record, shadow.get(record[0], []), names, supplementary)
+        for record in _records(etc / "passwd", 7, numbers=(2, 3))
+    }
     return Accounts(users, groups)
+
+
+def _user(
+    record: list[str], secret: list[str], names: Mapping[int | None, str], supplementary: Mapping[str, list[str]]
+) -> User:
+    """Return the user of a record of passwd.
+
+    `secret` is the rest of the record in shadow, empty if there is none; `names` are the groups by gid, and
+    `supplementary` the names of groups by user.
+    """
+    name, _, uid, gid, gecos, home, shell = record
+    comment = dict(zip(GECOS, gecos.split(",", 4), strict=False))
+    password = secret[0] if secret else None
+    ageing = dict.fromkeys(AGEING) | {
+        field: int(age) for field, age in zip(AGEING, secret[1:], strict=False) if age.isdecimal()
+    }
+    return User(
+        name=name,
+        uid=int(uid),
+        gid=int(gid),
+        primary_group=names.get(int(gid)),
+        groups=tuple(sorted(supplementary.get(name, ()))),
+        home=home or None,
+        shell=shell or None,
+        fullname=comment.get("fullname") or None,
+        locked=None if password is None else password.startswith("!"),
+        password=password,
+        extra={**{part: comment.get(part) or None for part in GECOS[1:]}, **ageing},
+    )
 
 
 def _records(path: Path, width: int, numbers: Sequence[int] = ()) -> Iterator[list[str]]:

@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Literal
+from typing import Any, Literal
 
 from holdfast.resources.context import Completed, Watch
 from holdfast.resources.errors import HoldfastError, Permanent, Temporary
@@ -177,12 +177,7 @@ class Apt(Provider):
         self, pkgs: Sequence[PkgSpec], refresh: bool | None = None, *, test: bool = False, options: Options = None
     ) -> ChangeSet:
         """Install in one transaction; a declared version or file may be older than the installed one."""
-        given = options or {}
-        switches = [switch for option, switch in SWITCHES.items() if given.get(option)]
-        if given.get("fromrepo"):
-            switches.append(f"--target-release={given['fromrepo']}")
-        if given.get("install_recommends") is not None:
-            switches.append("--install-recommends" if given["install_recommends"] else "--no-install-recommends")
+        switches = _install_switches(options or {})
         if any(pkg.version or pkg.source for pkg in pkgs):
             switches.append("--allow-downgrades")
         halved = (await self._dpkg.read()).halved
@@ -216,8 +211,7 @@ class Apt(Provider):
         if not force and time.time() - self._fetched() < FRESH:
             return {}
         done = await self._apt("update")
-        lines = [line.split(maxsplit=1) for line in done.stdout.splitlines() if line[:3] in UPDATED]
-        result = {rest[0]: UPDATED[word[:3]] for word, *rest in lines if rest}
+        result = _repositories(done.stdout)
         failed = [repository for repository, outcome in result.items() if outcome == "failed"]
         if len(failed) == len(result) and (failed or done.retcode):
             raise Temporary(f"cannot refresh the lists of packages: {complaint(done)}", delay=30.0)
@@ -382,3 +376,19 @@ class Apt(Provider):
 
     async def _cache(self, *arguments: str) -> Completed:
         return await self.host.run("apt-cache", *arguments, check=False, limit=1 << 24)
+
+
+def _repositories(text: str) -> dict[str, Literal["updated", "unchanged", "failed"]]:
+    """Parse the output of `apt-get update`: repository -> result."""
+    lines = [line.split(maxsplit=1) for line in text.splitlines() if line[:3] in UPDATED]
+    return {rest[0]: UPDATED[word[:3]] for word, *rest in lines if rest}
+
+
+def _install_switches(options: Mapping[str, Any]) -> list[str]:
+    """Return the switches of apt-get for the options of `install`."""
+    switches = [switch for option, switch in SWITCHES.items() if options.get(option)]
+    if options.get("fromrepo"):
+        switches.append(f"--target-release={options['fromrepo']}")
+    if options.get("install_recommends") is not None:
+        switches.append("--install-recommends" if options["install_recommends"] else "--no-install-recommends")
+    return switches

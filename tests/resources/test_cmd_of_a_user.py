@@ -10,7 +10,7 @@ import pytest
 from holdfast.agent.host.host import LocalHost
 from holdfast.resources import registry
 from holdfast.resources.errors import Permanent
-from holdfast.resources.kinds import cmd
+from holdfast.resources.kinds import _commands
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
 
@@ -65,9 +65,9 @@ async def test_script_is_given_away_when_it_is_complete(monkeypatch, tmp_path):
         seen.append((Path(f"/proc/self/fd/{descriptor}").read_text(), os.fstat(descriptor).st_uid, uid))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cmd.os, "fchown", fchown)
+    monkeypatch.setattr(_commands.os, "fchown", fchown)
     with pytest.raises(KeyboardInterrupt):
-        cmd.written(b"echo", str(tmp_path), UID)
+        _commands.written(b"echo", str(tmp_path), UID)
 
     assert seen == [("echo", 0, UID)]
     assert list(tmp_path.iterdir()) == []
@@ -79,7 +79,7 @@ async def test_script_is_not_written_where_another_could_exchange_it(tmp_path):
     with pytest.raises(
         Permanent, match=f"cannot trust {tmp_path}/holdfast-script-[0-9a-f]*: {tmp_path}: anyone may write it"
     ):
-        cmd.written(b"echo", str(tmp_path), UID)
+        _commands.written(b"echo", str(tmp_path), UID)
     assert list(tmp_path.iterdir()) == []
 
 

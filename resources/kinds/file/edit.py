@@ -150,6 +150,14 @@ class Edit(Placed):
             raise Unsafe(f"cannot edit {path}: {refusal}; declare the whole file with file.managed")
         if apply:
             await self._write(ctx, path, place, seen, new)
+        await self._report(ctx, path, seen, (old, new), apply=apply)
+        return False
+
+    async def _report(
+        self, ctx: Context, path: str, seen: os.stat_result | None, texts: tuple[str, str], *, apply: bool
+    ) -> None:
+        """Report the edit from the first text to the second."""
+        old, new = texts
         owner = await self.owner_of_new(ctx)
         instead = hidden(self.show_changes, owner.mode if seen is None else seen.st_mode)
         ctx.report.diff = "" if instead else unified(_bytes(old), _bytes(new), path)
@@ -159,7 +167,6 @@ class Edit(Placed):
             changes = {"new": self.name} if seen is None else self.foreseen(changes)
         foreseen = owner.of_new(NEW_MODE) if seen is None and not apply else ""
         note(ctx, changes, done if apply else f"would have {done}{foreseen}")
-        return False
 
     def foreseen(self, changes: dict[str, str]) -> dict[str, str]:
         """Return Salt's `changes` for noop, given those of the edit."""

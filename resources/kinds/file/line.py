@@ -95,11 +95,13 @@ class Line(Edit, kind="file.line"):
         if self.mode == "replace":
             return "".join(self._replaced(lines))
         if self.mode == "insert" and self.location:
-            if any(map(self._is_it, lines)):
-                return text
-            line = (self.content or "").rstrip() + end_of(text[: text.find("\n") + 1])
-            return line + text if self.location == "start" else ended(text) + line
+            return text if any(map(self._is_it, lines)) else self._at_end(text)
         return "".join(self._placed(lines))
+
+    def _at_end(self, text: str) -> str:
+        """Return the text with the line at its start or end, as `location` says."""
+        line = (self.content or "").rstrip() + end_of(text[: text.find("\n") + 1])
+        return line + text if self.location == "start" else ended(text) + line
 
     def _is_it(self, line: str) -> bool:
         """Return whether this is the declared line."""
@@ -126,18 +128,7 @@ class Line(Edit, kind="file.line"):
     def _placed(self, lines: list[str]) -> list[str]:
         """Return the lines with the declared line in its place. Raises `Permanent` if the place cannot be found."""
         first, last = self._find(lines, "after"), self._find(lines, "before")
-        if first is None and last is None:
-            words = " and ".join(
-                f"{word} {getattr(self, word)!r}" for word in ("after", "before") if getattr(self, word)
-            )
-            raise Permanent(f"cannot edit {self.name}: no line matches {words}")
-        start = 0 if first is None else first + 1
-        end = len(lines) if last is None else last
-        if start > end:
-            raise Permanent(
-                f"cannot edit {self.name}: what {self.after!r} matches (line {start}) comes after what "
-                f"{self.before!r} matches"
-            )
+        start, end = self._bounds(lines, first, last)
         if any(map(self._is_it, lines[start:end])):
             return lines
         between = end - start if first is not None and last is not None and self.mode == "ensure" else 0
@@ -152,6 +143,25 @@ class Line(Edit, kind="file.line"):
         else:
             lines.insert(end, self._like(lines[end]))
         return lines
+
+    def _bounds(self, lines: list[str], first: int | None, last: int | None) -> tuple[int, int]:
+        """Return where the place of the line begins and ends. Raises `Permanent` if there is no such place.
+
+        `first` and `last` are the lines of `after` and `before`; None if there is none.
+        """
+        if first is None and last is None:
+            words = " and ".join(
+                f"{word} {getattr(self, word)!r}" for word in ("after", "before") if getattr(self, word)
+            )
+            raise Permanent(f"cannot edit {self.name}: no line matches {words}")
+        start = 0 if first is None else first + 1
+        end = len(lines) if last is None else last
+        if start > end:
+            raise Permanent(
+                f"cannot edit {self.name}: what {self.after!r} matches (line {start}) comes after what "
+                f"{self.before!r} matches"
+            )
+        return start, end
 
     def _find(self, lines: list[str], word: str) -> int | None:
         """Return the index of the one other line that `after` or `before` means.

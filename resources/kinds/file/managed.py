@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import codecs
 import os
 import shlex
 import stat
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal, Self
-
-from pydantic import AfterValidator, BeforeValidator, model_validator
 
 from holdfast.resources.context import Context, Watch, announced
 from holdfast.resources.contract import Resource
 from holdfast.resources.diff import hidden, unified
 from holdfast.resources.errors import Permanent
-from holdfast.resources.fields import Text, Texts, Variables
 from holdfast.resources.kinds.file import content
 from holdfast.resources.kinds.file.base import (
-    WINDOWS,
-    ModeOrKeep,
-    OwnedResource,
     Ownership,
     PathResource,
     demand_parent,
@@ -36,7 +28,6 @@ from holdfast.resources.kinds.file.base import (
 )
 from holdfast.resources.kinds.file.before import before
 from holdfast.resources.kinds.file.disk import (
-    MODE,
     Comparison,
     attributes_of_new,
     back_up,
@@ -47,35 +38,16 @@ from holdfast.resources.kinds.file.disk import (
     source_mode,
 )
 from holdfast.resources.kinds.file.edit import Edit
-from holdfast.resources.kinds.file.label import Label
+from holdfast.resources.kinds.file.managed_arguments import CONTENT, ManagedArguments
 from holdfast.resources.paths import Place, Unsafe
 from holdfast.resources.paths.handle import LIMIT, what
-from holdfast.resources.traits import Declaration, FromSources, Reversible, UsedSource
+from holdfast.resources.traits import Declaration, Reversible
 
 NEW_MODE, PRIVATE = 0o644, 0o600
 """Mode of a new file without a declared mode, and mode of every file while it is written."""
 
 
-REPORTED = "every change of the content is reported to the states that watch the file"
-SIGNED = ("signature", "source_hash_sig", "signed_by_any", "signed_by_all", "keyring", "gnupghome", "sig_backend")
-"""Arguments by which Salt checks the signature of a source."""
-CONTENT = ("source", "contents", "contents_pillar", "contents_grains", "template", "context", "defaults")
-"""Arguments for the content; the first four say where the content comes from."""
-
-
-def check_commands(commands: tuple[str, ...]) -> tuple[str, ...]:
-    """Check that commands can be split into words. Empty ones are dropped, as in Salt. Raises `ValueError`."""
-    for command in filter(None, commands):
-        try:
-            words = shlex.split(command)
-        except ValueError as error:
-            raise ValueError(f"{command!r} cannot be split into words: {error}") from None
-        if not words:
-            raise ValueError(f"{command!r} names no program")
-    return tuple(filter(None, commands))
-
-
-class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
+class Managed(Reversible, ManagedArguments, kind="file.managed"):
     """A whole file: content, owner, mode.
 
     The file is written under a temporary name and renamed, so no reader ever sees a part of it. A directory, a fifo or
@@ -88,116 +60,6 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
 
     With `template`, arguments of any other name are variables of the template, as in `defaults`; prefer `context`.
     """
-
-    ignored: ClassVar[Mapping[str, str]] = {
-        "attrs": "file attributes (chattr) are left as they are",
-        "tmp_dir": "the temporary file is always beside the file, so that it can be renamed",
-        "tmp_ext": "the temporary file is always beside the file, so that it can be renamed",
-        "keep_source": "copies of sources are kept while they are needed",
-        "use_etag": "an http source is fetched only if the file does not have the declared hash",
-        "verify_ssl": "certificates are always checked",
-        "ignore_comment_characters": REPORTED,
-        "ignore_ordering": REPORTED,
-        "ignore_whitespace": REPORTED,
-        **WINDOWS,
-    }
-    refused: ClassVar[Mapping[str, str]] = dict.fromkeys(SIGNED, "Holdfast does not check signatures; use source_hash")
-
-    source: Annotated[content.Sources, BeforeValidator(content.parse_sources)] = ()
-    """Source of the content: a URL, or a list of URLs, the first of which that exists is used."""
-    source_hash: Text | None = None
-    """Hash of the source: `sha256=HEX`, `HEX`, or the URL of a file with hashes.
-
-    Required for http unless `skip_verify` is set.
-    """
-    source_hash_name: str | None = None
-    """Name of the source in a file with hashes."""
-    skip_verify: bool = False
-    """Accept an http source without a hash."""
-    contents: Annotated[str | None, BeforeValidator(content.parse_contents)] = None
-    """The content itself: text, or a list of lines."""
-    contents_pillar: Texts = ()
-    """Pillar keys (`a:b`) that hold the content."""
-    contents_grains: Texts = ()
-    """Grains that hold the content."""
-    contents_delimiter: str = ":"
-    """Separator of the parts of a key."""
-    contents_newline: bool = True
-    """End content from the state, pillar or grains with a newline."""
-    allow_empty: bool = True
-    """Accept empty content."""
-    template: Literal["jinja"] | None = None
-    """Render the content before it is used."""
-    context: Variables | None = None
-    """Variables of the template."""
-    defaults: Variables | None = None
-    """Variables of the template where `context` has none."""
-    mode: ModeOrKeep | None = None
-    """File mode, or `keep` for the mode of a local source. None leaves it; a new file gets 0644."""
-    selinux: Label | None = None
-    """The SELinux label, or parts of it: `seuser`, `serole`, `setype`, `serange`.
-
-    Fails if SELinux is off. None leaves the label as it is.
-    """
-    replace: bool = True
-    """Replace the content of an existing file."""
-    create: bool = True
-    """Create the file if it does not exist."""
-    backup: Literal["minion", "master", "both", "", False] | None = None
-    """`minion`: keep a copy of the replaced file in the agent's own directory."""
-    show_changes: bool | None = None
-    """Show the diff: true always, false never. Default: if others may read the file."""
-    new_file_diff: bool = False
-    """Report the diff of a new file in the changes, too."""
-    check_cmd: Annotated[Texts, AfterValidator(check_commands)] = ()
-    """Commands that must accept the new content before it is put in place.
-
-    As in Salt, the commands run without a shell (use `sh -c '...' sh` if one is needed): each is split into words, and
-    the path of a file with the new content is its last argument.
-    """
-    follow_symlinks: bool | None = None
-    """Manage the target of a link at the path; false replaces the link.
-
-    None follows the link unless another user could exploit that; then it replaces the link.
-    """
-    encoding: str | None = None
-    """Encoding of content that the state gives. Default: utf-8."""
-    encoding_errors: str = "strict"
-    """How to treat characters that the encoding lacks."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _handed_on(cls, given: Any) -> Any:
-        """Pass unknown arguments to the template, as Salt does; `show_diff` is the old name of `show_changes`."""
-        if not isinstance(given, dict):
-            return given
-        known = {
-            "show_changes" if key == "show_diff" and "show_changes" not in given else key: value
-            for key, value in given.items()
-        }
-        more = {key: value for key, value in known.items() if key not in cls.model_fields and key not in cls.refused}
-        if not more or not known.get("template") or not isinstance(known.get("defaults") or {}, dict):
-            return known
-        return {key: value for key, value in known.items() if key not in more} | {
-            "defaults": {**more, **(known.get("defaults") or {})}
-        }
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        given = [word for word in CONTENT[:4] if getattr(self, word) not in (None, ())]
-        if len(given) > 1:
-            raise ValueError(f"{' and '.join(given)} exclude each other: the content can come from one place only")
-        for url, digest in self.source:
-            if url.startswith(content.REMOTE) and not (self.source_hash or digest or self.skip_verify):
-                raise ValueError(f"source {url} needs source_hash, or skip_verify: true")
-        try:
-            "".encode(self.encoding or "utf-8", self.encoding_errors)
-            codecs.lookup_error(self.encoding_errors)
-        except LookupError as error:
-            raise ValueError(str(error)) from None
-        if self.mode == "keep" and not any(not url.startswith(content.REMOTE) for url, _ in self.source):
-            raise ValueError("mode: keep needs a source on this host")
-        return self
 
     def contradicts(self, other: Resource) -> str | None:
         """Return the field that differs: owner, mode, or content if both states replace it."""
@@ -219,24 +81,10 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
             return None
         return f"{part.kind} changes the content that {self.kind} declares; put it there, or set replace: false"
 
-    @property
-    def gives_content(self) -> bool:
-        """Whether the state gives the content of the file."""
-        return any(getattr(self, name) not in (None, ()) for name in CONTENT[:4])
-
     def watch(self, ctx: Context) -> Watch:
         """Watch the file, and its sources outside the states directory."""
         local = (ctx.source_outside(drawn.url) for drawn in self.used_sources())
         return ctx.watch_path(self.name, *(path for path in local if path is not None))
-
-    def used_sources(self) -> list[UsedSource]:
-        """Return the sources, their modes for `mode: keep`, and the files of hashes."""
-        if not self.source:
-            return []
-        drawn = [UsedSource(url, choice=True, template=self.template is not None) for url, _ in self.source]
-        hashes = [digest for _, digest in self.source] + [self.source_hash]
-        drawn += [UsedSource(url) for url in hashes if url is not None and url.startswith(content.SCHEMES)]
-        return drawn + [UsedSource(url, *MODE, choice=True) for url, _ in self.source if self.mode == "keep"]
 
     async def inverse(self, ctx: Context) -> Declaration | None:
         """Return the present file, or the target of a link that is followed."""
@@ -460,17 +308,8 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
     ) -> None:
         """Report the changes as Salt does, and the diff, without the parts that are still `left` to be changed."""
         present = None if comparison.seen is None else comparison.seen.st_mode
-        instead, diff = hidden(self.show_changes, present, comparison.owner.mode), ""
-        if comparison.seen is None:
-            diff = unified(b"", comparison.wanted or b"", comparison.path)
-            changes = self._told_of_new(comparison.owner) if apply else {"newfile": comparison.path}
-            if self.new_file_diff and diff:
-                changes["diff"] = instead or diff
-        else:
-            changes = dict(wrong)
-            if comparison.differs:
-                diff = difference(comparison)
-                changes = {"diff": instead or diff, **wrong}
+        instead = hidden(self.show_changes, present, comparison.owner.mode)
+        changes, diff = self._changes(comparison, wrong, instead, apply)
         changes = {part: change for part, change in changes.items() if part not in left}
         ctx.report.diff = "" if instead or "diff" in left else diff
         parts = " and ".join(["content" if part == "diff" else part for part in changes])
@@ -478,7 +317,20 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
         foreseen = comparison.owner.of_new(NEW_MODE) if comparison.seen is None and not apply else ""
         note(ctx, changes, done if apply else f"would have {done}{foreseen}")
 
-    def _told_of_new(self, owner: Ownership) -> dict[str, str]:
+    def _changes(
+        self, comparison: Comparison, wrong: dict[str, str], instead: str, apply: bool
+    ) -> tuple[dict[str, str], str]:
+        """Return the changes as Salt does, and the diff; `instead` is the text that replaces a hidden diff."""
+        if comparison.seen is None:
+            diff = unified(b"", comparison.wanted or b"", comparison.path)
+            changes = self._changes_of_new(comparison.owner) if apply else {"newfile": comparison.path}
+            return ({**changes, "diff": instead or diff} if self.new_file_diff and diff else changes), diff
+        if not comparison.differs:
+            return wrong, ""
+        diff = difference(comparison)
+        return {"diff": instead or diff, **wrong}, diff
+
+    def _changes_of_new(self, owner: Ownership) -> dict[str, str]:
         """Return the changes for a new file as Salt does: what differs from the private file that it begins with."""
         empty = all(getattr(self, word) in (None, ()) for word in CONTENT[:4])
         mode = NEW_MODE if owner.mode is None and self.source else owner.mode

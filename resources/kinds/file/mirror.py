@@ -207,21 +207,8 @@ class Mirror:
 
     def _link(self, path: str, place: Place | None, target: str, seen: os.stat_result | None) -> None:
         owner = replace(self._rules.files, mode=None)
-        change: dict[str, Any] = {}
-        wrong: dict[str, str] = {}
-        if place is None or seen is None:
-            change = {"new": path}
-        elif not stat.S_ISLNK(seen.st_mode):
-            if not self._rules.force_links or stat.S_ISDIR(seen.st_mode):
-                raise Permanent(
-                    f"cannot link {path}: {what(seen.st_mode)} is in the way; remove it, or set force_symlinks: "
-                    "true for a file"
-                )
-            change = {"forced": f"{what(seen.st_mode)} in its place is removed", "new": path}
-        elif place.readlink() != target:
-            change = {"new": path} if self._apply else {"change": path}
-        else:
-            wrong = owner.wrong(seen)
+        change = self._link_change(path, place, target, seen)
+        wrong = owner.wrong(seen) if seen is not None and not change else {}
         if not change and not wrong:
             return
         if self._apply and place is not None:
@@ -232,6 +219,21 @@ class Mirror:
             else:
                 owner.put(place, seen)
         self.changes[path] = {**change, **wrong}
+
+    def _link_change(self, path: str, place: Place | None, target: str, seen: os.stat_result | None) -> dict[str, Any]:
+        """Return Salt's `changes` for a link, without its owner; empty if it has this target. Raises `Permanent`."""
+        if place is None or seen is None:
+            return {"new": path}
+        if not stat.S_ISLNK(seen.st_mode):
+            if not self._rules.force_links or stat.S_ISDIR(seen.st_mode):
+                raise Permanent(
+                    f"cannot link {path}: {what(seen.st_mode)} is in the way; remove it, or set force_symlinks: "
+                    "true for a file"
+                )
+            return {"forced": f"{what(seen.st_mode)} in its place is removed", "new": path}
+        if place.readlink() != target:
+            return {"new": path} if self._apply else {"change": path}
+        return {}
 
     async def _file(self, path: str, place: Place | None, entry: SourceEntry, seen: os.stat_result | None) -> None:
         if seen is not None and not stat.S_ISREG(seen.st_mode):
@@ -251,13 +253,18 @@ class Mirror:
         if seen is not None and not comparison.differs and not wrong:
             return
         if self._apply and place is not None:
-            owner.demand(path)
-            self._ctx.report.touched = True
-            if seen is not None and not comparison.differs and not comparison.needs_new_file():
-                owner.put(place, seen)
-            else:
-                await self._write(comparison, place)
+            await self._repair(comparison, place)
         self._report(comparison, wrong)
+
+    async def _repair(self, comparison: Comparison, place: Place) -> None:
+        """Write a file, or change its owner and mode if that suffices."""
+        owner, seen = comparison.owner, comparison.seen
+        owner.demand(comparison.path)
+        self._ctx.report.touched = True
+        if seen is not None and not comparison.differs and not comparison.needs_new_file():
+            owner.put(place, seen)
+        else:
+            await self._write(comparison, place)
 
     async def _content(self, entry: SourceEntry, path: str) -> bytes:
         url = f"{self._rules.url}/{entry.inside}"

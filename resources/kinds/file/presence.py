@@ -100,14 +100,18 @@ class Touch(Placed, kind="file.touch"):
         if place is not None and seen is not None:
             place.demand_own(seen, "touch")
         if apply:
-            ctx.report.touched = True
-            demand_parent(self.name, makedirs=self.makedirs, apply=True)
-            if self.makedirs:
-                make_parents(self.name, await ownership(ctx, None, None))
-            self._touch(place_of(self.name) if place is None else place, seen)
+            await self._repair(ctx, place, seen)
         done = f"created {self.name}" if seen is None else f"touched {self.name}"
         note(ctx, {"new" if seen is None else "touched": self.name}, done if apply else f"would have {done}")
         return False
+
+    async def _repair(self, ctx: Context, place: Place | None, seen: os.stat_result | None) -> None:
+        """Create the file, or set its times."""
+        ctx.report.touched = True
+        demand_parent(self.name, makedirs=self.makedirs, apply=True)
+        if self.makedirs:
+            make_parents(self.name, await ownership(ctx, None, None))
+        self._touch(place_of(self.name) if place is None else place, seen)
 
     def _times(self, seen: os.stat_result) -> tuple[float, float]:
         """Return the declared times."""
