@@ -26,18 +26,24 @@ def symbolic(text: str) -> int:
             )
         who = "ugo" if "a" in found[1] else found[1]
         for sign, letters in _ACTION.findall(found[2]):
-            before = dict(known)
-            for each in dict.fromkeys(who):
-                if sign != "=" and each not in known:
-                    raise ValueError(f"{clause!r} depends on what the file has: set all of it, with {each}=")
-                if letters in _SHIFT and letters not in before:
-                    raise ValueError(f"{clause!r} copies what the file has: write {letters}= before it")
-                known[each] = _changed(known.get(each, 0), sign, _bits(each, letters, before))
+            known |= _acted(clause, who, sign, letters, known)
     if missing := [each for each in "ugo" if each not in known]:
         raise ValueError(
             f"{text!r} does not say what {' and '.join(missing)} may: add {','.join(f'{each}=' for each in missing)}"
         )
     return sum(known.values())
+
+
+def _acted(clause: str, who: str, sign: str, letters: str, known: dict[str, int]) -> dict[str, int]:
+    """Return the modes that one action of a clause sets. Raises `ValueError` if they depend on the file."""
+    made: dict[str, int] = {}
+    for each in who:
+        if sign != "=" and each not in known:
+            raise ValueError(f"{clause!r} depends on what the file has: set all of it, with {each}=")
+        if letters in _SHIFT and letters not in known:
+            raise ValueError(f"{clause!r} copies what the file has: write {letters}= before it")
+        made[each] = _changed(known.get(each, 0), sign, _bits(each, letters, known))
+    return made
 
 
 def _bits(who: str, letters: str, known: dict[str, int]) -> int:

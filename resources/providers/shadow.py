@@ -69,11 +69,9 @@ class ShadowUsers(Provider):
             if "gid" not in fields and usergroup is None and name in read().groups:
                 fields["gid"] = name
             switches = ["--create-home" if createhome else "--no-create-home"]
-            switches += ["--system"] if system else []
-            switches += ["--non-unique"] if not unique else []
-            switches += (
-                [] if usergroup is None or "gid" in fields else ["--user-group" if usergroup else "--no-user-group"]
-            )
+            switches += [*(["--system"] if system else []), *([] if unique else ["--non-unique"])]
+            if usergroup is not None and "gid" not in fields:
+                switches.append("--user-group" if usergroup else "--no-user-group")
             await tool(self.host, f"add user {name}", "useradd", *switches, *arguments(fields, None), name)
         return ChangeSet(
             changes={field: {"old": None, "new": value} for field, value in {"name": name, **fields}.items()}

@@ -26,17 +26,19 @@ DIGEST = re.compile(r"(?:(md5|sha1|sha224|sha256|sha384|sha512)[:=])?([0-9A-Fa-f
 def parse_sources(value: object) -> object:
     """Return `source` as a tuple of (URL, hash or None), from one URL, a list of URLs or `{URL: hash}`."""
     items = value if isinstance(value, (list, tuple)) else () if value is None or value == "" else (value,)
-    parsed: list[tuple[str, str | None]] = []
-    for item in items:
-        url, digest = next(iter(item.items())) if isinstance(item, Mapping) and len(item) == 1 else (item, None)
-        if isinstance(url, (list, tuple)) and len(url) == 2:
-            url, digest = url
-        if not isinstance(url, str) or not url.startswith(SCHEMES):
-            raise ValueError(f"{url!r} is not a source: write salt://, file://, http://, https:// or an absolute path")
-        if "\0" in url:
-            raise ValueError("a source cannot contain a NUL character")
-        parsed.append((url, None if digest is None else str(digest)))
-    return tuple(parsed)
+    return tuple([_source(item) for item in items])
+
+
+def _source(item: object) -> tuple[str, str | None]:
+    """Return URL and hash of a URL, a `{URL: hash}` or a pair. Raises `ValueError`."""
+    url, digest = next(iter(item.items())) if isinstance(item, Mapping) and len(item) == 1 else (item, None)
+    if isinstance(url, (list, tuple)) and len(url) == 2:
+        url, digest = url
+    if not isinstance(url, str) or not url.startswith(SCHEMES):
+        raise ValueError(f"{url!r} is not a source: write salt://, file://, http://, https:// or an absolute path")
+    if "\0" in url:
+        raise ValueError("a source cannot contain a NUL character")
+    return url, None if digest is None else str(digest)
 
 
 def parse_contents(value: object) -> object:

@@ -77,15 +77,21 @@ class KeyValue(Edit, kind="file.keyvalue"):
         if (self.key is None) == (not self.key_values):
             raise ValueError("give either key and value, or key_values")
         for key, value in self._pairs():
-            if (
-                not key
-                or key != key.strip()
-                or any(end in text for end in "\r\n" for text in (key, value, self.separator))
-            ):
-                raise ValueError(
-                    f"{key!r} cannot be a key here: keys have no blanks at their ends, and neither they nor values a "
-                    "line break"
-                )
+            self._demand_fits(key, value)
+        self._demand_distinct()
+        return self
+
+    def _demand_fits(self, key: str, value: str) -> None:
+        """Raise `ValueError` for a key or a value that cannot be in a line."""
+        texts = (key, value, self.separator)
+        if not key or key != key.strip() or any(end in text for end in "\r\n" for text in texts):
+            raise ValueError(
+                f"{key!r} cannot be a key here: keys have no blanks at their ends, and neither they nor values a "
+                "line break"
+            )
+
+    def _demand_distinct(self) -> None:
+        """Raise `ValueError` if a line for one key could be a line for another one."""
         keys = sorted(f"{self._folded(key)}{self.separator}" for key, _ in self._pairs())
         for one, other in itertools.pairwise(keys):
             if other.startswith(one):
@@ -93,7 +99,6 @@ class KeyValue(Edit, kind="file.keyvalue"):
                     f"a line for {other.removesuffix(self.separator)!r} could be one for "
                     f"{one.removesuffix(self.separator)!r}, too"
                 )
-        return self
 
     def _pairs(self) -> Iterator[tuple[str, str]]:
         if self.key is not None and self.value is not None:

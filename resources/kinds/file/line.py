@@ -14,6 +14,13 @@ from holdfast.resources.fields import Mode, Owner, Text
 from holdfast.resources.kinds.file.base import Ownership, octal, ownership
 from holdfast.resources.kinds.file.edit import Edit, bare, end_of, ended, one_line, split
 
+NEEDED: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "delete": (("match", "content"), "match, or content"),
+    "ensure": (("before", "after"), "before or after, or both"),
+    "insert": (("before", "after", "location"), "before, after or location"),
+}
+"""Mode -> arguments, one of which must be given, and how a message names them."""
+
 
 class Line(Edit, kind="file.line"):
     """One line that is in a file, in its place, or is not.
@@ -63,12 +70,9 @@ class Line(Edit, kind="file.line"):
     def _consistent(self) -> Self:
         if self.mode != "delete" and not (self.content or "").strip():
             raise ValueError(f"mode {self.mode} needs content")
-        if self.mode == "delete" and not (self.match or self.content):
-            raise ValueError("mode delete needs match, or content")
-        if self.mode == "ensure" and not (self.before or self.after):
-            raise ValueError("mode ensure needs before or after, or both")
-        if self.mode == "insert" and not (self.before or self.after or self.location):
-            raise ValueError("mode insert needs before, after or location")
+        words, needed = NEEDED.get(self.mode, ((), ""))
+        if words and not any(getattr(self, word) for word in words):
+            raise ValueError(f"mode {self.mode} needs {needed}")
         return self
 
     def makes(self) -> bool:

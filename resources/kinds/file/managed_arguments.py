@@ -135,9 +135,7 @@ class ManagedArguments(FromSources, OwnedResource):
         given = [word for word in CONTENT[:4] if getattr(self, word) not in (None, ())]
         if len(given) > 1:
             raise ValueError(f"{' and '.join(given)} exclude each other: the content can come from one place only")
-        for url, digest in self.source:
-            if url.startswith(content.REMOTE) and not (self.source_hash or digest or self.skip_verify):
-                raise ValueError(f"source {url} needs source_hash, or skip_verify: true")
+        self._demand_hashes()
         try:
             "".encode(self.encoding or "utf-8", self.encoding_errors)
             codecs.lookup_error(self.encoding_errors)
@@ -146,6 +144,12 @@ class ManagedArguments(FromSources, OwnedResource):
         if self.mode == "keep" and not any(not url.startswith(content.REMOTE) for url, _ in self.source):
             raise ValueError("mode: keep needs a source on this host")
         return self
+
+    def _demand_hashes(self) -> None:
+        """Raise `ValueError` for a remote source that cannot be verified."""
+        for url, digest in self.source:
+            if url.startswith(content.REMOTE) and not (self.source_hash or digest or self.skip_verify):
+                raise ValueError(f"source {url} needs source_hash, or skip_verify: true")
 
     @property
     def gives_content(self) -> bool:

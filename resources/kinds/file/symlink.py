@@ -16,6 +16,7 @@ from holdfast.resources.kinds.file import removal
 from holdfast.resources.kinds.file.base import (
     WINDOWS,
     OwnedResource,
+    Ownership,
     demand_parent,
     found,
     make_parents,
@@ -83,25 +84,29 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
             ctx.report.comment = f"{self.name} leads to {self.target}"
             return True
         if apply:
-            owner.demand(self.name)
-            demand_parent(self.name, makedirs=self.makedirs, apply=True)
-            await ctx.report.announce()
-            ctx.report.touched = True
-            if self.makedirs:
-                make_parents(self.name, owner, int(self.dir_mode or self.mode or "0755", 8))
-            place = place_of(self.name)
-            if leads == self.target and seen is not None and not place.refusal(seen):
-                with os_errors("change owner of", self.name):
-                    owner.put(place, seen)
-            else:
-                if seen is not None and stat.S_ISDIR(seen.st_mode):
-                    await ctx.long_blocking(self._make_way, place)
-                else:
-                    self._make_way(place)
-                with os_errors("link", self.name):
-                    put_link(place, self.target, owner)
+            await self._repair(ctx, seen, leads, owner)
         self._report(ctx, seen, leads, wrong, apply=apply)
         return False
+
+    async def _repair(self, ctx: Context, seen: os.stat_result | None, leads: str | None, owner: Ownership) -> None:
+        """Make the link, or change its owner if that suffices."""
+        owner.demand(self.name)
+        demand_parent(self.name, makedirs=self.makedirs, apply=True)
+        await ctx.report.announce()
+        ctx.report.touched = True
+        if self.makedirs:
+            make_parents(self.name, owner, int(self.dir_mode or self.mode or "0755", 8))
+        place = place_of(self.name)
+        if leads == self.target and seen is not None and not place.refusal(seen):
+            with os_errors("change owner of", self.name):
+                owner.put(place, seen)
+        else:
+            if seen is not None and stat.S_ISDIR(seen.st_mode):
+                await ctx.long_blocking(self._make_way, place)
+            else:
+                self._make_way(place)
+            with os_errors("link", self.name):
+                put_link(place, self.target, owner)
 
     def _leads(self, place: Place | None, seen: os.stat_result | None) -> str | None:
         """Return the present target; None if there is no link.
