@@ -32,7 +32,7 @@ def test_any_text_is_understood_in_little_time(text, jobs, variables):
     tab = Crontab.read(f"{OWN.tag}\n{text}")
 
     kinds = [type(part.meaning).__name__ for part in tab.sections]
-    assert (kinds.count("Job"), kinds.count("Variable")) == (jobs, variables)
+    assert (kinds.count("CronJob"), kinds.count("Variable")) == (jobs, variables)
     assert tab.text().count("\n") == text.count("\n") + 1
 
 
