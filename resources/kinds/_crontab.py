@@ -166,15 +166,20 @@ def _sections(lines: Iterable[str]) -> Iterator[Section]:
         if not line.strip() and marked:
             before.append(line)
             continue
-        if found := VARIABLE.fullmatch(line):
-            yield from (Section([comment]) for comment in before)
-            yield Section([line], Variable(found["name"], found["value"].strip("\"'") and found["value"]))
-        elif job:
-            yield Section([*before, line], _job(before, job, disabled=line.startswith(OFF)))
-        else:
-            yield from (Section([other]) for other in (*before, line))
+        yield from _section(before, line, job)
         before, marked = [], False
     yield from (Section([comment]) for comment in before)
+
+
+def _section(before: list[str], line: str, job: re.Match[str] | None) -> Iterator[Section]:
+    """Yield the sections of a line and of the comments before it; `job` is the match of a line that may be a job."""
+    if found := VARIABLE.fullmatch(line):
+        yield from (Section([comment]) for comment in before)
+        yield Section([line], Variable(found["name"], found["value"].strip("\"'") and found["value"]))
+    elif job:
+        yield Section([*before, line], _job(before, job, disabled=line.startswith(OFF)))
+    else:
+        yield from (Section([other]) for other in (*before, line))
 
 
 def _job(before: Iterable[str], line: re.Match[str], *, disabled: bool) -> CronJob:

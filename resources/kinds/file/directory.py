@@ -151,9 +151,7 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
         """Find out what differs of the directory itself. Raises `Permanent` and `Unsafe`."""
         owner = await ownership(ctx, self.user, self.group, octal(self.mode or self.dir_mode))
         place, seen = self._seen()
-        there = status(self.name)
-        linked = there is not None and stat.S_ISLNK(there.st_mode)
-        wrong = owner.wrong(seen) if seen is not None and (self.follow_symlinks or not linked) else {}
+        wrong = owner.wrong(seen) if seen is not None and (self.follow_symlinks or not self._is_link()) else {}
         forced = self._forced(apply=apply) if seen is None else {}
         inside = self._enter(place) if place is not None and seen is not None else None
         if wrong and place is not None and seen is not None:
@@ -162,6 +160,10 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
             # what is refused there must not come into root's possession with the directory
             await self._below(ctx, inside, {}, {}, apply=False)
         return _Run(owner, place, seen, inside, wrong, forced, reported=not apply)
+
+    def _is_link(self) -> bool:
+        there = status(self.name)
+        return there is not None and stat.S_ISLNK(there.st_mode)
 
     async def _repair(self, ctx: Context, run: _Run) -> None:
         """Make the directory, or change its owner and mode."""
