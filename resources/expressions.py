@@ -217,8 +217,7 @@ def _ask(request: bytes) -> Any:
             raise TimeoutError
         if new:
             raise Unbounded(
-                f"a process that matches regular expressions ended with {worker.returncode}: "
-                "is there too little memory?"
+                f"a process that matches regular expressions ended with {worker.returncode}: memory may be short"
             )
 
 

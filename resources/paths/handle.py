@@ -96,7 +96,7 @@ def refuse_foreign(real: str, path: str) -> None:
     owner = foreign().get(real)
     if owner is not None and owner not in trusted_uids():
         raise Unsafe(
-            f"cannot look at {path}: {called(owner)} has mounted a file system at {real}, and its content cannot be "
+            f"cannot inspect {path}: {called(owner)} has mounted a file system at {real}, and its content cannot be "
             "trusted"
         )
 
@@ -106,7 +106,7 @@ def refuse_mounted(handle: Handle, path: str) -> None:
     owner = mounter(handle.fd)
     if owner not in trusted_uids():
         raise Unsafe(
-            f"cannot look at {path}: {called(owner)} may have mounted a file system there, and its content cannot be "
+            f"cannot inspect {path}: {called(owner)} may have mounted a file system there, and its content cannot be "
             "trusted"
         )
 

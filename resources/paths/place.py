@@ -120,7 +120,7 @@ class Directory:
             for number, entry in enumerate(entries):
                 if number >= limit and (self.holders or self.shared):
                     raise Unsafe(
-                        f"cannot look through {self.path}: it has more than {limit} entries, "
+                        f"cannot walk {self.path}: it has more than {limit} entries, "
                         f"and {self.reason or 'others may write it'}"
                     )
                 yield entry.name
@@ -250,7 +250,9 @@ class Place:
             )
 
     def _reason(self, info: os.stat_result) -> str:
-        return self.directory.reason or f"others may have put it there, for {self.directory.path} is open to all"
+        return (
+            self.directory.reason or f"others may have put it there, because {self.directory.path} is open to all users"
+        )
 
     # -- changing ----------------------------------------------------------------------------------------------
 
@@ -376,7 +378,8 @@ class Place:
             made.info.st_uid != os.geteuid() or made.info.st_mode & 0o077 or any(made.names())
         ):
             raise Unsafe(
-                f"cannot make directory {self.path}: another was put in its place, for {self.directory.reason}"
+                f"cannot make directory {self.path}: another directory was put in its place, "
+                f"because {self.directory.reason}"
             )
         path = f"/proc/self/fd/{made.fd}"
         self._disinherit(path)
@@ -393,7 +396,7 @@ class Place:
             ours = stat.S_ISLNK(info.st_mode) and info.st_uid == os.geteuid() and info.st_nlink == 1
             if not ours or os.readlink("", dir_fd=handle.fd) != target:
                 raise Unsafe(
-                    f"cannot link {self.path}: another thing was put in its place, for {self.directory.reason}"
+                    f"cannot link {self.path}: another file was put in its place, because {self.directory.reason}"
                 )
             os.chown(f"/proc/self/fd/{handle.fd}", uid, gid)
 

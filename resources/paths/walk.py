@@ -99,7 +99,8 @@ def demand_trusted(place: Place, info: os.stat_result, acl: bytes = b"") -> None
     """Raise `Unsafe` unless only trusted users could have put the file there, or written it."""
     if place.directory.shared:
         raise Unsafe(
-            f"cannot trust {place.path}: others may have put it there, for {place.directory.path} is open to all"
+            f"cannot trust {place.path}: others may have put it there, because {place.directory.path} is open to all "
+            "users"
         )
     weak = place.directory.weak or weakness(place.path, info, acl, trusted_uids())
     if weak is not None:
@@ -203,7 +204,7 @@ class _Walk:
 
     def __init__(self, path: str) -> None:
         if not path.startswith("/"):
-            raise ValueError(f"cannot look at {path!r}: it is not an absolute path")
+            raise ValueError(f"cannot inspect {path!r}: it is not an absolute path")
         self._path = path
         self._hops = self._names = 0
         self._follower: int | None = None
@@ -345,7 +346,7 @@ class _Walk:
     def _made_by(place: Place, info: os.stat_result) -> str:
         if info.st_uid not in trusted_uids():
             return f"belongs to {called(info.st_uid)}"
-        return f"may be anybody's, for {place.directory.reason or f'{place.directory.path} is open to all'}"
+        return f"may be any user's, because {place.directory.reason or f'{place.directory.path} is open to all users'}"
 
     def _demand_passable(self, found: Directory) -> None:
         """Raise `Unsafe` for a directory to which an untrusted user's link must not lead."""

@@ -50,7 +50,7 @@ class Units:
             return str((await self.manager("LoadUnit", "s", unit))[0])
         except BusError as error:
             if error.name.endswith((".InvalidArgs", ".NoSuchUnit")):
-                raise Permanent(f"cannot look at {unit}: {error}") from error
+                raise Permanent(f"cannot inspect {unit}: {error}") from error
             raise
 
     async def status(self, name: str) -> ServiceStatus:

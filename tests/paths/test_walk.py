@@ -133,7 +133,7 @@ def test_root_s_links_are_followed(top):
 def test_root_s_link_in_a_user_s_directory_may_be_the_user_s_choice(top):
     """He can move one there that was made for something else."""
     link(top / "home/u/l", top / "etc/f", 0)
-    with pytest.raises(Unsafe, match="may be anybody's"):
+    with pytest.raises(Unsafe, match="may be any user's"):
         paths.at(str(top / "home/u/l"), follow=True)
 
 

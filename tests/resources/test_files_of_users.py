@@ -306,7 +306,7 @@ async def test_cleaning_does_not_look_into_another_s_directory(host, top):
     (top / "u/ours").mkdir()
     (top / "u/ours/f").write_text("root's")
     host.update(managed=lambda: [str(top / "u/ours/g")])
-    with pytest.raises(Permanent, match=rf"cannot look through {top}/u/ours: it belongs to root"):
+    with pytest.raises(Permanent, match=rf"cannot walk {top}/u/ours: it belongs to root"):
         await run(host, "file.directory", top / "u", user=USER, clean=True)
     assert (top / "u/ours/f").exists()
 

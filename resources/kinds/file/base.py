@@ -97,7 +97,7 @@ def found(path: str, *, follow: bool = False) -> tuple[Place | None, os.stat_res
     except ABSENT:
         return None, None
     except OSError as error:
-        raise failure("look at", path, error) from None
+        raise failure("inspect", path, error) from None
 
 
 def status(path: str) -> os.stat_result | None:

@@ -232,10 +232,10 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
 
     def _enter(self, place: Place) -> Inside:
         """Open the directory as it is before it is changed."""
-        with os_errors("look through", self.name):
+        with os_errors("walk", self.name):
             inside = replace(place.enter(), path=self.name)
         if self.recurse or self.clean:
-            place.demand_own(inside.info, "look through")
+            place.demand_own(inside.info, "walk")
         return inside
 
     def _make(self, owner: Ownership) -> Inside:

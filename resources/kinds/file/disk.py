@@ -56,8 +56,8 @@ class Comparison:
         self.place.demand_own(self.seen, "change owner or mode of")
         if self.place.directory.shared and self.seen.st_uid in paths.trusted_uids():
             raise Unsafe(
-                f"cannot give {self.path} to another: others may have put it there, for {self.place.directory.path} "
-                "is open to all"
+                f"cannot give {self.path} to another: others may have put it there, because "
+                f"{self.place.directory.path} is open to all users"
             )
 
 

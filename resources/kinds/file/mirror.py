@@ -103,7 +103,7 @@ class Mirror:
         if self._errors or status(self._top) is None:
             return
         keep = {self._path(entry.inside) + ("/." if entry.is_directory else "") for entry in entries}
-        with os_errors("look through", self._top):
+        with os_errors("walk", self._top):
             inside = self._inside()
         extra = await self._ctx.long_blocking(
             trees.surplus, inside, keep | set(self._ctx.managed_below(self._top)), exclude
@@ -126,7 +126,7 @@ class Mirror:
         """Open the directory itself. Raises `OSError`, and `Unsafe` for one that a user may have moved there."""
         place = paths.at(self._top)
         inside = place.enter()
-        place.demand_own(inside.info, "look through")
+        place.demand_own(inside.info, "walk")
         return replace(inside, path=self._top)
 
     def _make_top(self) -> None:
@@ -144,7 +144,7 @@ class Mirror:
         if not self._apply and status(path) is None:
             await self._make_all(entries, None)
             return
-        with os_errors("look through", path):
+        with os_errors("walk", path):
             inside = trees.reach(self._inside(), f"{path}/.")
             if inside is None:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)

@@ -77,7 +77,7 @@ class Pruned(PathResource, kind="file.pruned"):
 
         Blocks. Raises `Permanent` or `Temporary`.
         """
-        with os_errors("look through", self.name):
+        with os_errors("walk", self.name):
             top = _enter(place)
             if not (self.recurse or self.ignore_errors):
                 return [self.name] if next(top.names(), None) is None and self._old(top.info) else []
@@ -97,7 +97,7 @@ class Pruned(PathResource, kind="file.pruned"):
 def _enter(place: Place) -> Directory:
     """Open the directory. Raises `OSError`, and `Unsafe` for one of another owner that a user may have moved there."""
     inside = place.enter()
-    place.demand_own(inside.info, "look through")
+    place.demand_own(inside.info, "walk")
     return replace(inside, path=place.path)
 
 

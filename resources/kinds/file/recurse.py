@@ -161,7 +161,7 @@ class Recurse(FromSources, Placed, kind="file.recurse"):
             if listing:
                 return url, load(listing)
         missing = ", ".join(self.source)
-        raise Permanent(f"cannot copy {missing}: there is no such directory; a single file is copied by file.managed")
+        raise Permanent(f"cannot copy {missing}: there is no such directory; use file.managed for a single file")
 
     def _top(self) -> str:
         """Return the path of the directory, a link there followed. Raises `Permanent` for anything but a directory."""

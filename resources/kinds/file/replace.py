@@ -28,7 +28,7 @@ def parse_flags(value: object) -> object:
     names = [(flag, re.RegexFlag.__members__.get(str(flag).upper())) for flag in parse_list(value)]  # type: ignore[attr-defined]  # a list
     for said, flag in names:
         if flag is None or flag not in FLAGS | re.UNICODE:
-            raise ValueError(f"{said} is not a flag; known are {', '.join(str(known.name) for known in FLAGS)}")
+            raise ValueError(f"{said} is not a flag; available: {', '.join(str(known.name) for known in FLAGS)}")
     return tuple(flag.name for _, flag in names if flag is not None and flag is not re.UNICODE)
 
 

@@ -94,7 +94,7 @@ def _walk(
     path: str, inside: str, keep_links: bool, above: tuple[tuple[int, int], ...], budget: Budget
 ) -> Iterator[SourceEntry]:
     """Yield the entries of a directory and below; links are followed if that is safe, and are an error otherwise."""
-    with os_errors("look through", path):
+    with os_errors("walk", path):
         directory = paths.directory(path)
         names = list(directory.names())
     if directory.closed:
@@ -115,7 +115,7 @@ def _walk(
 
 
 def _entry(place: Place, inside: str, keep_links: bool) -> SourceEntry:
-    with os_errors("look at", place.path):
+    with os_errors("inspect", place.path):
         seen = place.look()
         if seen is not None and stat.S_ISLNK(seen.st_mode):
             if keep_links:

@@ -141,7 +141,7 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
 
     def _make_way(self, place: Place) -> None:
         """Remove or rename what is in the way. Blocks."""
-        with os_errors("look at", self.name):
+        with os_errors("inspect", self.name):
             seen = place.look()
         if seen is None or stat.S_ISLNK(seen.st_mode):
             return

@@ -51,19 +51,19 @@ class Budget:
         """Count one entry. Raises `Unsafe` for too many entries or levels."""
         if not (directory.holders or directory.shared):
             if depth > DEEPEST:
-                raise Permanent(f"cannot look through {directory.path[:80]}...: there are more than {DEEPEST} levels")
+                raise Permanent(f"cannot walk {directory.path[:80]}...: there are more than {DEEPEST} levels")
             return
         self.left -= 1
         if self.left % STRETCH == 0:
             time.sleep(PAUSE)
         if self.left < 0:
             raise Unsafe(
-                f"cannot look through {directory.path}: there are more than {ENTRIES} entries, "
+                f"cannot walk {directory.path}: there are more than {ENTRIES} entries, "
                 f"and {directory.reason or 'others may write it'}"
             )
         if depth > DEPTH or len(directory.path) > LONGEST:
             raise Unsafe(
-                f"cannot look through {directory.path[:80]}...: there are more than {DEPTH} levels or {LONGEST} "
+                f"cannot walk {directory.path[:80]}...: there are more than {DEPTH} levels or {LONGEST} "
                 f"characters, and {directory.reason}"
             )
 
@@ -109,12 +109,12 @@ def enter(place: Place, seen: os.stat_result) -> Directory | None:
 
     Raises `OSError`, and `Unsafe` for a directory that a user may have moved there.
     """
-    place.demand_own(seen, "look through")
+    place.demand_own(seen, "walk")
     try:
         inside = place.enter()
     except FileNotFoundError:
         return None
-    place.demand_own(inside.info, "look through")  # it may be another one by now
+    place.demand_own(inside.info, "walk")  # it may be another one by now
     return inside
 
 
@@ -123,7 +123,7 @@ def repair_tree(top: Directory, rules: Recursion, found: dict[str, dict[str, str
 
     `top` has the status from before its own repair. Blocks. Raises `Permanent` or `Temporary`.
     """
-    with os_errors("look through", top.path):
+    with os_errors("walk", top.path):
         work = _TreeRepair(top, rules, found, apply=apply)
         work.inside(top, 1)
     if work.refused:
@@ -267,7 +267,7 @@ def surplus(top: Directory, keep: Collection[str], exclude: Collection[str]) -> 
         extra.extend(here)
         return all_of_it
 
-    with os_errors("look through", top.path):
+    with os_errors("walk", top.path):
         walk(top, 1)
     return sorted(extra)
 
