@@ -124,11 +124,10 @@ class ManagedArguments(FromSources, OwnedResource):
         if "show_diff" in known and "show_changes" not in known:
             known["show_changes"] = known.pop("show_diff")
         more = {key: value for key, value in known.items() if key not in cls.model_fields and key not in cls.refused}
-        if not more or not known.get("template") or not isinstance(known.get("defaults") or {}, dict):
+        defaults = known.get("defaults") or {}
+        if not more or not known.get("template") or not isinstance(defaults, dict):
             return known
-        return {key: value for key, value in known.items() if key not in more} | {
-            "defaults": {**more, **(known.get("defaults") or {})}
-        }
+        return {key: value for key, value in known.items() if key not in more} | {"defaults": {**more, **defaults}}
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

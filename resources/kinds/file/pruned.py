@@ -48,15 +48,10 @@ class Pruned(PathResource, kind="file.pruned"):
             ctx.report.comment = f"{self.name} is no directory"
             return True
         empty = await ctx.long_blocking(self._empty, place)
-        if self.name not in empty:
-            if self.if_empty:
-                ctx.report.comment = f"{self.name} stays: it is not empty"
-                return True
-            if not (self.ignore_errors and empty):
-                raise Permanent(
-                    f"cannot remove directory {self.name}: "
-                    f"it is not empty{'' if self.older_than is None else ', or too young'}"
-                )
+        if self.name not in empty and self.if_empty:
+            ctx.report.comment = f"{self.name} stays: it is not empty"
+            return True
+        self._demand_removable(empty)
         if apply:
             ctx.report.touched = True
             await ctx.long_blocking(_remove, place, empty)
@@ -71,6 +66,12 @@ class Pruned(PathResource, kind="file.pruned"):
             done if apply else f"would have {done}",
         )
         return False
+
+    def _demand_removable(self, empty: list[str]) -> None:
+        """Raise `Permanent` if the directory is not empty, unless errors are ignored and others below it are."""
+        if self.name not in empty and not (self.ignore_errors and empty):
+            young = "" if self.older_than is None else ", or too young"
+            raise Permanent(f"cannot remove directory {self.name}: it is not empty{young}")
 
     def _empty(self, place: Place) -> list[str]:
         """Return the directories that contain only empty directories, sorted, including the top if it is one.

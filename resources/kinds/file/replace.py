@@ -23,13 +23,18 @@ FLAGS = re.IGNORECASE | re.MULTILINE | re.DOTALL | re.VERBOSE | re.ASCII
 def parse_flags(value: object) -> object:
     """Return flags as a tuple of long names, from long or short names, or their sum as a number."""
     if isinstance(value, int) and not isinstance(value, bool):
-        known = value & ~(FLAGS | re.UNICODE) == 0
-        value = [flag.name for flag in FLAGS if value & flag] if known else [str(value)]
+        value = _flag_names(value)
     names = [(flag, re.RegexFlag.__members__.get(str(flag).upper())) for flag in parse_list(value)]  # type: ignore[attr-defined]  # a list
     for said, flag in names:
         if flag is None or flag not in FLAGS | re.UNICODE:
             raise ValueError(f"{said} is not a flag; available: {', '.join(str(known.name) for known in FLAGS)}")
     return tuple(flag.name for _, flag in names if flag is not None and flag is not re.UNICODE)
+
+
+def _flag_names(number: int) -> list[str | None]:
+    """Return the names of the flags in a sum; the number itself as text if it has unknown flags."""
+    known = number & ~(FLAGS | re.UNICODE) == 0
+    return [flag.name for flag in FLAGS if number & flag] if known else [str(number)]
 
 
 class Replace(Edit, kind="file.replace"):
