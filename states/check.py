@@ -15,9 +15,9 @@ from pydantic import BaseModel, ValidationError
 from holdfast.resources import registry
 from holdfast.resources.contract import Resource, Uid
 from holdfast.resources.fields import secret_fields
-from holdfast.resources.meta import WITHOUT_EFFECT, META_FIELDS, Meta
+from holdfast.resources.meta import META_FIELDS, WITHOUT_EFFECT, Meta
 from holdfast.resources.refusals import said
-from holdfast.resources.traits import UsedSource, Edgeable, FromSources
+from holdfast.resources.traits import Edgeable, FromSources, UsedSource
 from holdfast.states.errors import Problem
 from holdfast.states.extensions import instead
 from holdfast.states.high import shown
