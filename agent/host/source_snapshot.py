@@ -24,7 +24,7 @@ from holdfast.agent.host.source_store import FILE, SourceStore, digest_of, large
 from holdfast.resources.contract import acts
 from holdfast.resources.errors import HoldfastError, Temporary
 from holdfast.resources.paths.handle import ABSENT
-from holdfast.resources.traits import UsedSource, FromSources
+from holdfast.resources.traits import FromSources, UsedSource
 from holdfast.states.data import Call
 from holdfast.states.source import STEADY
 
