@@ -96,7 +96,7 @@ class Expression:
             return self._compiled.sub(repl, text)
         changed = str(self._ask_worker("sub", text, repl))
         if len(changed) > SIZE:
-            raise Unbounded(f"the resulting value has more than {SIZE >> 20} MB")
+            raise Unbounded(f"the result has more than {SIZE >> 20} MB")
         return changed
 
     def is_short(self, text: str) -> bool:
